@@ -1,0 +1,181 @@
+"""A message: what routing needs to know, and its native bytes untouched.
+
+A protocol reads the few facts below when a message arrives and keeps the rest encoded; `format` knows how to
+read it should a filter or another protocol ask. One `Message` is shared by every queue it is routed to.
+"""
+
+from enum import IntEnum
+from typing import Final, Protocol
+
+from attrs import define, field
+
+DEFAULT_PRIORITY: Final = 4
+"""JMS and AMQP 1.0 §3.2.1 agree on this default."""
+
+# Bytes that a message and its bookkeeping cost beyond its encoded form, measured with tracemalloc on CPython 3.11
+# and rounded up: memory limits count what is really held, not the payload.
+MESSAGE_OVERHEAD_BYTES: Final = 512
+
+
+class RoutingType(IntEnum):
+    """How an address hands a message to its queues; the values are Artemis' wire codes (reference §1.1)."""
+
+    MULTICAST = 0
+    ANYCAST = 1
+
+
+@define(kw_only=True)
+class MessageView:
+    """A message in no protocol's words: the form that every converter reads or writes.
+
+    `body` is bytes (opaque data), str (text), dict or list (structured), any other value, or None (no body).
+    `message_id` and `correlation_id` keep the Python type of their wire type: str, int, bytes or `uuid.UUID`.
+    """
+
+    message_id: object = None
+    correlation_id: object = None
+    user_id: bytes | None = None
+    to: str | None = None
+    subject: str | None = None
+    reply_to: str | None = None
+    content_type: str | None = None
+    content_encoding: str | None = None
+    creation_time_ms: int | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    reply_to_group_id: str | None = None
+    properties: dict[str, object] = field(factory=dict)
+    """Application properties."""
+    annotations: dict[str, object] = field(factory=dict)
+    """What brokers and clients noted beside the message; not part of what its producer wrote."""
+    body: object = None
+
+
+class MessageFormat(Protocol):
+    """What one protocol knows about its native bytes; a stateless singleton per protocol."""
+
+    @property
+    def name(self) -> str:
+        """Stored with the message, so that a restart finds the format again."""
+
+    def view(self, message: "Message") -> MessageView:
+        """Decode `message`; raises ProtocolError if its bytes are damaged."""
+
+    def lookup(self, message: "Message", name: str) -> object:
+        """The value a selector finds under `name`; None if there is none (SQL NULL).
+
+        Answers for application properties, and for the protocol's own names; the broker's names (`AMQPriority`
+        and its kin) were answered by the message already.
+        """
+
+
+class Message:
+    """One message. Everything but `extra` is fixed once it was routed; copies share the bytes."""
+
+    __slots__ = (
+        "address",
+        "annotations",
+        "data",
+        "delivery_time_ms",
+        "durable",
+        "encodings",
+        "expires_ms",
+        "extra",
+        "format",
+        "id",
+        "ingress_ms",
+        "priority",
+        "producer",
+        "routing_type",
+        "size",
+        "view_cache",
+    )
+
+    def __init__(
+        self,
+        format: MessageFormat,
+        address: str,
+        data: bytes,
+        annotations: bytes = b"",
+        durable: bool = False,
+        priority: int = DEFAULT_PRIORITY,
+        expires_ms: int = 0,
+        delivery_time_ms: int = 0,
+        routing_type: int = -1,
+        producer: str = "",
+    ) -> None:
+        self.id: int = 0
+        """Unique in this broker; the post office assigns it when it accepts the message."""
+        self.format: MessageFormat = format
+        self.address: str = address
+        """Where the message was sent to, without prefix and queue part."""
+        self.data: bytes = data
+        """The part nobody may change, in the encoding of `format`."""
+        self.annotations: bytes = annotations
+        """What travels beside `data`, in a private encoding of `format`; empty if there is nothing."""
+        self.durable: bool = durable
+        self.priority: int = priority
+        """0 to 9; protocols clamp."""
+        self.expires_ms: int = expires_ms
+        """Milliseconds since 1970 after which nobody wants the message; 0 means never."""
+        self.delivery_time_ms: int = delivery_time_ms
+        """Milliseconds since 1970 before which nobody may have the message; 0 means at once."""
+        self.routing_type: int = routing_type
+        """A `RoutingType`, or -1 if the producer left it to the address."""
+        self.producer: str = producer
+        """Client id of the connection that sent it (`__AMQ_CID`, what no-local compares)."""
+        self.ingress_ms: int = 0
+        """Arrival in milliseconds since 1970."""
+        self.size: int = len(data) + len(annotations) + MESSAGE_OVERHEAD_BYTES
+        """Bytes this message counts for in memory limits."""
+        self.extra: dict[str, object] | None = None
+        """Properties the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, reference §8)."""
+        self.encodings: dict[str, bytes] | None = None
+        """Other protocols' encodings of this message, made when first asked for, by format name."""
+        self.view_cache: MessageView | None = None
+
+    @property
+    def view(self) -> MessageView:
+        """The decoded message, decoded once. Shared: treat it as read-only."""
+        view = self.view_cache
+        if view is None:
+            view = self.view_cache = self.format.view(self)
+        return view
+
+    def copy(self, address: str) -> "Message":
+        """A new message with the same content for another address: no id, expiry, schedule or routing type."""
+        copy = Message(self.format, address, self.data, self.annotations, self.durable, self.priority)
+        copy.producer = self.producer
+        copy.ingress_ms = self.ingress_ms
+        copy.view_cache = self.view_cache
+        if self.extra is not None:
+            copy.extra = dict(self.extra)
+        return copy
+
+    def set_extra(self, name: str, value: object) -> None:
+        """Set a property of the broker's own."""
+        if self.extra is None:
+            self.extra = {}
+        self.extra[name] = value
+
+    def lookup(self, name: str) -> object:
+        """The value a selector finds under `name` (reference §3.12); None if there is none."""
+        if self.extra is not None and name in self.extra:
+            return self.extra[name]
+        if name.startswith(("AMQ", "JMS", "__AMQ")):
+            # JMS spellings are rewritten to core names (reference §3.12); clients send either.
+            if name in ("AMQPriority", "JMSPriority"):
+                return self.priority
+            if name == "AMQDurable":
+                return "DURABLE" if self.durable else "NON_DURABLE"
+            if name == "JMSDeliveryMode":
+                return "PERSISTENT" if self.durable else "NON_PERSISTENT"
+            if name in ("AMQExpiration", "JMSExpiration"):
+                return self.expires_ms
+            if name == "AMQSize":
+                return len(self.data)
+            if name in ("AMQAddress", "JMSDestination"):
+                return self.address
+            if name == "__AMQ_CID":
+                return self.producer
+        return self.format.lookup(self, name)

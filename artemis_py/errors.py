@@ -1,0 +1,112 @@
+"""Every error the broker raises on purpose.
+
+Three families: `ConfigError` (the operator's text is wrong), `ProtocolError` (a peer broke its protocol; its
+connection ends) and `Refusal` (the broker understood a request and says no). None carries a wire code: each
+protocol package has one table that turns a `Refusal` into its own words.
+"""
+
+from typing import Final
+
+from attrs import frozen
+
+
+class ArtemisError(Exception):
+    """Root of all errors of this package."""
+
+
+@frozen
+class Problem:
+    """One mistake in a configuration file."""
+
+    file: str
+    line: int
+    element: str
+    message: str
+    """What is wrong, then what would be right."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.element}: {self.message}"
+
+
+class ConfigError(ArtemisError):
+    """The configuration cannot be used; `problems` lists every mistake, in file order."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems: Final = problems
+
+
+class ProtocolError(ArtemisError):
+    """A peer broke its protocol: its connection ends, the broker goes on."""
+
+
+class MalformedFrame(ProtocolError):
+    """Bytes that cannot be decoded."""
+
+
+class IllegalTransition(ProtocolError):
+    """A legal packet at a moment where its protocol does not allow it."""
+
+
+class Refusal(ArtemisError):
+    """The broker understood a request and refuses it; the text is meant for the client."""
+
+
+class NoSuchAddress(Refusal):
+    """The address does not exist and may not be created on demand."""
+
+
+class NoSuchQueue(Refusal):
+    """The queue does not exist, or not on the address that was named."""
+
+
+class AddressExists(Refusal):
+    """An address of this name is there already."""
+
+
+class QueueExists(Refusal):
+    """A queue of this name is there already; names are unique in the whole broker."""
+
+
+class InUse(Refusal):
+    """The address still has bindings, or the queue still has consumers."""
+
+
+class RoutingTypeMismatch(Refusal):
+    """The address or queue does not support the routing type that was asked for."""
+
+
+class InvalidFilter(Refusal):
+    """A selector that does not parse; the text names the position."""
+
+
+class InvalidRequest(Refusal):
+    """A value that no address, queue or message may have."""
+
+
+class MaxConsumersReached(Refusal):
+    """The queue has as many consumers as its `max-consumers` allows."""
+
+
+class AddressFull(Refusal):
+    """The address is at its limit and its `address-full-policy` is FAIL."""
+
+
+class NotAuthorized(Refusal):
+    """The user lacks a permission."""
+
+
+class LimitExceeded(Refusal):
+    """A limit of the broker or of one connection was reached; the text names it."""
+
+
+class TransactionRolledBack(Refusal):
+    """The transaction was rollback-only; its work is undone."""
+
+
+class UnknownTransaction(Refusal):
+    """No transaction of this id is open here (any more)."""
+
+
+class StoreError(Refusal):
+    """What was asked could not be made durable."""

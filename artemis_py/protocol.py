@@ -1,0 +1,160 @@
+"""The contract between the transport, a protocol manager and the core.
+
+A protocol manager turns one connection's bytes into calls on the core's `Session`, and the core's deliveries
+into bytes. It never sees a socket: the transport feeds it bytes and time, and takes its output once per turn of
+the loop. Managers are found through the entry points `artemis_py.protocols`; a package of its own can add one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+from attrs import field, frozen
+
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.access import Subject
+
+# A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
+# from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
+DEFAULT_OUTPUT_LIMIT_BYTES = 1024 * 1024
+
+
+class LoginOutcome(Enum):
+    """How an authentication ended."""
+
+    OK = "ok"
+    BAD_CREDENTIALS = "bad credentials"
+    BUSY = "too many logins at once"
+
+
+@frozen
+class LoginResult:
+    """The end of one authentication exchange."""
+
+    outcome: LoginOutcome
+    subject: Subject | None = None
+    """Who it is; set if and only if `outcome` is OK."""
+    data: bytes = b""
+    """What the mechanism still has to say (SCRAM's server-final)."""
+
+
+class SaslExchange(Protocol):
+    """One authentication, server side. Exactly one of `challenge` or `done` follows each call of `respond`."""
+
+    def respond(
+        self,
+        data: bytes | None,
+        challenge: Callable[[bytes], None],
+        done: Callable[[LoginResult], None],
+    ) -> None:
+        """Take the client's response (None: it sent none) and answer through one of the two callbacks.
+
+        The callback may run before this returns, or in a later turn of the loop: passwords are hashed elsewhere.
+        """
+
+
+class Authenticator(Protocol):
+    """Who may come in: the mechanisms one acceptor offers to one peer."""
+
+    def mechanisms(self, context: "ConnectionContext") -> Sequence[str]:
+        """SASL mechanism names for this peer, strongest first; ANONYMOUS only where it is allowed."""
+
+    def begin(self, mechanism: str, context: "ConnectionContext") -> SaslExchange | None:
+        """Start an exchange; None if the mechanism is not offered to this peer."""
+
+    def login(
+        self, user: str | None, password: str | None, context: "ConnectionContext", done: Callable[[LoginResult], None]
+    ) -> None:
+        """Check a name and password at once, for protocols without SASL; no user means anonymous."""
+
+
+@frozen(kw_only=True)
+class ConnectionContext:
+    """What a connection may know about its surroundings."""
+
+    connection_id: int
+    """Unique while the broker runs; appears in the log and in management."""
+    peer: str
+    """The other side's address as text, for the log."""
+    is_loopback: bool
+    is_encrypted: bool = False
+    certificate_subject: str | None = None
+    """Distinguished name of the verified TLS client certificate."""
+    authenticator: Authenticator
+    parameters: Mapping[str, str] = field(factory=dict)
+    """The acceptor's URL parameters, already checked against `ProtocolManager.parameters`."""
+    wake: Callable[[], None]
+    """Tell the transport that there is output, or a new deadline, outside of a call from the transport."""
+    output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+
+
+class ProtocolConnection(Protocol):
+    """One client's conversation: bytes and time in, bytes out. All methods return at once and none raises.
+
+    Times are seconds of the monotonic clock.
+    """
+
+    @property
+    def closed(self) -> bool:
+        """True when nothing more will be said: the transport sends what is left and closes."""
+
+    @property
+    def logged_in(self) -> bool:
+        """True once the peer is known; until then the transport's one login deadline runs."""
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Take what the peer sent, in pieces of any size."""
+
+    def data_to_send(self) -> bytes:
+        """Take all collected output (empty: nothing). Deliveries that waited for room go on in the next turn."""
+
+    def next_deadline(self) -> float | None:
+        """When `handle_deadline` wants to be called next, or None. Asked after each call of this object."""
+
+    def handle_deadline(self, now: float) -> None:
+        """Heartbeats and time-outs."""
+
+    def pause(self) -> None:
+        """The peer reads too slowly: take no deliveries until `resume`. The transport reads nothing meanwhile."""
+
+    def resume(self) -> None:
+        """The peer caught up."""
+
+    def shutdown(self, reason: str) -> None:
+        """The broker (or an administrator) ends this conversation: say so in the protocol's words, then be closed."""
+
+    def connection_lost(self) -> None:
+        """The socket is gone: give everything back. Called exactly once, also after an orderly close."""
+
+
+@frozen(kw_only=True)
+class Parameter:
+    """One acceptor URL parameter that a protocol understands."""
+
+    name: str
+    kind: type
+    """bool, int or str."""
+    default: object
+    help: str
+
+
+class ProtocolManager(Protocol):
+    """A protocol, as the broker sees it. Constructed once per broker with its `PostOffice`."""
+
+    @property
+    def name(self) -> str:
+        """As in an acceptor's `protocols` parameter, upper case."""
+
+    @property
+    def parameters(self) -> Sequence[Parameter]:
+        """The acceptor URL parameters this protocol reads."""
+
+    def matches(self, head: bytes) -> bool | None:
+        """Whether these first bytes of a connection are mine; None: not enough bytes to tell."""
+
+    def connect(self, context: ConnectionContext) -> ProtocolConnection:
+        """Start a conversation with a new peer."""
+
+
+ManagerFactory = Callable[[PostOffice], ProtocolManager]
+"""What an entry point of the group `artemis_py.protocols` names."""
