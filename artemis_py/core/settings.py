@@ -14,9 +14,6 @@ from attrs import asdict, evolve, field, fields, frozen
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax, parse_fqqn
 from artemis_py.core.message import RoutingType
 
-UNLIMITED: Final = -1
-"""Artemis' way to say "no limit", "never" or "not set" in a number."""
-
 _OPTION: Final = "option"
 
 
@@ -30,16 +27,16 @@ class FullPolicy(Enum):
 
 
 class Kind(Enum):
-    """How the text of an option is read; the value is what documentation calls it."""
+    """How the text of an option is read, where it is not the name of an enum's member."""
 
     TEXT = "text"
     BOOLEAN = "true or false"
     COUNT = "whole number"
-    BYTES = "bytes, with K, M or G for multiples of 1024"
+    BYTES = "bytes"
     MILLISECONDS = "milliseconds"
+    SECONDS = "seconds"
     FACTOR = "decimal number"
-    ROUTING_TYPE = "ANYCAST or MULTICAST"
-    FULL_POLICY = "PAGE, DROP, FAIL or BLOCK"
+    NAMES = "names, separated by commas"
 
 
 @frozen(kw_only=True)
@@ -50,7 +47,7 @@ class Option:
     """Of the XML element or attribute."""
     attribute: str
     """Of the class that holds its value."""
-    kind: Kind
+    kind: Kind | type[Enum]
     default: object
     minimum: float | None
     """Smallest legal number; None for what is not a number."""
@@ -58,8 +55,18 @@ class Option:
     help: str
 
 
+# -1 is how Artemis says "no limit", "never" or "not set".
+_SMALLEST: Final[Mapping[Kind, float]] = {
+    Kind.COUNT: -1,
+    Kind.BYTES: -1,
+    Kind.MILLISECONDS: -1,
+    Kind.SECONDS: 0,
+    Kind.FACTOR: 0,
+}
+
+
 def option(
-    kind: Kind,
+    kind: Kind | type[Enum],
     default: object,
     help: str,
     name: str | None = None,
@@ -67,14 +74,11 @@ def option(
     maximum: float | None = None,
 ) -> Any:  # an attrs field, whatever the annotation beside it says
     """Declare a field that broker.xml can set; without `name` its XML name is the attribute's, with dashes."""
-    if minimum is None and kind in _SMALLEST:
-        minimum = _SMALLEST[kind]
+    if minimum is None and isinstance(kind, Kind):
+        minimum = _SMALLEST.get(kind)
     return field(
         default=default, metadata={_OPTION: {"name": name, "kind": kind, "min": minimum, "max": maximum, "help": help}}
     )
-
-
-_SMALLEST: Final[Mapping[Kind, float]] = {Kind.COUNT: -1, Kind.BYTES: -1, Kind.MILLISECONDS: -1, Kind.FACTOR: 0}
 
 
 def options_of(owner: type) -> tuple[Option, ...]:
@@ -154,14 +158,12 @@ class ResolvedSettings:
     max_size_bytes: int = option(
         Kind.BYTES, -1, "Memory for the messages of all queues of the address together; -1: no limit."
     )
-    max_size_messages: int = option(
-        Kind.COUNT, -1, "Messages in all queues of the address together; -1: no limit."
-    )
+    max_size_messages: int = option(Kind.COUNT, -1, "Messages in all queues of the address together; -1: no limit.")
     max_size_bytes_reject_threshold: int = option(
         Kind.BYTES, -1, "With BLOCK: from this size on even producers that still have credit are refused; -1: off."
     )
-    address_full_policy: FullPolicy = option(
-        Kind.FULL_POLICY, FullPolicy.PAGE, "What happens to messages for an address that is at its limit."
+    address_full_policy: FullPolicy = option(  # noqa: RUF009  `option` makes a field
+        FullPolicy, FullPolicy.PAGE, "What happens to messages for an address that is at its limit."
     )
     default_exclusive_queue: bool = option(
         Kind.BOOLEAN, False, "Queues that do not say otherwise feed one consumer at a time."
@@ -183,13 +185,13 @@ class ResolvedSettings:
     default_max_consumers: int = option(
         Kind.COUNT, -1, "Consumers that may share a queue, unless it says otherwise; -1: no limit."
     )
-    default_address_routing_type: RoutingType = option(
-        Kind.ROUTING_TYPE,
+    default_address_routing_type: RoutingType = option(  # noqa: RUF009  `option` makes a field
+        RoutingType,
         RoutingType.MULTICAST,
         "Routing type of an address created on demand by a client that asks for none.",
     )
-    default_queue_routing_type: RoutingType = option(
-        Kind.ROUTING_TYPE, RoutingType.MULTICAST, "Routing type of a queue created without one."
+    default_queue_routing_type: RoutingType = option(  # noqa: RUF009  `option` makes a field
+        RoutingType, RoutingType.MULTICAST, "Routing type of a queue created without one."
     )
     send_to_dla_on_no_route: bool = option(
         Kind.BOOLEAN, False, "A message that no queue takes goes to the dead-letter address instead of nowhere."
@@ -296,63 +298,6 @@ def merge(layers: list[AddressSettings]) -> ResolvedSettings:
     )
 
 
-# Names that clients and brokers make up for temporary resources: a UUID, or OpenWire's ID:host-port-time-n:n:n.
-_MADE_UP_NAME: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|ID:.+-\d+-\d+-\d+:\d+:\d+", re.IGNORECASE
-)
-
-
-def name_in_matches(address: str, uuid_namespace: str | None, syntax: WildcardSyntax) -> str:
-    """The name under which matches of settings and permissions see an address or FQQN.
-
-    Matches see the address part only; a made-up name is put below `uuid_namespace` so that one match can cover
-    all temporary resources (reference §1.8).
-    """
-    name = parse_fqqn(address)[0]
-    if uuid_namespace and _MADE_UP_NAME.fullmatch(name):
-        return f"{uuid_namespace}{syntax.delimiter}{name}"
-    return name
-
-
-class SettingsRepository:
-    """All address settings of the broker, and the answer to "what applies to this address?".
-
-    Addresses under the same matches share one `ResolvedSettings`, so a hundred thousand addresses cost a handful.
-    """
-
-    def __init__(self, hierarchy: MatchHierarchy[AddressSettings], uuid_namespace: str | None = None) -> None:
-        self._hierarchy: Final = hierarchy
-        self._uuid_namespace: Final = uuid_namespace
-        self._merged: Final[dict[tuple[int, ...], ResolvedSettings]] = {}
-        hierarchy.on_change(self._merged.clear)
-
-    def add(self, match: str, settings: AddressSettings) -> bool:
-        """Add a match; False, and no change, if it is there already. Raises InvalidRequest for an illegal match."""
-        return self._hierarchy.add(match, settings)
-
-    def put(self, match: str, settings: AddressSettings) -> None:
-        """Add or replace a match. Raises InvalidRequest for an illegal match."""
-        self._hierarchy.put(match, settings)
-
-    def remove(self, match: str) -> None:
-        """Take a match away."""
-        self._hierarchy.remove(match)
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Run `callback` after each change, when `resolve` already gives the new answer."""
-        self._hierarchy.on_change(callback)
-
-    def resolve(self, address: str) -> ResolvedSettings:
-        """The settings of an address or FQQN, merged field by field from the most specific match to the broadest."""
-        name = name_in_matches(address, self._uuid_namespace, self._hierarchy.syntax)
-        layers = self._hierarchy.resolve(name)
-        key = tuple([id(layer) for layer in layers])  # the hierarchy keeps them alive until the next change
-        resolved = self._merged.get(key)
-        if resolved is None:
-            resolved = self._merged[key] = merge(layers)
-        return resolved
-
-
 @frozen(kw_only=True)
 class QueueConfig:
     """A queue to be created. None takes the address' `default-…` setting; delays are milliseconds (reference §2.2)."""
@@ -404,6 +349,12 @@ class AddressConfig:
     queues: tuple[QueueConfig, ...] = ()
 
 
+# Names that clients and brokers make up for temporary resources: a UUID, or OpenWire's ID:host-port-time-n:n:n.
+_MADE_UP_NAME: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|ID:.+-\d+-\d+-\d+:\d+:\d+", re.IGNORECASE
+)
+
+
 @frozen(kw_only=True)
 class BrokerSettings:
     """The core's own options; times are milliseconds. Defaults are Artemis' (reference §6.4)."""
@@ -434,9 +385,7 @@ class BrokerSettings:
         "Unset: half of the memory this process may use.",
         name="global-max-size",
     )
-    global_max_messages: int = option(
-        Kind.COUNT, -1, "Messages of all addresses together; -1: no limit."
-    )
+    global_max_messages: int = option(Kind.COUNT, -1, "Messages of all addresses together; -1: no limit.")
     transaction_timeout_ms: int = option(
         Kind.MILLISECONDS, 300_000, "A transaction that stays open longer is rolled back.", name="transaction-timeout"
     )
@@ -466,6 +415,61 @@ class BrokerSettings:
     )
     wildcards: WildcardSyntax = field(factory=WildcardSyntax)
 
+    def name_in_matches(self, name: str) -> str:
+        """The name under which the matches of settings and permissions see an address or FQQN.
+
+        A made-up name is put below `uuid_namespace`, so that one match covers all temporary resources
+        (reference §1.8).
+        """
+        if self.uuid_namespace is None or not _MADE_UP_NAME.fullmatch(parse_fqqn(name)[0]):
+            return name
+        return f"{self.uuid_namespace}{self.wildcards.delimiter}{name}"
+
 
 BROKER_OPTIONS: Final = options_of(BrokerSettings)
 """The elements below `<core>` that the core itself reads."""
+
+DEFAULT_BROKER_SETTINGS: Final = BrokerSettings()
+
+
+class SettingsRepository:
+    """All address settings of the broker, and the answer to "what applies to this address?".
+
+    Addresses under the same matches share one `ResolvedSettings`, so a hundred thousand addresses cost a handful.
+    """
+
+    def __init__(
+        self, hierarchy: MatchHierarchy[AddressSettings], options: BrokerSettings = DEFAULT_BROKER_SETTINGS
+    ) -> None:
+        self._hierarchy: Final = hierarchy
+        self._options: Final = options
+        self._merged: Final[dict[tuple[int, ...], ResolvedSettings]] = {}
+        hierarchy.on_change(self._merged.clear)
+
+    def add(self, match: str, settings: AddressSettings) -> bool:
+        """Add a match; False, and no change, if it is there already. Raises InvalidRequest for an illegal match."""
+        return self._hierarchy.add(match, settings)
+
+    def put(self, match: str, settings: AddressSettings) -> None:
+        """Add or replace a match. Raises InvalidRequest for an illegal match."""
+        self._hierarchy.put(match, settings)
+
+    def remove(self, match: str) -> bool:
+        """Take a match away; False if it was not there."""
+        return self._hierarchy.remove(match)
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Run `callback` after each change, when `resolve` already gives the new answer."""
+        self._hierarchy.on_change(callback)
+
+    def resolve(self, address: str) -> ResolvedSettings:
+        """The settings of an address, merged field by field from the most specific match to the broadest.
+
+        Of a fully qualified queue name only the address counts (reference §1.8).
+        """
+        layers = self._hierarchy.resolve(self._options.name_in_matches(parse_fqqn(address)[0]))
+        key = tuple([id(layer) for layer in layers])  # the hierarchy keeps them alive until the next change
+        resolved = self._merged.get(key)
+        if resolved is None:
+            resolved = self._merged[key] = merge(layers)
+        return resolved
