@@ -123,6 +123,17 @@ _ELEMENT_TYPES: Final[dict[int, int]] = {
     0xF0: ARRAY,
 }
 
+# Elements of these types have a shorter form when their value (of a number) or size (of octets) is small.
+_NARROW_CODES: Final[dict[int, int]] = {
+    UINT: 0x52,
+    ULONG: 0x53,
+    INT: 0x54,
+    LONG: 0x55,
+    BINARY: 0xA0,
+    STRING: 0xA1,
+    SYMBOL: 0xA3,
+}
+
 _PYTHON_TYPES: Final[dict[int, type]] = {
     NULL: type(None),
     BOOLEAN: bool,
@@ -369,7 +380,9 @@ def _read_list(count: int, data: bytes, offset: int, stop: int, depth: int) -> l
     return items
 
 
-def read_map_items(count: int, data: bytes, offset: int, stop: int, depth: int, is_unique: bool) -> dict[object, object]:
+def read_map_items(
+    count: int, data: bytes, offset: int, stop: int, depth: int, is_unique: bool
+) -> dict[object, object]:
     """The map of `count` keys and values that fill the octets from `offset` to `stop`.
 
     `is_unique`: a repeated key is malformed. Protocol fields want that, what applications write is not ours to judge.
@@ -719,19 +732,19 @@ def _write_array(out: bytearray, array: Array, depth: int) -> None:
 
 def _element_code(element_type: int, items: tuple[object, ...]) -> int:
     """The narrowest format code that fits every element."""
-    if element_type == UINT or element_type == ULONG or element_type == INT or element_type == LONG:
-        low, high = (0, 255) if element_type == UINT or element_type == ULONG else (-128, 127)
-        for item in items:
-            assert isinstance(item, int)
-            if not low <= item <= high:
-                return element_type
-        return 0x52 if element_type == UINT else 0x53 if element_type == ULONG else 0x54 if element_type == INT else 0x55
-    if element_type == BINARY or element_type == STRING or element_type == SYMBOL:
-        for item in items:
-            if len(item if isinstance(item, bytes) else str(item).encode()) > 255:
-                return element_type
-        return element_type - 0x10
-    return element_type
+    narrow = _NARROW_CODES.get(element_type, element_type)
+    if narrow == element_type:
+        return element_type
+    low = -128 if element_type in (INT, LONG) else 0
+    high = 127 if element_type in (INT, LONG) else 255
+    for item in items:
+        if isinstance(item, int):
+            measure: int = item
+        else:
+            measure = len(item if isinstance(item, bytes) else str(item).encode())
+        if not low <= measure <= high:
+            return element_type
+    return narrow
 
 
 def _write_element(out: bytearray, code: int, item: object, depth: int) -> None:
