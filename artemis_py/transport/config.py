@@ -1,0 +1,107 @@
+"""What can be set about a listening socket: the acceptor's own part of an acceptor URL (reference §6.5).
+
+Parameters that a protocol reads are not known here; they are kept as text for it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import Factory, field, frozen
+
+from artemis_py.core.settings import Kind, option, options_of
+
+DEFAULT_PORT: Final = 61616
+"""Artemis' main port; an acceptor URL may leave it out."""
+
+
+@frozen(kw_only=True)
+class TlsConfig:
+    """The certificates of one acceptor; all files are PEM."""
+
+    key_store_path: Path
+    """The broker's certificate, then the rest of its chain; with the private key unless that is in its own file."""
+    key_store_password: str | None = field(default=None, repr=False)
+    """Opens the private key, if it is encrypted."""
+    private_key_path: Path | None = None
+    trust_store_path: Path | None = None
+    """Certificates that may sign those of clients."""
+    need_client_auth: bool = False
+    """Whether a client without a certificate is turned away."""
+
+
+@frozen(kw_only=True)
+class AcceptorConfig:
+    """One listening socket: an `<acceptor>` of broker.xml."""
+
+    name: str
+    host: str = "127.0.0.1"
+    """Name or IP address to listen on, IPv6 without brackets."""
+    port: int = DEFAULT_PORT
+    """0 lets the operating system choose."""
+    protocols: tuple[str, ...] = option(
+        Kind.NAMES,
+        (),
+        "Protocols that are spoken here, told apart by their first bytes; unset: all that are installed.",
+        name="protocols",
+    )
+    tcp_no_delay: bool = option(
+        Kind.BOOLEAN, True, "Send small packets at once instead of waiting for more.", name="tcpNoDelay"
+    )
+    # 1024 is what servers commonly ask for; the kernel cuts it to its own limit (net.core.somaxconn on Linux).
+    backlog: int = option(
+        Kind.COUNT, 1024, "Connections the operating system keeps until the broker takes them.", minimum=1
+    )
+    connections_allowed: int = option(
+        Kind.COUNT, -1, "Connections at a time; more are closed at once. -1: no limit.", name="connectionsAllowed"
+    )
+    # One deadline from accept to logged in, however slowly bytes trickle in (reliability §4).
+    handshake_timeout_s: int = option(
+        Kind.SECONDS, 10, "A client must be logged in within this time.", name="handshake-timeout", minimum=1
+    )
+    sasl_mechanisms: tuple[str, ...] = option(
+        Kind.NAMES,
+        ("PLAIN", "ANONYMOUS"),
+        "Ways to log in that are offered here. ANONYMOUS is offered only where `anonymous-access` allows it.",
+        name="saslMechanisms",
+    )
+    tls: TlsConfig | None = None
+    """None: connections are not encrypted."""
+    parameters: Mapping[str, str] = Factory(dict)
+    """The other parameters of the URL, as text, for the protocols."""
+    file: str = ""
+    line: int = 0
+    """Where the acceptor is declared, for messages about its parameters."""
+
+
+ACCEPTOR_OPTIONS: Final = options_of(AcceptorConfig)
+"""The parameters of an acceptor URL that the transport itself reads, without those of TLS."""
+
+
+@frozen(kw_only=True)
+class TlsParameters:
+    """The TLS part of an acceptor URL as written; `TlsConfig` is made of it once its files are found."""
+
+    ssl_enabled: bool = option(Kind.BOOLEAN, False, "Encrypt connections with TLS.", name="sslEnabled")
+    key_store_path: str | None = option(
+        Kind.TEXT,
+        None,
+        "PEM file with the broker's certificate and chain, and its private key unless `privateKeyPath` is set.",
+        name="keyStorePath",
+    )
+    key_store_password: str | None = option(
+        Kind.TEXT, None, "Opens the private key if it is encrypted.", name="keyStorePassword"
+    )
+    private_key_path: str | None = option(
+        Kind.TEXT, None, "PEM file with the private key. Not in Artemis.", name="privateKeyPath"
+    )
+    trust_store_path: str | None = option(
+        Kind.TEXT, None, "PEM file with the certificates that may sign those of clients.", name="trustStorePath"
+    )
+    need_client_auth: bool = option(
+        Kind.BOOLEAN, False, "Turn clients away that show no certificate.", name="needClientAuth"
+    )
+
+
+TLS_OPTIONS: Final = options_of(TlsParameters)
+"""The TLS parameters of an acceptor URL; file names are relative to the folder of broker.xml."""
