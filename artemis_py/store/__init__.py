@@ -1,0 +1,1 @@
+"""Implementations of what the core asks of storage."""

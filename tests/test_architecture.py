@@ -1,0 +1,178 @@
+"""The map of the parts: who may import whom, and that everything on it is shipped."""
+
+import ast
+from collections.abc import Iterator
+from configparser import ConfigParser
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+
+ROWS: Final = {
+    "artemis_py": 0,  # the package itself holds nothing but its docstring
+    "artemis_py.errors": 1,
+    "artemis_py.core": 2,
+    "artemis_py.security": 3,
+    "artemis_py.protocol": 3,
+    "artemis_amqp": 4,
+    "artemis_mqtt": 4,
+    "artemis_openwire": 4,
+    "artemis_py.store": 4,
+    "artemis_py.transport": 4,
+    "artemis_py.management": 5,
+    "artemis_py.cluster": 5,
+    "artemis_py.config": 6,
+    "artemis_py.broker": 7,
+    "artemis_py.spark": 8,
+    "artemis_py.console": 8,
+    "artemis_py.cli": 8,
+    "artemis_conf": 0,  # data files; read through importlib.resources
+}
+"""Imports point to lower numbers only (docs/architecture.md draws the same rows)."""
+
+PROTOCOLS: Final = {name for name, row in ROWS.items() if row == 4 and not name.startswith("artemis_py.")}
+
+
+def package_roots() -> dict[str, Path]:
+    """Top-level package -> its folder, as `package_dir` in setup.cfg has it."""
+    lines = shipped()["options"]["package_dir"].strip().splitlines()
+    return {name.strip(): REPOSITORY / folder.strip() for name, folder in (line.split("=") for line in lines)}
+
+
+def shipped() -> ConfigParser:
+    """setup.cfg."""
+    parser = ConfigParser()
+    parser.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    return parser
+
+
+def modules() -> dict[str, Path]:
+    """Every module of ours by its dotted name; a package stands for its `__init__.py`."""
+    found = {}
+    for root, folder in package_roots().items():
+        for path in sorted(folder.rglob("*.py")):
+            parts = [root, *path.relative_to(folder).with_suffix("").parts]
+            if parts[-1] == "__init__":
+                parts.pop()
+            found[".".join(parts)] = path
+    return found
+
+
+def part_of(module: str) -> str:
+    """The longest name in ROWS that `module` belongs to."""
+    while module not in ROWS:
+        assert "." in module, f"{module} is on no row of the map"
+        module = module.rpartition(".")[0]
+    return module
+
+
+def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Dotted names a statement may refer to: `from a import b` may mean the module a.b."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif node.module is not None:
+        for alias in node.names:
+            yield f"{node.module}.{alias.name}"
+
+
+def imports(path: Path, at_run_time: bool = False) -> Iterator[str]:
+    """Names of what a file imports, anywhere in it; `at_run_time` leaves out `if TYPE_CHECKING:`."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path}: imports are absolute"
+            yield from imported_names(node)
+        elif at_run_time and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting.extend(node.orelse)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def our_imports(path: Path, known: dict[str, Path], at_run_time: bool = False) -> set[str]:
+    """The modules of ours that a file imports."""
+    names = (name if name in known else name.rpartition(".")[0] for name in imports(path, at_run_time))
+    return {name for name in names if name in known}
+
+
+def test_imports_point_to_lower_rows_only() -> None:
+    """STYLE 1: never sideways, never up; inside one part a module is free to import its neighbours."""
+    known = modules()
+    wrong = [
+        f"{module} (row {ROWS[part_of(module)]}) imports {name} (row {ROWS[part_of(name)]})"
+        for module, path in known.items()
+        for name in our_imports(path, known)
+        if part_of(name) != part_of(module) and ROWS[part_of(name)] >= ROWS[part_of(module)]
+    ]
+
+    assert wrong == []
+
+
+def test_nothing_below_the_command_line_imports_a_protocol() -> None:
+    """Protocols are found through entry points, so that one can be added from outside of this repository."""
+    known = modules()
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in known.items()
+        for name in our_imports(path, known)
+        if part_of(name) in PROTOCOLS and part_of(module) not in (part_of(name), "artemis_py.cli")
+    ]
+
+    assert wrong == []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """A cycle at run time would make the order of imports matter."""
+    known = modules()
+    graph = {module: our_imports(path, known, at_run_time=True) - {module} for module, path in known.items()}
+
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+
+def test_only_config_reads_xml_with_lxml() -> None:
+    """One reader of XML, hardened once."""
+    importers = {
+        part_of(module)
+        for module, path in modules().items()
+        for name in imports(path)
+        if name.partition(".")[0] == "lxml"
+    }
+
+    assert importers <= {"artemis_py.config"}
+
+
+@pytest.mark.parametrize("forbidden", ["asyncio", "socket", "ssl", "threading", "time", "logging", "pathlib", "os"])
+def test_core_knows_no_socket_file_clock_or_log(forbidden: str) -> None:
+    """DESIGN: sockets, clocks and threads live at the edge and are passed in."""
+    wrong = [
+        module
+        for module, path in modules().items()
+        if part_of(module) == "artemis_py.core" and any(name.partition(".")[0] == forbidden for name in imports(path))
+    ]
+
+    assert wrong == []
+
+
+def test_every_package_is_shipped() -> None:
+    """A package missing from `packages` works in an editable install and is missing from the wheel."""
+    tree = {
+        ".".join([root, *path.parent.relative_to(folder).parts])
+        for root, folder in package_roots().items()
+        for path in folder.rglob("*.py")
+    }
+    listed = shipped()["options"]["packages"].split()
+
+    assert listed == sorted(tree)
+
+
+def test_every_package_is_typed() -> None:
+    """PEP 561: without the marker file type checkers ignore our annotations."""
+    without = [root for root, folder in package_roots().items() if not (folder / "py.typed").exists()]
+
+    assert [root for root in without if root != "artemis_conf"] == []
