@@ -5,9 +5,12 @@ read it should a filter or another protocol ask. One `Message` is shared by ever
 """
 
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import define, field
+
+if TYPE_CHECKING:
+    from artemis_py.core.destination import Address
 
 DEFAULT_PRIORITY: Final = 4
 """JMS and AMQP 1.0 §3.2.1 agree on this default."""
@@ -84,8 +87,10 @@ class Message:
         "format",
         "id",
         "ingress_ms",
+        "origin",
         "priority",
         "producer",
+        "references",
         "routing_type",
         "size",
         "view_cache",
@@ -128,6 +133,10 @@ class Message:
         """Arrival in milliseconds since 1970."""
         self.size: int = len(data) + len(annotations) + MESSAGE_OVERHEAD_BYTES
         """Bytes this message counts for in memory limits."""
+        self.references: int = 0
+        """How many queues hold this message; memory accounting counts it once."""
+        self.origin: Address | None = None
+        """The address it was routed through: whose memory account it counts for."""
         self.extra: dict[str, object] | None = None
         """Properties the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, reference §8)."""
         self.encodings: dict[str, bytes] | None = None

@@ -228,6 +228,15 @@ class ResolvedSettings:
         Kind.BOOLEAN, False, "Note on each message when it arrived, for consumers to read."
     )
 
+    changes_expiry: bool = field(init=False)
+    """Whether any setting touches the expiry of messages: most addresses have none, and routing asks per message."""
+
+    @changes_expiry.default
+    def _any_expiry_setting(self) -> bool:
+        return (
+            self.no_expiry or self.expiry_delay >= 0 or self.min_expiry_delay >= 0 or self.max_expiry_delay >= 0
+        )
+
 
 ADDRESS_SETTINGS: Final = options_of(ResolvedSettings)
 """Every address setting this broker knows, in the order of the documentation."""

@@ -1,0 +1,57 @@
+"""What the core tells the world about its decisions; it never logs by itself.
+
+The broker listens to write the log, and later to emit notifications.
+"""
+
+from typing import Protocol
+
+from artemis_py.core.access import Permission, Subject
+
+
+class Listener(Protocol):
+    """Told about what an operator wants to know. Called in the middle of the core's work: return at once."""
+
+    def address_created(self, name: str, auto_created: bool) -> None: ...
+
+    def address_deleted(self, name: str, reason: str) -> None: ...
+
+    def queue_created(self, name: str, address: str, auto_created: bool) -> None: ...
+
+    def queue_deleted(self, name: str, address: str, reason: str) -> None: ...
+
+    def unrouted(self, address: str) -> None:
+        """The first message that no queue of this address wanted since its queues last changed."""
+
+    def dropped(self, queue: str, reason: str, count: int) -> None:
+        """Messages were discarded for want of a dead-letter or expiry address, or by policy."""
+
+    def address_full(self, address: str, policy: str, size_bytes: int) -> None:
+        """The address went over its limit (told once until it has room again)."""
+
+    def address_has_room(self, address: str) -> None:
+        """The address is below its limit again."""
+
+    def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None:
+        """Somebody asked for what they may not do."""
+
+
+class NoListener:
+    """Nobody listens."""
+
+    def address_created(self, name: str, auto_created: bool) -> None: ...
+
+    def address_deleted(self, name: str, reason: str) -> None: ...
+
+    def queue_created(self, name: str, address: str, auto_created: bool) -> None: ...
+
+    def queue_deleted(self, name: str, address: str, reason: str) -> None: ...
+
+    def unrouted(self, address: str) -> None: ...
+
+    def dropped(self, queue: str, reason: str, count: int) -> None: ...
+
+    def address_full(self, address: str, policy: str, size_bytes: int) -> None: ...
+
+    def address_has_room(self, address: str) -> None: ...
+
+    def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None: ...

@@ -1,0 +1,116 @@
+"""What happens again and again: unused addresses and queues go, messages expire, forgotten transactions end.
+
+The reaper deletes only what two consecutive passes found unused (reference §2.4), so that nothing vanishes between
+a consumer's leaving and its coming back.
+"""
+
+from collections.abc import Callable
+
+from artemis_py.core.destination import Address
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+
+
+class Reaper:
+    """Plans its own passes on the post office's timers, from `start` to `stop`."""
+
+    def __init__(self, postoffice: PostOffice) -> None:
+        self._office = postoffice
+        self._is_running = False
+
+    def start(self) -> None:
+        """Do the start-up pass, then plan the periodic ones."""
+        self._is_running = True
+        self.reap_at_start()
+        options = self._office.options
+        self._repeat(options.address_queue_scan_period_ms, self.reap)
+        self._repeat(options.message_expiry_scan_period_ms, self.expire_messages)
+        self._repeat(options.transaction_scan_period_ms, self.end_transactions)
+
+    def stop(self) -> None:
+        """Plan nothing more."""
+        self._is_running = False
+
+    def _repeat(self, period_ms: int, action: Callable[[], None]) -> None:
+        if period_ms <= 0:
+            return
+
+        def run() -> None:
+            if self._is_running:
+                action()
+                self._office.hub.timers.at(self._office.now_ms + period_ms, run)
+
+        self._office.hub.timers.at(self._office.now_ms + period_ms, run)
+
+    def expire_messages(self) -> None:
+        """Expire what is due in every queue but those of expiry addresses."""
+        for queue in list(self._office.queues.values()):
+            if queue.address.settings.expiry_address != queue.address.name:
+                queue.expire_due()
+
+    def end_transactions(self) -> None:
+        """Roll back transactions that are older than `transaction-timeout`."""
+        oldest_ms = self._office.now_ms - self._office.options.transaction_timeout_ms
+        for session in list(self._office.sessions.values()):
+            for transaction in list(session.transactions.values()):
+                if transaction.started_ms <= oldest_ms:
+                    session.rollback(transaction)
+
+    def reap_at_start(self) -> None:
+        """Delete empty auto-delete queues, and auto-created addresses without queues, at once."""
+        for queue in list(self._office.queues.values()):
+            if queue.auto_delete and not queue.internal and not queue.consumers and queue.message_count == 0:
+                self._office.delete_queue(queue.name, reason="empty at start")
+        for address in list(self._office.addresses.values()):
+            if self._may_go(address) and not address.queues:
+                self._office.delete_address(address.name, reason="without queues at start")
+
+    def reap(self) -> None:
+        """One periodic pass."""
+        for queue in list(self._office.queues.values()):
+            if not self._is_unused_queue(queue):
+                queue.swept = False
+            elif queue.swept:
+                self._office.delete_queue(queue.name, reason="auto-delete: unused")
+            else:
+                queue.swept = True
+        for address in list(self._office.addresses.values()):
+            if not self._is_unused_address(address):
+                address.swept = False
+            elif address.swept:
+                self._office.delete_address(address.name, reason="auto-delete: unused")
+            else:
+                address.swept = True
+
+    def _is_unused_queue(self, queue: Queue) -> bool:
+        if queue.internal or not queue.auto_delete or queue.consumers:
+            return False
+        skip_usage_check = queue.address.settings.auto_delete_queues_skip_usage_check
+        if not skip_usage_check and not queue.was_used:
+            return False
+        limit = queue.auto_delete_message_count
+        if limit >= 0 and queue.message_count > limit:
+            return False
+        since_ms = queue.consumer_removed_ms
+        if since_ms == 0 and skip_usage_check:
+            since_ms = queue.created_ms
+        return self._office.now_ms - since_ms >= queue.auto_delete_delay_ms
+
+    def _is_unused_address(self, address: Address) -> bool:
+        if not self._may_go(address) or address.queues:
+            return False
+        settings = address.settings
+        since_ms = address.binding_removed_ms
+        if since_ms == 0:
+            if not settings.auto_delete_addresses_skip_usage_check:
+                return False
+            since_ms = address.created_ms
+        return self._office.now_ms - since_ms >= settings.auto_delete_addresses_delay
+
+    def _may_go(self, address: Address) -> bool:
+        return (
+            address.auto_created
+            and not address.temporary
+            and not address.internal
+            and address.settings.auto_delete_addresses
+        )

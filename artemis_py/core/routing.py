@@ -1,0 +1,95 @@
+"""Which queues a message goes to: the routing table of one address (reference §1.2).
+
+Bindings are grouped by routing name and one queue of each group gets the message. A multicast queue is a group of
+one. The anycast queues bound to one address are a group, whose members take turns; those bound to a wildcard
+address that matches are a group of their own.
+"""
+
+from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.queue import Queue
+
+NO_TYPE = -1
+_MULTICAST = int(RoutingType.MULTICAST)
+_ANYCAST = int(RoutingType.ANYCAST)
+
+
+class AnycastGroup:
+    """Queues of one address that take turns."""
+
+    __slots__ = ("address", "index", "queues")
+
+    def __init__(self, address: str, queues: list[Queue], index: int) -> None:
+        self.address: str = address
+        self.queues: list[Queue] = queues
+        self.index: int = index
+        """Whose turn it is."""
+
+    def choose(self, message: Message) -> Queue | None:
+        """The next queue that accepts the message, preferring those with a consumer for it; None: nobody accepts."""
+        queues = self.queues
+        count = len(queues)
+        if count == 1:
+            queue = queues[0]
+            return queue if queue.accepts(message) else None
+        fallback = -1
+        start = self.index if self.index < count else 0
+        for step in range(count):
+            position = start + step
+            if position >= count:
+                position -= count
+            queue = queues[position]
+            if not queue.accepts(message):
+                continue
+            if queue.has_consumer_for(message):
+                self.index = position + 1
+                return queue
+            if fallback < 0:
+                fallback = position
+        if fallback < 0:
+            return None
+        self.index = fallback + 1
+        return queues[fallback]
+
+
+class Routes:
+    """Everything bound to one address, directly or through wildcards."""
+
+    __slots__ = ("groups", "is_stale", "multicast", "wildcard_version")
+
+    def __init__(self, bound: list[list[Queue]], previous: "Routes | None", wildcard_version: int) -> None:
+        """`bound` holds the queues of each address that counts here; turns are carried over from `previous`."""
+        self.multicast: list[Queue] = []
+        self.groups: list[AnycastGroup] = []
+        self.is_stale: bool = False
+        self.wildcard_version: int = wildcard_version
+        """Of the wildcard bindings this table was made from."""
+        for queues in bound:
+            anycast: list[Queue] = []
+            for queue in queues:
+                if queue.routing_type == RoutingType.ANYCAST:
+                    anycast.append(queue)
+                else:
+                    self.multicast.append(queue)
+            if anycast:
+                address = anycast[0].address.name
+                index = 0
+                if previous is not None:
+                    for group in previous.groups:
+                        if group.address == address:
+                            index = group.index
+                self.groups.append(AnycastGroup(address, anycast, index))
+
+    def select(self, message: Message) -> list[Queue]:
+        """The queues that get this message."""
+        routing_type = message.routing_type
+        targets: list[Queue] = []
+        if routing_type != _ANYCAST:
+            for queue in self.multicast:
+                if queue.filter is None or queue.filter.matches(message):
+                    targets.append(queue)
+        if routing_type != _MULTICAST:
+            for group in self.groups:
+                chosen = group.choose(message)
+                if chosen is not None:
+                    targets.append(chosen)
+        return targets

@@ -1,0 +1,374 @@
+"""A session: what a protocol handler holds towards the core, with the rights of one client.
+
+Every operation is checked against the client's permissions here, so that no protocol can forget it. The rule that
+decides which addresses and queues come into being on demand (reference §1.3) is here too, once for all protocols.
+"""
+
+from collections.abc import Mapping
+from uuid import uuid4
+
+from artemis_py.core.access import Permission, Subject
+from artemis_py.core.address import parse_fqqn
+from artemis_py.core.destination import Address
+from artemis_py.core.filter import Filter
+from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.postoffice import Endpoint, PostOffice
+from artemis_py.core.queue import Consumer, Queue, Sink
+from artemis_py.core.routing import NO_TYPE
+from artemis_py.core.settings import QueueConfig
+from artemis_py.core.transaction import Transaction
+from artemis_py.errors import (
+    MaxConsumersReached,
+    NoSuchAddress,
+    NoSuchQueue,
+    NotAuthorized,
+    Refusal,
+    RoutingTypeMismatch,
+    UnknownTransaction,
+)
+
+
+class Producer:
+    """Sends to one address, with the permission that was checked when it was made."""
+
+    __slots__ = ("_endpoint", "_session", "address", "explicit_type", "messages_sent", "name", "queue_name")
+
+    def __init__(
+        self, session: "Session", name: str, queue_name: str, explicit_type: int, endpoint: Endpoint | None
+    ) -> None:
+        self._session: Session = session
+        self.name: str = name
+        self.queue_name: str = queue_name
+        self.explicit_type: int = explicit_type
+        """What the client asked for; NO_TYPE leaves it to the message and the address."""
+        self.address: Address | None = None
+        self._endpoint: Endpoint | None = endpoint
+        self.messages_sent: int = 0
+
+    def prepare(self) -> Address | None:
+        """Make sure that the destination is there, creating it if allowed; None for an endpoint.
+
+        Raises NoSuchAddress, NotAuthorized, RoutingTypeMismatch.
+        """
+        if self._endpoint is not None:
+            return None
+        session = self._session
+        office = session.postoffice
+        existing = office.addresses.get(self.name)
+        if existing is None:
+            routing_type = self.explicit_type
+            if routing_type == NO_TYPE:
+                routing_type = office.settings.resolve(self.name).default_address_routing_type
+            session.ensure_destination(self.name, self.queue_name, RoutingType(routing_type))
+        elif self.explicit_type != NO_TYPE:
+            session.ensure_destination(self.name, self.queue_name, RoutingType(self.explicit_type))
+        elif len(existing.routing_types) == 1:
+            session.ensure_destination(self.name, self.queue_name, next(iter(existing.routing_types)))
+        self.address = office.address(self.name)
+        return self.address
+
+    def send(self, message: Message, transaction: Transaction | None = None) -> int:
+        """Route a message; returns how many queues got (or will get) it.
+
+        Raises Refusal of some kind; a transaction it was part of can then only be rolled back.
+        """
+        self.messages_sent += 1
+        if self.explicit_type != NO_TYPE:
+            message.routing_type = self.explicit_type
+        try:
+            address = self.address
+            if address is None or address.is_deleted or (not address.queues and message.routing_type != 0):
+                address = self.prepare()
+            if address is None:
+                assert self._endpoint is not None
+                message.address = self.name
+                message.ingress_ms = self._session.postoffice.now_ms
+                self._endpoint.receive(message, self._session)
+                return 1
+            return self._session.postoffice.route(message, address, self.queue_name, transaction)
+        except Refusal as refusal:
+            if transaction is not None:
+                transaction.fail(refusal)
+            raise
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the client should get no more credit for now."""
+        return self.address is not None and self.address.must_wait
+
+
+class Session:
+    """One client's rights, and all it has open: consumers, transactions, temporary addresses and queues."""
+
+    def __init__(
+        self, postoffice: PostOffice, subject: Subject, client_id: str = "", peer: str = "", protocol: str = ""
+    ) -> None:
+        self.postoffice: PostOffice = postoffice
+        self.subject: Subject = subject
+        self.client_id: str = client_id
+        self.protocol: str = protocol
+        self.id: int = postoffice.new_id()
+        self.created_ms: int = postoffice.now_ms
+        self.consumers: dict[int, Consumer] = {}
+        self.transactions: dict[int, Transaction] = {}
+        self._peer: str = peer
+        self._temporary_queues: dict[str, Queue] = {}
+        self._temporary_addresses: dict[str, Address] = {}
+        postoffice.sessions[self.id] = self
+
+    @property
+    def peer(self) -> str:
+        """The client's network address, for the log."""
+        return self._peer
+
+    # -- rights ----------------------------------------------------------------------------------------------
+
+    def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
+        """Raises NotAuthorized, and has it reported, if the client may not do this."""
+        if not self.postoffice.access.allows(self.subject, permission, address, queue):
+            self.postoffice.listener.denied(self.subject, permission, address, queue, self._peer)
+            where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
+            raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
+
+    # -- addresses and queues --------------------------------------------------------------------------------
+
+    def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:
+        """Create an address. Raises NotAuthorized, and what PostOffice.create_address raises."""
+        self.check(Permission.CREATE_ADDRESS, name)
+        return self.postoffice.create_address(name, routing_types, auto_created)
+
+    def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
+        """Change routing types. Raises NotAuthorized, and what PostOffice.update_address raises."""
+        self.check(Permission.CREATE_ADDRESS, name)
+        return self.postoffice.update_address(name, routing_types)
+
+    def delete_address(self, name: str, force: bool = False) -> None:
+        """Delete an address. Raises NotAuthorized, and what PostOffice.delete_address raises."""
+        self.check(Permission.DELETE_ADDRESS, name)
+        self.postoffice.delete_address(name, force)
+
+    def create_queue(self, config: QueueConfig) -> Queue:
+        """Create a queue. Raises NotAuthorized, and what PostOffice.create_queue raises."""
+        durable = config.durable and not config.temporary
+        permission = Permission.CREATE_DURABLE_QUEUE if durable else Permission.CREATE_NON_DURABLE_QUEUE
+        self.check(permission, config.address, config.name)
+        return self.postoffice.create_queue(config)
+
+    def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
+        """Change a queue. Raises NotAuthorized, and what PostOffice.update_queue raises."""
+        queue = self.postoffice.queue(name)
+        permission = Permission.CREATE_DURABLE_QUEUE if queue.durable else Permission.CREATE_NON_DURABLE_QUEUE
+        self.check(permission, queue.address.name, name)
+        return self.postoffice.update_queue(name, changes)
+
+    def delete_queue(self, name: str, force: bool = False) -> None:
+        """Delete a queue, and its auto-created address with the last one if that shall not linger.
+
+        Raises NotAuthorized, and what PostOffice.delete_queue raises.
+        """
+        queue = self.postoffice.queue(name)
+        permission = Permission.DELETE_DURABLE_QUEUE if queue.durable else Permission.DELETE_NON_DURABLE_QUEUE
+        self.check(permission, queue.address.name, name)
+        self._delete(queue, force, "deleted by request")
+
+    def _delete(self, queue: Queue, force: bool, reason: str) -> None:
+        self.postoffice.delete_queue(queue.name, force, reason)
+        self._temporary_queues.pop(queue.name, None)
+        address = queue.address
+        settings = address.settings
+        if (
+            address.auto_created
+            and not address.is_deleted
+            and not address.queues
+            and settings.auto_delete_addresses
+            and settings.auto_delete_addresses_delay == 0
+        ):
+            self.postoffice.delete_address(address.name, reason="its last queue was deleted")
+
+    def ensure_destination(self, name: str, queue_name: str, routing_type: RoutingType) -> None:
+        """Have the address (and for ANYCAST or an FQQN the queue) come into being if that is allowed.
+
+        An address that lacks the routing type gets it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
+        NotAuthorized (reference §1.3).
+        """
+        office = self.postoffice
+        settings = office.settings.resolve(name)
+        address = office.addresses.get(name)
+        if address is None:
+            if not settings.auto_create_addresses:
+                raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
+            address = self.create_address(name, frozenset((routing_type,)), auto_created=True)
+        elif routing_type not in address.routing_types:
+            if not settings.auto_create_addresses:
+                raise RoutingTypeMismatch(
+                    f"address '{name}' does not support {routing_type.name} and auto-create-addresses is off for it"
+                )
+            self.update_address(name, address.routing_types | {routing_type})
+        if routing_type is RoutingType.MULTICAST and not queue_name:
+            return
+        wanted = queue_name or name
+        queue = office.queues.get(wanted)
+        if queue is not None:
+            if not queue_name and queue.routing_type is not RoutingType.ANYCAST:
+                raise RoutingTypeMismatch(f"queue '{wanted}' is MULTICAST, not ANYCAST")
+            if queue.address is address:
+                return
+            if queue_name:
+                raise NoSuchQueue(f"queue '{wanted}' belongs to address '{queue.address.name}', not to '{name}'")
+        if not queue_name:
+            for bound in address.queues:
+                if not office.options.wildcards.is_wild(bound.name):
+                    return
+        if not settings.auto_create_queues:
+            raise NoSuchQueue(f"queue '{wanted}' does not exist and auto-create-queues is off for '{name}'")
+        self.create_queue(QueueConfig(name=wanted, address=name, routing_type=routing_type, auto_created=True))
+
+    def queue_to_consume(self, name: str) -> Queue:
+        """The queue a point-to-point consumer on address `name` gets, created if need be (reference §1.3, end).
+
+        Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized.
+        """
+        office = self.postoffice
+        queue = office.queues.get(name)
+        if queue is not None and queue.address.name == name:
+            return queue
+        address = office.addresses.get(name)
+        if address is not None:
+            for bound in address.queues:
+                if not office.options.wildcards.is_wild(bound.name):
+                    return bound
+        if queue is not None:
+            return queue
+        self.ensure_destination(name, "", RoutingType.ANYCAST)
+        return office.queue(name)
+
+    # -- temporary resources ---------------------------------------------------------------------------------
+
+    def create_temporary_queue(
+        self, routing_type: RoutingType, address: str | None = None, filter: str | None = None
+    ) -> Queue:
+        """A queue of a random name that lives as long as this session, on an address of its own or a given one."""
+        name = str(uuid4())
+        if address is None:
+            self.create_temporary_address(routing_type, name)
+            address = name
+        config = QueueConfig(
+            name=name,
+            address=address,
+            routing_type=routing_type,
+            durable=False,
+            filter=filter,
+            temporary=True,
+            max_consumers=-1,
+        )
+        queue = self.create_queue(config)
+        queue.owner = self
+        self._temporary_queues[name] = queue
+        return queue
+
+    def create_temporary_address(self, routing_type: RoutingType, name: str | None = None) -> Address:
+        """An address of a random name that lives as long as this session."""
+        name = str(uuid4()) if name is None else name
+        self.check(Permission.CREATE_ADDRESS, name)
+        address = self.postoffice.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
+        self._temporary_addresses[name] = address
+        return address
+
+    def adopt(self, queue: Queue) -> None:
+        """Delete this queue when the session ends: a non-durable subscription."""
+        queue.owner = self
+        self._temporary_queues[queue.name] = queue
+
+    def delete_temporary(self, name: str) -> None:
+        """Delete a temporary queue or address of this session; nothing happens if it is gone."""
+        queue = self._temporary_queues.pop(name, None)
+        if queue is not None and not queue.is_deleted:
+            self.postoffice.delete_queue(name, force=True, reason="temporary")
+        address = self._temporary_addresses.pop(name, None)
+        if address is not None and not address.is_deleted:
+            self.postoffice.delete_address(name, force=True, reason="temporary")
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def producer(self, text: str, routing_type: RoutingType | None = None) -> Producer:
+        """A producer for an address or FQQN, whose destination exists when this returns.
+
+        Raises NotAuthorized, NoSuchAddress, NoSuchQueue, RoutingTypeMismatch.
+        """
+        name, queue_name = parse_fqqn(text)
+        if not name and queue_name:
+            name = self.postoffice.queue(queue_name).address.name
+        self.check(Permission.SEND, name, queue_name)
+        explicit = NO_TYPE if routing_type is None else int(routing_type)
+        producer = Producer(self, name, queue_name or "", explicit, self.postoffice.endpoints.get(name))
+        producer.prepare()
+        return producer
+
+    def consume(
+        self,
+        queue: Queue,
+        sink: Sink,
+        filter: Filter | None = None,
+        browse: bool = False,
+        priority: int = 0,
+    ) -> Consumer:
+        """Attach to a queue, without credit yet. Raises NotAuthorized, MaxConsumersReached."""
+        permission = Permission.BROWSE if browse else Permission.CONSUME
+        self.check(permission, queue.address.name, queue.name)
+        if queue.owner is not None and queue.owner is not self:
+            raise NotAuthorized(f"temporary queue '{queue.name}' belongs to another connection")
+        if not browse and queue.max_consumers >= 0:
+            count = sum(not consumer.browse for consumer in queue.consumers)
+            if count >= queue.max_consumers:
+                raise MaxConsumersReached(
+                    f"queue '{queue.name}' has {count} of at most {queue.max_consumers} consumers"
+                )
+        consumer = Consumer(self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name)
+        self.consumers[consumer.id] = consumer
+        queue.add_consumer(consumer)
+        return consumer
+
+    def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
+        """Detach a consumer; what it did not settle goes back."""
+        self.consumers.pop(consumer.id, None)
+        consumer.close(failed)
+
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def begin(self) -> Transaction:
+        """Open a transaction."""
+        transaction = Transaction(self.postoffice.new_id(), self.postoffice.now_ms)
+        self.transactions[transaction.id] = transaction
+        return transaction
+
+    def transaction(self, id: int) -> Transaction:
+        """The open transaction of this number. Raises UnknownTransaction."""
+        transaction = self.transactions.get(id)
+        if transaction is None:
+            raise UnknownTransaction(f"transaction {id} is not open: unknown, ended, or timed out")
+        return transaction
+
+    def commit(self, transaction: Transaction) -> None:
+        """Raises TransactionRolledBack if it could only be rolled back; it is over either way."""
+        self.transactions.pop(transaction.id, None)
+        transaction.commit()
+
+    def rollback(self, transaction: Transaction) -> None:
+        """Undo it."""
+        self.transactions.pop(transaction.id, None)
+        transaction.rollback()
+
+    # -- end -------------------------------------------------------------------------------------------------
+
+    def close(self, failed: bool = False) -> None:
+        """End everything; `failed`: the connection broke, so what was being delivered counts as an attempt."""
+        if self.postoffice.sessions.pop(self.id, None) is None:
+            return
+        for transaction in list(self.transactions.values()):
+            transaction.rollback()
+        self.transactions.clear()
+        for consumer in list(self.consumers.values()):
+            consumer.close(failed)
+        self.consumers.clear()
+        for name in [*self._temporary_queues, *self._temporary_addresses]:
+            self.delete_temporary(name)
