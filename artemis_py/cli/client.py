@@ -1,0 +1,261 @@
+"""The client side of the commands: where the broker is, who asks, and what its errors mean for a user.
+
+Proton is the client library; it is imported by the commands that talk, not by `--help`.
+"""
+
+import functools
+import signal
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+from attrs import frozen
+from proton import Condition, Event, Link, SSLDomain, SSLException, Terminus, symbol
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+
+from artemis_py.cli.errors import Failed, NotConnected
+
+DEFAULT_PORT: Final = 61616
+"""Where the shipped configuration listens; it is used as well for a URL without a port."""
+DEFAULT_URL: Final = f"amqp://127.0.0.1:{DEFAULT_PORT}"
+TIMEOUT_S: Final = 10.0
+"""A broker that does not answer an open, a close or a management request for so long is not there."""
+TICK_S: Final = 0.1
+"""How often a running client looks at its time-outs, at Ctrl-C and at the progress bar."""
+
+
+@frozen(kw_only=True)
+class Target:
+    """A broker and a login."""
+
+    url: str
+    user: str | None
+    password: str | None
+    ca: str | None = None
+    """PEM file with the certificates that may sign the broker's; None: those of the operating system."""
+
+    def connect_arguments(self) -> dict[str, Any]:
+        """What Proton wants to hear besides the URL. Raises click's UsageError for certificates it cannot read."""
+        arguments: dict[str, Any] = {"reconnect": False, "allowed_mechs": "ANONYMOUS"}
+        if self.user is not None:
+            arguments |= {"user": self.user, "password": self.password or "", "allowed_mechs": "PLAIN"}
+        if self.url.startswith("amqps:"):
+            arguments["ssl_domain"] = self._trusted()
+        return arguments
+
+    def _trusted(self) -> SSLDomain:
+        """The broker's certificate is always verified, and so is its name."""
+        certificates = self.ca or ssl.get_default_verify_paths().cafile
+        domain = SSLDomain(SSLDomain.MODE_CLIENT)
+        try:
+            domain.set_trusted_ca_db(certificates)
+            domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME)
+        except SSLException:
+            raise click.UsageError(f"cannot read certificates from {certificates}; name a PEM file with --ca") from None
+        return domain
+
+
+def target_options(command: Callable[..., object]) -> Callable[..., object]:
+    """The options that say which broker and who asks; the command gets them as one `target`."""
+
+    @functools.wraps(command)
+    def with_target(url: str, user: str | None, password: str | None, ca: str | None, **arguments: Any) -> object:
+        if user is not None and password is None:
+            password = click.prompt(f"Password of {user}", hide_input=True, err=True)
+        return command(target=Target(url=url, user=user, password=password, ca=ca), **arguments)
+
+    wrapped: Callable[..., object] = with_target
+    for option in (
+        click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="With amqps: PEM file to trust."),
+        click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Password [env: ARTEMIS_PY_PASSWORD]."),
+        click.option(
+            "--user", envvar="ARTEMIS_PY_USER", help="User name; without it anonymous [env: ARTEMIS_PY_USER]."
+        ),
+        click.option(
+            "--url",
+            envvar="ARTEMIS_PY_URL",
+            default=DEFAULT_URL,
+            show_default=True,
+            callback=_checked_url,
+            help="The broker, amqp://host:port [env: ARTEMIS_PY_URL].",
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _checked_url(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    try:
+        parts = urlsplit(value if "://" in value else f"amqp://{value}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; use amqp://host:port") from None
+    if parts.scheme not in ("amqp", "amqps", "tcp") or not host or parts.username or parts.path.strip("/"):
+        raise click.BadParameter("use amqp://host:port, or amqps://host:port for TLS; the user goes into --user")
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{'amqps' if parts.scheme == 'amqps' else 'amqp'}://{host}:{DEFAULT_PORT if port is None else port}"
+
+
+def parse_destination(text: str) -> tuple[str, str | None]:
+    """The address, and the capability that asks for its routing type: `queue://X`, `topic://X`, or plain `X`."""
+    for capability in ("queue", "topic"):
+        prefix = f"{capability}://"
+        if text.startswith(prefix):
+            return text.removeprefix(prefix), capability
+    return text, None
+
+
+def want(terminus: Terminus, capability: str | None) -> None:
+    """Ask for a routing type."""
+    if capability is not None:
+        terminus.capabilities.put_object(symbol(capability))
+
+
+def refusal(condition: Condition | None, what: str) -> Failed:
+    """The error for something the broker said no to."""
+    if condition is None:
+        return Failed(f"{what}: the broker gave no reason")
+    text = condition.description or condition.name
+    if condition.name == "amqp:unauthorized-access":
+        return Failed(f"{what}: not authorised: {text}")
+    if condition.name == "amqp:not-found":
+        return Failed(f"{what}: not found: {text}")
+    return Failed(f"{what}: {text} ({condition.name})")
+
+
+def transport_failure(condition: Condition | None, url: str) -> click.ClickException:
+    """The error for a connection that did not come about, or broke."""
+    text = "the connection was closed" if condition is None else str(condition.description or condition.name)
+    if condition is not None and condition.name == "amqp:unauthorized-access":
+        return Failed(f"{url}: login refused: {text}")
+    return NotConnected(f"{url}: {text}")
+
+
+class Conversation(MessagingHandler):
+    """A connection that runs until its work is done, fails, times out or is interrupted.
+
+    Subclasses open their link in `begin` and call `finish`; `run` returns when the connection is closed, and raises
+    the first failure.
+    """
+
+    def __init__(self, target: Target, **options: Any) -> None:
+        super().__init__(**options)
+        self.target: Final = target
+        self.connection: Any = None
+        self.failure: click.ClickException | None = None
+        self.is_open = False
+        self.is_finished = False
+        self.was_interrupted = False
+        self._container: Any = None
+        self._deadline = 0.0
+        """When the broker must have answered our open, and later our close."""
+
+    def begin(self, event: Event) -> None:
+        """The connection is open: create links."""
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        """Called every TICK_S while the work goes on."""
+
+    def run(self) -> None:
+        """Talk until done. Raises Failed or NotConnected."""
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            Container(self).run()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if self.failure is not None:
+            raise self.failure
+
+    def finish(self) -> None:
+        """Close the connection in good order."""
+        if not self.is_finished:
+            self.is_finished = True
+            self._deadline = time.monotonic() + TIMEOUT_S
+            if self.connection is not None:
+                self.connection.close()
+
+    def fail(self, failure: click.ClickException) -> None:
+        """Remember the first failure and stop."""
+        if self.failure is None and not self.is_finished:
+            self.failure = failure
+        self.finish()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.was_interrupted:  # twice: at once
+            sys.exit(130)
+        self.was_interrupted = True
+
+    def on_start(self, event: Event) -> None:
+        """Connect."""
+        self._container = event.container
+        self._deadline = time.monotonic() + TIMEOUT_S
+        self.connection = self._container.connect(self.target.url, **self.target.connect_arguments())
+        self._timer = self._container.schedule(TICK_S, self)
+
+    def on_timer_task(self, event: Event) -> None:
+        """Look at deadlines and Ctrl-C, then at what the subclass watches."""
+        if not (self.is_open and not self.is_finished) and time.monotonic() > self._deadline:
+            self.fail(NotConnected(f"{self.target.url}: no answer within {TIMEOUT_S:.0f} s"))
+            self._container.stop()
+            return
+        if self.was_interrupted:
+            self.finish()
+        self._timer = self._container.schedule(TICK_S, self)
+        if not self.is_finished:
+            self.tick()
+
+    def _end(self) -> None:
+        """The connection is gone: without timers the container stops by itself."""
+        self._timer.cancel()
+
+    def on_connection_closed(self, event: Event) -> None:
+        """Both sides have closed."""
+        self._end()
+
+    def on_connection_opened(self, event: Event) -> None:
+        """Start the work, once."""
+        if not self.is_open:
+            self.is_open = True
+            self.begin(event)
+
+    def on_connection_error(self, event: Event) -> None:
+        """The broker closed the connection with a reason."""
+        self.fail(refusal(event.connection.remote_condition, self.target.url))
+
+    def on_session_error(self, event: Event) -> None:
+        """The broker ended the session with a reason."""
+        self.fail(refusal(event.session.remote_condition, self.target.url))
+
+    def on_link_error(self, event: Event) -> None:
+        """The broker refused or detached the link with a reason."""
+        link: Link = event.link
+        terminus = link.target if link.is_sender else link.source
+        self.fail(refusal(link.remote_condition, terminus.address or "link"))
+
+    def on_link_closing(self, event: Event) -> None:
+        """The broker detached the link without a reason."""
+        if not self.is_finished:
+            self.fail(Failed(f"{self.target.url}: the broker detached the link"))
+
+    def on_connection_closing(self, event: Event) -> None:
+        """The broker closed the connection without a reason."""
+        if not self.is_finished:
+            self.fail(NotConnected(f"{self.target.url}: the broker closed the connection"))
+
+    def on_disconnected(self, event: Event) -> None:
+        """The socket closed under us."""
+        if not self.is_finished:
+            self.fail(transport_failure(event.transport.condition, self.target.url))
+        self._end()
+
+    def on_transport_error(self, event: Event) -> None:
+        """Refused socket, refused login, broken framing."""
+        self.fail(transport_failure(event.transport.condition, self.target.url))

@@ -1,0 +1,32 @@
+"""How a command fails: each way has its exit code, and a text without a traceback."""
+
+import click
+
+from artemis_py.errors import ConfigError
+
+
+class Failed(click.ClickException):
+    """The broker refused, or could not do, what was asked."""
+
+    exit_code = 1
+
+
+class NotConnected(click.ClickException):
+    """There is no broker at the given URL, or the connection to it broke."""
+
+    exit_code = 3
+
+
+class Misconfigured(click.ClickException):
+    """A configuration that no broker can start with; every problem on a line of its own."""
+
+    exit_code = 2
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(str(error))
+        self.count = len(error.problems)
+
+    def show(self, file: object = None) -> None:
+        """Print all problems as `file:line: element: text`, then how many there are."""
+        click.echo(self.message, err=True)
+        click.echo(f"{self.count} problem{'' if self.count == 1 else 's'} found; nothing was started", err=True)

@@ -1,0 +1,118 @@
+"""`artemis-py producer`: send messages as fast as the broker takes them, and say what became of them."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from proton import Delivery, Event, Message
+
+from artemis_py.cli.client import Conversation, Target, parse_destination, refusal, target_options, want
+from artemis_py.cli.errors import Failed
+from artemis_py.cli.render import Progress, summary
+
+
+class Producing(Conversation):
+    """Sends `count` messages and waits for the broker's word on each."""
+
+    def __init__(
+        self, target: Target, destination: str, count: int, message: Message, body: str | bytes, progress: Progress
+    ) -> None:
+        super().__init__(target)
+        self.address, self.capability = parse_destination(destination)
+        self.count = count
+        self.message = message
+        self.body = body
+        self.progress = progress
+        self.sent = 0
+        self.confirmed = 0
+        self.started_at = 0.0
+
+    def begin(self, event: Event) -> None:
+        """Attach a sender."""
+        self.started_at = time.monotonic()
+        sender: Any = event.container.create_sender(self.connection, self.address)
+        want(sender.target, self.capability)
+
+    def on_sendable(self, event: Event) -> None:
+        """There is credit: use it."""
+        sender = event.sender
+        while sender.credit > 0 and self.sent < self.count and not self.is_finished:
+            self.message.id = self.sent + 1
+            body = self.body
+            self.message.body = body.replace("{n}", str(self.sent + 1)) if isinstance(body, str) else body
+            sender.send(self.message)
+            self.sent += 1
+
+    def on_accepted(self, event: Event) -> None:
+        """The broker has taken one."""
+        self.confirmed += 1
+        if self.confirmed == self.count:
+            self.finish()
+
+    def on_rejected(self, event: Event) -> None:
+        """The broker refused one: so it would the next."""
+        self.fail(refusal(event.delivery.remote.condition, f"message {self.confirmed + 1} of {self.count}"))
+
+    def on_released(self, event: Event) -> None:
+        """The broker could not take one (released or modified, both come here)."""
+        delivery: Delivery = event.delivery
+        reason = "modified" if delivery.remote_state == Delivery.MODIFIED else "released"
+        self.fail(Failed(f"message {self.confirmed + 1} of {self.count} was not taken: the broker {reason} it"))
+
+    def tick(self) -> None:
+        """Show how far we are."""
+        self.progress.show(self.confirmed, time.monotonic() - self.started_at)
+
+
+def parse_property(text: str) -> tuple[str, object]:
+    """`k=v`: numbers, true and false are sent as such, everything else as text; quotes around v make text of it."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise click.BadParameter(f"{text!r} is not of the form name=value", param_hint="--property")
+    try:
+        typed = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, typed if isinstance(typed, str | bool | int | float) else value
+
+
+@click.command()
+@target_options
+@click.option("--destination", default="queue://TEST", show_default=True, help="queue://X, topic://X, X or a::q.")
+@click.option("--message-count", type=click.IntRange(min=1), default=1, show_default=True, help="How many to send.")
+@click.option("--message", "text", default="message {n}", show_default=True, help="Text of the body; {n} counts.")
+@click.option("--message-size", type=click.IntRange(min=0), help="Send so many bytes instead of a text.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Application property; repeatable.")
+@click.option("--durable/--non-persistent", default=True, show_default=True, help="Whether a restart keeps them.")
+@click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True)
+@click.option("--ttl", type=click.IntRange(min=1), help="Milliseconds until a message expires.")
+@click.option("--quiet", is_flag=True, help="No summary.")
+def producer(
+    target: Target,
+    destination: str,
+    message_count: int,
+    text: str,
+    message_size: int | None,
+    properties: tuple[str, ...],
+    durable: bool,
+    priority: int,
+    ttl: int | None,
+    quiet: bool,
+) -> None:
+    """Send messages and wait until the broker has taken them."""
+    named: Mapping[str, object] = dict(parse_property(each) for each in properties)
+    message: Any = Message(durable=durable, priority=priority, properties=dict(named) or None)
+    message.ttl = (ttl or 0) / 1000
+    body: str | bytes = text if message_size is None else b"x" * message_size
+    message.inferred = message_size is not None  # bytes as a data section, text as amqp-value
+    message.address = parse_destination(destination)[0]
+    with Progress("sent", message_count) as progress:
+        producing = Producing(target, destination, message_count, message, body, progress)
+        producing.run()
+    elapsed_s = time.monotonic() - producing.started_at
+    if not quiet:
+        click.echo(summary("sent", producing.confirmed, elapsed_s), err=True)
+    if producing.confirmed < message_count:
+        raise Failed(f"interrupted: {message_count - producing.confirmed} messages were not confirmed")

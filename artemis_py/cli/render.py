@@ -1,0 +1,98 @@
+"""What commands print: tables for people, JSON for scripts, progress on a terminal only."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import click
+
+WIDTH_WITHOUT_TERMINAL: Final = 10_000
+"""A table that goes into a file or pipe is never cut or wrapped."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str], title: str | None = None) -> None:
+    """Print rows as a table; `columns` maps the key in a row to the heading, in order. Numbers go to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    is_terminal = sys.stdout.isatty()
+    table = Table(title=title, box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False, header_style="bold")
+    for key, heading in columns.items():
+        is_number = bool(rows) and all(_is_number(row.get(key)) for row in rows)
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell(row.get(key))) for key in columns))
+    Console(width=None if is_terminal else WIDTH_WITHOUT_TERMINAL, soft_wrap=not is_terminal).print(table)
+
+
+def cell(value: object) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(cell(item) for item in value)
+    # Names come from clients: control characters must not reach a terminal.
+    return "".join(character if character.isprintable() else "\ufffd" for character in str(value))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class Progress:
+    """A progress bar on standard error, if that is a terminal; otherwise nothing."""
+
+    def __init__(self, label: str, total: int | None) -> None:
+        self._label: Final = label
+        self._total: Final = total
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> "Progress":
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            rate = TextColumn("{task.fields[rate]}")
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                rate,
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._bar.add_task(self._label, total=self._total, rate="")
+            self._bar.start()
+        return self
+
+    def show(self, count: int, elapsed_s: float) -> None:
+        """The state now."""
+        if self._bar is not None:
+            rate = f"{count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
+            self._bar.update(self._task, completed=count, rate=rate)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def summary(verb: str, count: int, elapsed_s: float) -> str:
+    """The last line of a command that moved messages."""
+    rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 and count else ""
+    return f"{verb} {count} message{'' if count == 1 else 's'} in {elapsed_s:.2f} s{rate}"

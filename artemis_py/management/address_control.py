@@ -1,0 +1,55 @@
+"""What management reads and does on one address: the resource `address.<name>`."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from artemis_py.core.postoffice import Address
+from artemis_py.core.session import Session
+from artemis_py.management.control import Control, Operation
+
+
+class AddressControl(Control):
+    """One address, for the duration of one request."""
+
+    def __init__(self, address: Address, session: Session) -> None:
+        super().__init__(f"address.{address.name}")
+        self.address = address
+        self.session = session
+
+    def pause(self) -> None:
+        """Hold the deliveries of its queues, also of those that are yet to come."""
+        self.address.pause()
+
+    def resume(self) -> None:
+        """Deliver again."""
+        self.address.resume()
+
+    def purge(self) -> int:
+        """Discard the messages of all its queues that are not with a consumer; how many there were."""
+        return sum(queue.purge() for queue in list(self.address.queues))
+
+    attributes: ClassVar = {
+        "Address": lambda control: control.address.name,
+        "RoutingTypes": lambda control: routing_types(control.address),
+        "QueueNames": lambda control: [queue.name for queue in control.address.queues],
+        "QueueCount": lambda control: len(control.address.queues),
+        "AddressSize": lambda control: control.address.size_bytes,
+        "MessageCount": lambda control: control.address.message_count,
+        "RoutedMessageCount": lambda control: control.address.routed,
+        "UnRoutedMessageCount": lambda control: control.address.unrouted,
+        "Paused": lambda control: control.address.paused,
+        "AutoCreated": lambda control: control.address.auto_created,
+        "Temporary": lambda control: control.address.temporary,
+        "Internal": lambda control: control.address.internal,
+    }
+
+    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
+        "pause": (Operation(pause),),
+        "resume": (Operation(resume),),
+        "purge": (Operation(purge),),
+    }
+
+
+def routing_types(address: Address) -> list[str]:
+    """The names of an address' routing types, always in the same order."""
+    return sorted(routing_type.name for routing_type in address.routing_types)

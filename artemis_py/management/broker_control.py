@@ -1,0 +1,396 @@
+"""What management reads and does on the broker itself: the resource `broker`."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import ClassVar, Final
+
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import Address, PostOffice
+from artemis_py.core.queue import Consumer, Queue
+from artemis_py.core.session import Session
+from artemis_py.core.settings import QueueConfig
+from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
+from artemis_py.management.address_control import routing_types
+from artemis_py.management.control import Control, Kind, Operation, Parameter, proposal
+from artemis_py.management.facts import BrokerFacts, ConnectionFacts
+from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
+from artemis_py.management.queue_control import filter_text
+from artemis_py.management.queue_request import (
+    AUTO_CREATE_ADDRESS,
+    parse_routing_type,
+    queue_changes,
+    queue_config,
+)
+
+MAX_NAMES: Final = 10_000
+"""Names in one reply at most (about 1 MiB with names of ordinary length); longer lists come in pages."""
+
+NAME = Parameter("name", Kind.TEXT)
+ADDRESS = Parameter("address", Kind.TEXT)
+ROUTING_TYPE = Parameter("routingType", Kind.TEXT)
+ROUTING_TYPES = Parameter("routingTypes", Kind.TEXTS)
+FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
+DURABLE = Parameter("durable", Kind.FLAG)
+FORCE = Parameter("force", Kind.FLAG)
+QUEUE = Parameter("queue", Kind.OBJECT)
+WANTED = Parameter("options", Kind.OBJECT)
+WANTED_TEXT = Parameter("options", Kind.TEXT_OR_NULL)  # an empty filter is often sent as ""
+PAGE = Parameter("page", Kind.NUMBER)
+PAGE_ROWS = Parameter("pageSize", Kind.NUMBER)
+
+QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
+    "id": lambda queue: queue.id,
+    "name": lambda queue: queue.name,
+    "address": lambda queue: queue.address.name,
+    "routingType": lambda queue: queue.routing_type.name,
+    "filter": filter_text,
+    "durable": lambda queue: queue.durable,
+    "temporary": lambda queue: queue.temporary,
+    "autoCreated": lambda queue: queue.auto_created,
+    "enabled": lambda queue: queue.enabled,
+    "paused": lambda queue: queue.paused,
+    "exclusive": lambda queue: queue.exclusive,
+    "maxConsumers": lambda queue: queue.max_consumers,
+    "purgeOnNoConsumers": lambda queue: queue.purge_on_no_consumers,
+    "user": lambda queue: queue.user,
+    "consumerCount": lambda queue: queue.consumer_count,
+    "messageCount": lambda queue: queue.message_count,
+    "deliveringCount": lambda queue: queue.delivering_count,
+    "scheduledCount": lambda queue: queue.scheduled_count,
+    "messagesAdded": lambda queue: queue.messages_added,
+    "messagesAcked": lambda queue: queue.messages_acknowledged,
+    "messagesExpired": lambda queue: queue.messages_expired,
+    "messagesKilled": lambda queue: queue.messages_killed,
+}
+
+ADDRESS_COLUMNS: Final[Mapping[str, Callable[[Address], object]]] = {
+    "name": lambda address: address.name,
+    "routingTypes": routing_types,
+    "queueCount": lambda address: len(address.queues),
+    "messageCount": lambda address: address.message_count,
+    "addressSize": lambda address: address.size_bytes,
+    "routedMessageCount": lambda address: address.routed,
+    "unRoutedMessageCount": lambda address: address.unrouted,
+    "paused": lambda address: address.paused,
+    "autoCreated": lambda address: address.auto_created,
+    "temporary": lambda address: address.temporary,
+    "internal": lambda address: address.internal,
+}
+
+CONNECTION_COLUMNS: Final[Mapping[str, Callable[[ConnectionFacts], object]]] = {
+    "connectionID": lambda connection: connection.connection_id,
+    "remoteAddress": lambda connection: connection.peer,
+    "protocol": lambda connection: connection.protocol,
+    "user": lambda connection: connection.user,
+    "clientID": lambda connection: connection.client_id,
+    "creationTime": lambda connection: connection.created_ms,
+}
+
+CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Consumer], object]]] = {
+    "queue": lambda consumer: consumer.queue.name,
+    "address": lambda consumer: consumer.queue.address.name,
+    "filter": lambda consumer: None if consumer.filter is None else consumer.filter.text,
+    "browseOnly": lambda consumer: consumer.browse,
+    "priority": lambda consumer: consumer.priority,
+    "credit": lambda consumer: consumer.credit,
+    "messagesInTransit": lambda consumer: consumer.delivering_count,
+    "user": lambda consumer: consumer.session.subject.user,
+    "clientID": lambda consumer: consumer.session.client_id,
+    "remoteAddress": lambda consumer: consumer.session.peer,
+}
+
+
+def _listing(
+    items: Callable[["BrokerControl"], Sequence[object]], columns: Mapping[str, Callable[..., object]]
+) -> tuple[Operation, ...]:
+    """The ways to call a list operation: filter, page and page size, all optional from the right."""
+
+    def run(
+        control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS
+    ) -> str:
+        return list_page(items(control), columns, _filter_object(wanted), page, page_rows)
+
+    ways = [Operation(run)]
+    for wanted in (WANTED, WANTED_TEXT):
+        ways += [Operation(run, wanted), Operation(run, wanted, PAGE), Operation(run, wanted, PAGE, PAGE_ROWS)]
+    return tuple(ways)
+
+
+def _filter_object(wanted: object) -> Mapping[str, object]:
+    if isinstance(wanted, dict):
+        return wanted
+    if wanted is None or wanted == "":
+        return {}
+    raise InvalidRequest("options must be a JSON object, or empty")
+
+
+class BrokerControl(Control):
+    """The broker, for the duration of one request."""
+
+    def __init__(self, postoffice: PostOffice, facts: BrokerFacts, session: Session) -> None:
+        super().__init__("broker")
+        self.postoffice = postoffice
+        self.facts = facts
+        self.session = session
+
+    # What there is.
+
+    def uptime_ms(self) -> int:
+        """Milliseconds since the start."""
+        return max(0, self.postoffice.now_ms - self.facts.started_ms)
+
+    def uptime(self) -> str:
+        """Time since the start, in words."""
+        minutes, seconds = divmod(self.uptime_ms() // 1000, 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        parts = ((days, "days"), (hours, "hours"), (minutes, "minutes"), (seconds, "seconds"))
+        return " ".join(f"{count} {unit}" for count, unit in parts if count) or "0 seconds"
+
+    def address_names(self) -> list[str]:
+        """Names of all addresses, sorted. Raises LimitExceeded beyond MAX_NAMES."""
+        return _names(self.postoffice.addresses, "listAddresses")
+
+    def queue_names(self, routing_type: str | None = None) -> list[str]:
+        """Names of all queues, or of one routing type, sorted. Raises LimitExceeded beyond MAX_NAMES."""
+        wanted = parse_routing_type(routing_type) if routing_type else None
+        queues = self.postoffice.queues.values()
+        return _names(
+            [queue.name for queue in queues if wanted is None or queue.routing_type == wanted], "listQueues"
+        )
+
+    def consumers(self) -> list[Consumer]:
+        """Every consumer of every queue."""
+        return [consumer for queue in self.postoffice.queues.values() for consumer in queue.consumers]
+
+    def find_address(self, name: str) -> Address:
+        """Raises NoSuchAddress, with the nearest right names."""
+        address = self.postoffice.addresses.get(name)
+        if address is None:
+            raise NoSuchAddress(f"address {name!r} does not exist{proposal(name, self.postoffice.addresses)}")
+        return address
+
+    def find_queue(self, name: str) -> Queue:
+        """Raises NoSuchQueue, with the nearest right names."""
+        queue = self.postoffice.find_queue(name)
+        if queue is None:
+            raise NoSuchQueue(f"queue {name!r} does not exist{proposal(name, self.postoffice.queues)}")
+        return queue
+
+    def address_info(self, name: str) -> str:
+        """An address in one line of text."""
+        address = self.find_address(name)
+        return f"Address [name={name}, routingTypes={{{','.join(routing_types(address))}}}]"
+
+    def bindings(self, name: str) -> str:
+        """The queues of an address, one line of text each."""
+        queues = self.find_address(name).queues
+        if len(queues) > MAX_NAMES:
+            raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues, which has pages")
+        return "\n".join(
+            f"Queue [name={queue.name}, routingType={queue.routing_type.name}, filter={filter_text(queue)}]"
+            for queue in queues
+        )
+
+    def total(self, counter: Callable[[Queue], int]) -> int:
+        """A counter of all queues together."""
+        return sum(counter(queue) for queue in self.postoffice.queues.values())
+
+    # What can be changed.
+
+    def create_address(self, name: str, routing_type_names: list[str]) -> str:
+        """Create an address; its one line of text."""
+        self.session.create_address(name, _routing_types(routing_type_names))
+        return self.address_info(name)
+
+    def update_address(self, name: str, routing_type_names: list[str]) -> str:
+        """Give an address exactly these routing types; its one line of text."""
+        self.find_address(name)
+        self.session.update_address(name, _routing_types(routing_type_names))
+        return self.address_info(name)
+
+    def delete_address(self, name: str, force: bool = False) -> None:
+        """Delete an address, with its queues if `force`."""
+        self.find_address(name)
+        self.session.delete_address(name, force)
+
+    def create_queue_from(self, wanted: Mapping[str, object], ignore_if_exists: bool = False) -> str:
+        """Create the queue that a JSON object describes; how it came out, as JSON text."""
+        auto_create_address = wanted.get(AUTO_CREATE_ADDRESS)
+        if auto_create_address not in (None, True, False):
+            raise InvalidRequest(f"attribute {AUTO_CREATE_ADDRESS!r} must be {Kind.FLAG.value}")
+        config = queue_config(wanted)
+        if ignore_if_exists and config.name in self.postoffice.queues:
+            return self.describe_queue(config.name)
+        return self.create_queue(config, auto_create_address is not False)
+
+    def create_queue(self, config: QueueConfig, auto_create_address: bool = True) -> str:
+        """Create a queue, and its address unless that is forbidden; how it came out, as JSON text."""
+        existing = self.postoffice.queues.get(config.name)
+        if existing is not None:
+            raise QueueExists(f"queue {config.name!r} exists already, on address {existing.address.name!r}")
+        if not auto_create_address and config.address not in self.postoffice.addresses:
+            raise NoSuchAddress(f"address {config.address!r} does not exist")
+        self.session.create_queue(config)
+        return self.describe_queue(config.name)
+
+    def create_queue_by_position(
+        self,
+        address: str,
+        name: str,
+        filter: str | None = None,
+        durable: bool = True,
+        routing_type: str | None = None,
+    ) -> str:
+        """The short forms of `createQueue`."""
+        config = QueueConfig(
+            name=name,
+            address=address,
+            filter=filter or None,
+            durable=durable,
+            routing_type=None if routing_type is None else parse_routing_type(routing_type),
+        )
+        return self.create_queue(config)
+
+    def create_queue_in_full(
+        self,
+        address: str,
+        routing_type: str,
+        name: str,
+        filter: str | None,
+        durable: bool,
+        max_consumers: int,
+        purge_on_no_consumers: bool,
+        auto_create_address: bool,
+    ) -> str:
+        """The form of `createQueue` with eight parameters."""
+        config = QueueConfig(
+            name=name,
+            address=address,
+            filter=filter or None,
+            durable=durable,
+            routing_type=parse_routing_type(routing_type),
+            max_consumers=max_consumers,
+            purge_on_no_consumers=purge_on_no_consumers,
+        )
+        return self.create_queue(config, auto_create_address)
+
+    def update_queue(self, wanted: Mapping[str, object]) -> str:
+        """Change what a JSON object names; how the queue is afterwards, as JSON text."""
+        name, changes = queue_changes(wanted)
+        self.find_queue(name)
+        self.session.update_queue(name, **changes)
+        return self.describe_queue(name)
+
+    def destroy_queue(self, name: str, remove_consumers: bool = False, auto_delete_address: bool = False) -> None:
+        """Delete a queue with its messages; its auto-created address too if that was its last queue and asked for."""
+        address = self.find_queue(name).address
+        self.session.delete_queue(name, remove_consumers)
+        if auto_delete_address and address.auto_created and not address.queues:
+            self.session.delete_address(address.name, False)
+
+    def describe_queue(self, name: str) -> str:
+        """A queue as a row of `listQueues`, in JSON text."""
+        queue = self.find_queue(name)
+        return json.dumps({column: value(queue) for column, value in QUEUE_COLUMNS.items()}, ensure_ascii=False)
+
+    attributes: ClassVar = {
+        "Name": lambda control: control.postoffice.options.name,
+        "Version": lambda control: control.facts.version,
+        "NodeID": lambda control: control.facts.node_id,
+        "Uptime": uptime,
+        "UptimeMillis": uptime_ms,
+        "AddressNames": address_names,
+        "QueueNames": queue_names,
+        "AddressCount": lambda control: len(control.postoffice.addresses),
+        "QueueCount": lambda control: len(control.postoffice.queues),
+        "TotalMessageCount": lambda control: control.total(lambda queue: queue.message_count),
+        "TotalMessagesAdded": lambda control: control.total(lambda queue: queue.messages_added),
+        "TotalMessagesAcknowledged": lambda control: control.total(lambda queue: queue.messages_acknowledged),
+        "TotalConsumerCount": lambda control: control.total(lambda queue: queue.consumer_count),
+        "AddressMemoryUsage": lambda control: sum(a.size_bytes for a in control.postoffice.addresses.values()),
+        "RoutedMessageCount": lambda control: control.postoffice.routed,
+        "UnRoutedMessageCount": lambda control: control.postoffice.unrouted,
+        "ConnectionCount": lambda control: len(control.facts.connections()),
+        "SessionCount": lambda control: len(control.postoffice.sessions),
+        "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
+    }
+
+    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
+        "getQueueNames": (Operation(queue_names), Operation(queue_names, ROUTING_TYPE)),
+        "getAddressInfo": (Operation(address_info, ADDRESS),),
+        "listBindingsForAddress": (Operation(bindings, ADDRESS),),
+        "listQueues": _listing(lambda control: list(control.postoffice.queues.values()), QUEUE_COLUMNS),
+        "listAddresses": _listing(lambda control: list(control.postoffice.addresses.values()), ADDRESS_COLUMNS),
+        "listConnections": _listing(lambda control: control.facts.connections(), CONNECTION_COLUMNS),
+        "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
+        "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
+        "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),
+        "deleteAddress": (Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),
+        "createQueue": (
+            Operation(create_queue_from, QUEUE),
+            Operation(create_queue_from, QUEUE, Parameter("ignoreIfExists", Kind.FLAG)),
+            Operation(create_queue_by_position, ADDRESS, NAME),
+            Operation(
+                lambda control, address, name, routing_type: control.create_queue_by_position(
+                    address, name, routing_type=routing_type
+                ),
+                ADDRESS,
+                NAME,
+                ROUTING_TYPE,
+            ),
+            Operation(
+                lambda control, address, name, durable: control.create_queue_by_position(
+                    address, name, durable=durable
+                ),
+                ADDRESS,
+                NAME,
+                DURABLE,
+            ),
+            Operation(
+                lambda control, address, name, durable, routing_type: control.create_queue_by_position(
+                    address, name, durable=durable, routing_type=routing_type
+                ),
+                ADDRESS,
+                NAME,
+                DURABLE,
+                ROUTING_TYPE,
+            ),
+            Operation(create_queue_by_position, ADDRESS, NAME, FILTER, DURABLE),
+            Operation(create_queue_by_position, ADDRESS, NAME, FILTER, DURABLE, ROUTING_TYPE),
+            Operation(
+                create_queue_in_full,
+                ADDRESS,
+                ROUTING_TYPE,
+                NAME,
+                FILTER,
+                DURABLE,
+                Parameter("maxConsumers", Kind.NUMBER),
+                Parameter("purgeOnNoConsumers", Kind.FLAG),
+                Parameter("autoCreateAddress", Kind.FLAG),
+            ),
+        ),
+        "updateQueue": (Operation(update_queue, QUEUE),),
+        "destroyQueue": (
+            Operation(destroy_queue, NAME),
+            Operation(destroy_queue, NAME, Parameter("removeConsumers", Kind.FLAG)),
+            Operation(
+                destroy_queue,
+                NAME,
+                Parameter("removeConsumers", Kind.FLAG),
+                Parameter("autoDeleteAddress", Kind.FLAG),
+            ),
+        ),
+    }
+
+
+def _names(names: Collection[str], paged: str) -> list[str]:
+    if len(names) > MAX_NAMES:
+        raise LimitExceeded(f"{len(names)} names are more than the {MAX_NAMES} of one reply: use {paged}")
+    return sorted(names)
+
+
+def _routing_types(names: list[str]) -> frozenset[RoutingType]:
+    if not names:
+        raise InvalidRequest("an address needs a routing type: ANYCAST, MULTICAST, or both")
+    return frozenset(parse_routing_type(name) for name in names)

@@ -1,0 +1,151 @@
+"""What one resource offers to management: a table of attributes and a table of operations.
+
+A control decides nothing about permissions of its caller beyond what the session checks; the endpoint has
+checked `manage` before. Names follow Artemis (reference §6.1): an attribute `MessageCount` can be read under that
+name, with a small first letter, or by the operations `getMessageCount` and `isMessageCount`.
+"""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, ClassVar, Final
+
+from attrs import frozen
+
+from artemis_py.errors import InvalidRequest
+
+# Looking for similar names is quadratic in their length and linear in their number; beyond these sizes a refusal
+# comes without a proposal.
+MAX_NAME_FOR_PROPOSAL: Final = 200
+MAX_NAMES_FOR_PROPOSAL: Final = 1000
+
+
+class Kind(Enum):
+    """What a parameter may be; the value is how an error text calls it."""
+
+    TEXT = "text"
+    TEXT_OR_NULL = "text or null"
+    FLAG = "true or false"
+    NUMBER = "a whole number"
+    OBJECT = "a JSON object, or text that contains one"
+    TEXTS = "text with comma-separated words, or an array of texts"
+
+
+@frozen
+class Parameter:
+    """One parameter of an operation, by position."""
+
+    name: str
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kind.value}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value`, as JSON gave it, is of this kind."""
+        match self.kind:
+            case Kind.TEXT:
+                return isinstance(value, str)
+            case Kind.TEXT_OR_NULL:
+                return value is None or isinstance(value, str)
+            case Kind.FLAG:
+                return isinstance(value, bool)
+            case Kind.NUMBER:
+                return isinstance(value, int) and not isinstance(value, bool)
+            case Kind.OBJECT:
+                return isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{"))
+            case Kind.TEXTS:
+                return isinstance(value, str) or (
+                    isinstance(value, list) and all(isinstance(item, str) for item in value)
+                )
+
+    def convert(self, value: object) -> object:
+        """The value that the operation wants; `accepts` said yes before. Raises InvalidRequest for broken JSON."""
+        if self.kind is Kind.OBJECT and isinstance(value, str):
+            parsed = parse_json(value, f"parameter {self.name}")
+            if not isinstance(parsed, dict):
+                raise InvalidRequest(f"parameter {self.name} must be {self.kind.value}")
+            return parsed
+        if self.kind is Kind.TEXTS and isinstance(value, str):
+            return [word.strip() for word in value.split(",") if word.strip()]
+        return value
+
+
+class Operation:
+    """One way to call an operation: its parameters in order, and what to run with them."""
+
+    def __init__(self, run: Callable[..., object], *parameters: Parameter) -> None:
+        self.run: Final = run
+        """Called with the control, then the converted parameters."""
+        self.parameters: Final = parameters
+
+    def accepts(self, values: Sequence[object]) -> bool:
+        """Whether these values fit the parameters, one for one."""
+        return len(values) == len(self.parameters) and all(
+            parameter.accepts(value) for parameter, value in zip(self.parameters, values, strict=True)
+        )
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(str(parameter) for parameter in self.parameters) + ")"
+
+
+class Control:
+    """One resource as management sees it; subclasses fill the two tables."""
+
+    # The functions take the control itself, whose class differs from table to table.
+    attributes: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
+    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {}
+
+    def __init__(self, resource: str) -> None:
+        self.resource: Final = resource
+        """As the client named it; begins error texts."""
+
+    def read(self, name: str) -> object:
+        """The value of an attribute. Raises InvalidRequest if there is none of this name."""
+        attribute = self.attributes.get(name[:1].upper() + name[1:])
+        if attribute is None:
+            raise InvalidRequest(f"{self.resource} has no attribute {name!r}{proposal(name, self.attributes)}")
+        return attribute(self)
+
+    def invoke(self, name: str, values: Sequence[object]) -> object:
+        """Run an operation. Raises InvalidRequest for an unknown name or unfit parameters, else any Refusal."""
+        ways = self.operations.get(name)
+        if ways is None:
+            getter = name.removeprefix("get") if name.startswith("get") else name.removeprefix("is")
+            if getter != name and getter in self.attributes:
+                if values:
+                    raise InvalidRequest(f"{name} of {self.resource} takes no parameters")
+                return self.attributes[getter](self)
+            names = [*self.operations, *(f"get{attribute}" for attribute in self.attributes)]
+            raise InvalidRequest(f"{self.resource} has no operation {name!r}{proposal(name, names)}")
+        for way in ways:
+            if way.accepts(values):
+                converted = [p.convert(value) for p, value in zip(way.parameters, values, strict=True)]
+                return way.run(self, *converted)
+        legal = " or ".join(f"{name}{way}" for way in ways)
+        raise InvalidRequest(f"{name} of {self.resource} does not take these parameters; it takes {legal}")
+
+
+def proposal(name: str, names: Iterable[str]) -> str:
+    """The end of an error text that offers the nearest right names, if any is near."""
+    candidates = list(names)
+    if len(name) > MAX_NAME_FOR_PROPOSAL or len(candidates) > MAX_NAMES_FOR_PROPOSAL:
+        return ""
+    by_small = {candidate.lower(): candidate for candidate in candidates}
+    near = [by_small[found] for found in difflib.get_close_matches(name.lower(), by_small)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def parse_json(text: str, what: str) -> object:
+    """Read JSON from a client. Raises InvalidRequest, whose text starts with `what`."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidRequest(f"{what} is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidRequest(f"{what} is not JSON: {error}") from None
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,89 @@
+"""What management reads and does on one queue: the resource `queue.<name>`."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from artemis_py.core.filter import parse_filter
+from artemis_py.core.queue import Queue
+from artemis_py.core.session import Session
+from artemis_py.management.control import Control, Kind, Operation, Parameter
+
+FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
+
+
+class QueueControl(Control):
+    """One queue, for the duration of one request."""
+
+    def __init__(self, queue: Queue, session: Session) -> None:
+        super().__init__(f"queue.{queue.name}")
+        self.queue = queue
+        self.session = session
+
+    def pause(self) -> None:
+        """Hold deliveries; messages still arrive."""
+        self.queue.pause()
+
+    def resume(self) -> None:
+        """Deliver again."""
+        self.queue.resume()
+
+    def enable(self) -> None:
+        """Let new messages in again."""
+        self.session.postoffice.update_queue(self.queue.name, enabled=True)
+
+    def disable(self) -> None:
+        """Let new messages pass the queue by."""
+        self.session.postoffice.update_queue(self.queue.name, enabled=False)
+
+    def remove_all(self) -> int:
+        """Discard every message that is not with a consumer; how many there were."""
+        return self.queue.purge()
+
+    def count(self, filter: str | None = None) -> int:
+        """Messages waiting in the queue that `filter` accepts; without one all messages of the queue."""
+        if not filter:
+            return self.queue.message_count
+        wanted = parse_filter(filter)
+        return sum(1 for reference in self.queue.references() if wanted.matches(reference))
+
+    attributes: ClassVar = {
+        "Name": lambda control: control.queue.name,
+        "ID": lambda control: control.queue.id,
+        "Address": lambda control: control.queue.address.name,
+        "RoutingType": lambda control: control.queue.routing_type.name,
+        "Filter": lambda control: filter_text(control.queue),
+        "Durable": lambda control: control.queue.durable,
+        "Temporary": lambda control: control.queue.temporary,
+        "AutoCreated": lambda control: control.queue.auto_created,
+        "Enabled": lambda control: control.queue.enabled,
+        "Paused": lambda control: control.queue.paused,
+        "Exclusive": lambda control: control.queue.exclusive,
+        "MaxConsumers": lambda control: control.queue.max_consumers,
+        "PurgeOnNoConsumers": lambda control: control.queue.purge_on_no_consumers,
+        "ConsumersBeforeDispatch": lambda control: control.queue.consumers_before_dispatch,
+        "DelayBeforeDispatch": lambda control: control.queue.delay_before_dispatch_ms,
+        "User": lambda control: control.queue.user,
+        "MessageCount": lambda control: control.queue.message_count,
+        "ConsumerCount": lambda control: control.queue.consumer_count,
+        "DeliveringCount": lambda control: control.queue.delivering_count,
+        "ScheduledCount": lambda control: control.queue.scheduled_count,
+        "MessagesAdded": lambda control: control.queue.messages_added,
+        "MessagesAcknowledged": lambda control: control.queue.messages_acknowledged,
+        "MessagesExpired": lambda control: control.queue.messages_expired,
+        "MessagesKilled": lambda control: control.queue.messages_killed,
+    }
+
+    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
+        "pause": (Operation(pause),),
+        "resume": (Operation(resume),),
+        "enable": (Operation(enable),),
+        "disable": (Operation(disable),),
+        "removeAllMessages": (Operation(remove_all),),
+        "purge": (Operation(remove_all),),
+        "countMessages": (Operation(count), Operation(count, FILTER)),
+    }
+
+
+def filter_text(queue: Queue) -> str | None:
+    """The selector of a queue as it was written, or None."""
+    return None if queue.filter is None else queue.filter.text
