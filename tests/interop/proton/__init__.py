@@ -1,0 +1,1 @@
+"""Qpid Proton against the broker."""
