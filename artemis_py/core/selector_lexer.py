@@ -1,0 +1,157 @@
+"""The words of a selector: text -> tokens (reference §3.12).
+
+Knows spelling only: what a name, a number or a string looks like, not where it may stand.
+"""
+
+import re
+from enum import Enum
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.errors import InvalidFilter
+
+LENGTH_LIMIT: Final = 32 * 1024
+"""Characters of one selector (reliability §4)."""
+
+INTEGER_LIMIT: Final = 1 << 64
+"""Integers of a selector stay below this magnitude: the widest type of any protocol is AMQP's unsigned long."""
+
+ANNOTATION_PREFIX: Final = "amqp.annotation."
+"""How Event Hubs spells a message annotation (AMQP reference §11.1)."""
+
+KEYWORDS: Final = frozenset(
+    ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "XPATH", "XQUERY"]
+)
+
+
+class Kind(Enum):
+    """What a token is; the values are how error texts call it."""
+
+    NAME = "a name"
+    NUMBER = "a number"
+    STRING = "a string"
+    KEYWORD = "a keyword"
+    SYMBOL = "an operator"
+    END = "the end of the selector"
+
+
+@frozen
+class Token:
+    """One word of a selector."""
+
+    kind: Kind
+    value: str | int | float
+    """The name, the number, the contents of the string, the keyword in capitals or the operator."""
+    offset: int
+    """Where it starts in the text, from 0."""
+    text: str
+    """As it was written."""
+
+
+# One alternative per kind of token. Every repetition is possessive, so nothing is ever tried twice: the time is linear
+# in the text. A hyphen belongs to a name only in front of another letter or digit, so that `m.x--why` ends in a
+# comment; where hyphens are part of names is decided by the prefix of the name, or for all by `hyphenated_props:`.
+_HYPHENATED: Final = r"(?:[A-Za-z0-9_$.]++|-(?=[A-Za-z0-9_$]))*+"
+_PLAIN: Final = r"[A-Za-z0-9_$]*+(?:\.[A-Za-z0-9_$]++)*+"
+_TOKEN: Final = r"""
+    (?P<space>   \s++ | --[^\r\n]*+ | /\*(?:[^*]++|\*(?!/))*+\*/ )
+  | (?P<name>    %s )
+  | (?P<quoted>  "(?:[^"]++|"")*+" )
+  | (?P<string>  '(?:[^']++|'')*+' )
+  | (?P<float>   (?: [0-9]++\.[0-9]*+ | \.[0-9]++ )(?:[eE][+-]?[0-9]++)? | [0-9]++[eE][+-]?[0-9]++ )
+  | (?P<integer> 0[xX][0-9a-fA-F]++[lL]? | [0-9]++[lL]? )
+  | (?P<symbol>  <> | <= | >= | [=<>+\-*/%%(),] )
+"""
+_ANNOTATION: Final = r"(?:amqp\.annotation\.|m\.)" + _HYPHENATED
+_STANDARD: Final = re.compile(_TOKEN % f"{_ANNOTATION}|[A-Za-z_$]{_PLAIN}", re.VERBOSE | re.ASCII)
+_ALL_HYPHENATED: Final = re.compile(_TOKEN % f"[A-Za-z_$]{_HYPHENATED}", re.VERBOSE | re.ASCII)
+
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_NUMBER_LENGTH_LIMIT: Final = 64
+
+
+def invalid(offset: int, message: str) -> InvalidFilter:
+    """The one way to complain about a selector; positions count from 1."""
+    return InvalidFilter(f"selector, character {offset + 1}: {message}")
+
+
+def tokenize(text: str, start: int, hyphenated: bool) -> list[Token]:
+    """The tokens of `text` from `start` on, the last one of kind END. Raises InvalidFilter."""
+    pattern = _ALL_HYPHENATED if hyphenated else _STANDARD
+    tokens: list[Token] = []
+    offset = start
+    while offset < len(text):
+        match = pattern.match(text, offset)
+        if match is None:
+            raise _unreadable(text, offset)
+        kind = match.lastgroup
+        word = match.group()
+        if kind != "space":
+            tokens.append(_token(kind, word, offset))
+        following = match.end()
+        if kind in ("integer", "float") and following < len(text) and _continues_a_word(text[following]):
+            raise invalid(offset, f"{shorten(word + text[following])} is not a number")
+        offset = following
+    tokens.append(Token(Kind.END, "", len(text), ""))
+    return tokens
+
+
+def to_number(text: str) -> int | float | None:
+    """The number that a string holds, in decimal; None if it holds none. Looks at a bounded number of characters."""
+    if len(text) > _NUMBER_LENGTH_LIMIT or not _NUMBER.fullmatch(text):
+        return None
+    return float(text) if any(character in text for character in ".eE") else int(text)
+
+
+def shorten(text: str) -> str:
+    """A client's text for an error message: quoted, escaped and not longer than a line."""
+    return ascii(text if len(text) <= 40 else text[:40] + "...")
+
+
+def _token(kind: str | None, word: str, offset: int) -> Token:
+    if kind == "name":
+        keyword = word.upper()
+        if keyword in KEYWORDS:
+            return Token(Kind.KEYWORD, keyword, offset, word)
+        if word.endswith("."):
+            raise invalid(offset + len(word), "expected the rest of the name after the dot")
+        return Token(Kind.NAME, word, offset, word)
+    if kind == "quoted":
+        return Token(Kind.NAME, word[1:-1].replace('""', '"'), offset, word)
+    if kind == "string":
+        return Token(Kind.STRING, word[1:-1].replace("''", "'"), offset, word)
+    if kind == "float":
+        return Token(Kind.NUMBER, float(word), offset, word)
+    if kind == "integer":
+        return Token(Kind.NUMBER, _integer(word, offset), offset, word)
+    return Token(Kind.SYMBOL, word, offset, word)
+
+
+def _integer(word: str, offset: int) -> int:
+    """Decimal, `0x` hexadecimal or `0` octal, each with an optional `L` that changes nothing."""
+    digits = word.rstrip("lL")
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
+    # Octal needs the most digits for a value: 22. The length is looked at first because int() of a long text is slow.
+    too_large = len(digits.lstrip("0")) > 22
+    try:
+        value = INTEGER_LIMIT if too_large else int(digits, base)
+    except ValueError:
+        raise invalid(offset, f"{shorten(word)} starts with 0 and is not an octal number") from None
+    if value >= INTEGER_LIMIT:
+        raise invalid(offset, f"{shorten(word)} does not fit in 64 bits")
+    return value
+
+
+def _continues_a_word(character: str) -> bool:
+    return character == "_" or character == "$" or character == "." or character.isalnum()
+
+
+def _unreadable(text: str, offset: int) -> InvalidFilter:
+    if text[offset] == "'":
+        return invalid(offset, "the string has no closing '")
+    if text[offset] == '"':
+        return invalid(offset, 'the quoted name has no closing "')
+    if text.startswith("/*", offset):
+        return invalid(offset, "the comment has no closing */")
+    return invalid(offset, f"{text[offset]!a} is not part of the language; odd names belong in double quotes")
