@@ -1,0 +1,106 @@
+"""A listening socket, and what is checked before it opens."""
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from artemis_py.errors import ConfigError, Problem
+from artemis_py.protocol import Parameter, ProtocolManager
+from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.driver import Driver, Terms
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Acceptor:
+    """Listens for the connections of one `AcceptorConfig`.
+
+    When the process runs out of file descriptors, asyncio stops accepting for a second at a time and goes on; the
+    connections wait in the backlog.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._server: asyncio.Server | None = None
+
+    @property
+    def config(self) -> AcceptorConfig:
+        """What it was made from."""
+        return self._terms.config
+
+    @property
+    def protocols(self) -> list[str]:
+        """Names of the protocols that are spoken here."""
+        return [manager.name for manager in self._terms.managers]
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to; where the configuration says 0, the one the operating system chose."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Open the socket. Raises ConfigError if the address cannot be listened on."""
+        config = self._terms.config
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: Driver(self._terms), config.host, config.port, backlog=config.backlog
+            )
+        except OSError as error:
+            text = f"cannot listen on {config.host}:{config.port}: {error}; a free port of this machine would be right"
+            raise ConfigError([Problem(config.file, config.line, f"acceptor {config.name}", text)]) from error
+        LOGGER.info(
+            "listening: acceptor=%s address=%s:%d protocols=%s", config.name, config.host, self.port, self.protocols
+        )
+
+    def stop(self) -> None:
+        """Close the listening socket; connections stay."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+
+def managers_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[ProtocolManager]:
+    """The protocols an acceptor speaks: those it names, or all that are installed."""
+    if not config.protocols:
+        return list(installed)
+    wanted = {name.upper() for name in config.protocols}
+    return [manager for manager in installed if manager.name in wanted]
+
+
+def problems_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[Problem]:
+    """What is wrong with an acceptor's protocols, and with the parameters that only they can judge."""
+    element = f"acceptor {config.name}"
+    problems = []
+    names = sorted(manager.name for manager in installed)
+    for name in config.protocols:
+        if name.upper() not in names:
+            text = f"protocol {name} is not installed; installed are {', '.join(names) or 'none'}"
+            problems.append(Problem(config.file, config.line, element, text))
+    known = {
+        parameter.name: parameter for manager in managers_of(config, installed) for parameter in manager.parameters
+    }
+    for name, value in config.parameters.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            text = f"unknown parameter {name}" + (f"; {close[0]} would be right" if close else "")
+            problems.append(Problem(config.file, config.line, element, text))
+        elif (expected := _expected(known[name], value)) is not None:
+            text = f"{name}={value} is wrong; {expected} would be right"
+            problems.append(Problem(config.file, config.line, element, text))
+    return problems
+
+
+def _expected(parameter: Parameter, value: str) -> str | None:
+    """What `parameter` would take in place of `value`; None if it takes it."""
+    if parameter.kind is bool and value.lower() not in ("true", "false"):
+        return "true or false"
+    if parameter.kind is int:
+        try:
+            int(value)
+        except ValueError:
+            return "a whole number"
+    return None

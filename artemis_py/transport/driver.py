@@ -1,0 +1,428 @@
+"""The bridge between one asyncio transport and one sans-IO connection. Knows no protocol.
+
+It feeds what is read, writes once per turn, keeps the one login deadline, turns the transport's backpressure into
+`pause` and `resume`, and makes sure that the connection hears `connection_lost` once, however it ended.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from enum import Enum, auto
+from ipaddress import ip_address
+from math import inf
+from typing import Final, cast
+
+from attrs import field, frozen
+
+from artemis_py.protocol import (
+    DEFAULT_OUTPUT_LIMIT_BYTES,
+    Authenticator,
+    ConnectionContext,
+    ProtocolConnection,
+    ProtocolManager,
+)
+from artemis_py.transport.brake import LogBrake
+from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.connections import Connections
+from artemis_py.transport.detection import UnknownProtocol, recognise
+from artemis_py.transport.tls import distinguished_name
+from artemis_py.transport.turn import Turn
+
+LOGGER: Final = logging.getLogger(__name__)
+
+# Time for the last words to reach a peer that reads, and for its own end to come back: some round trips of a slow
+# link. A peer that does not read loses them.
+LINGER_S: Final = 3.0
+
+# Reading and delivering go on when this part of the output limit is still waiting: low enough to make pausing rare,
+# high enough that a fast peer never runs dry.
+RESUME_DIVISOR: Final = 4
+
+
+@frozen(kw_only=True)
+class Terms:
+    """What all connections of one acceptor have in common."""
+
+    config: AcceptorConfig
+    managers: Sequence[ProtocolManager]
+    """The protocols spoken here, in the order in which they are asked."""
+    authenticator: Authenticator
+    turn: Turn
+    connections: Connections
+    tls: ssl.SSLContext | None = None
+    output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+    brake: LogBrake = field(factory=LogBrake)
+
+
+class State(Enum):
+    """What the driver is busy with."""
+
+    NEW = auto()
+    ENCRYPTING = auto()
+    DETECTING = auto()
+    OPEN = auto()
+    LINGERING = auto()
+    """The last bytes are on their way, what arrives is thrown away."""
+    LOST = auto()
+
+
+class Driver(asyncio.Protocol):
+    """One accepted socket."""
+
+    __slots__ = (
+        "_connection",
+        "_deadline",
+        "_handshake",
+        "_head",
+        "_is_stranger",
+        "_is_write_paused",
+        "_peer",
+        "_state",
+        "_terms",
+        "_transport",
+        "id",
+        "is_marked",
+        "planned_at",
+        "protocol_name",
+    )
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._transport: asyncio.Transport | None = None
+        self._connection: ProtocolConnection | None = None
+        self._state = State.NEW
+        self._deadline = inf
+        """End of the login, later of the lingering, in the loop's time; infinity if neither is running."""
+        self._handshake: asyncio.Task[None] | None = None
+        self._head = b""
+        self._is_stranger = True
+        self._is_write_paused = False
+        self._peer = ""
+        self.id = 0
+        self.protocol_name = ""
+        """Empty until the protocol was recognised."""
+        self.is_marked = False
+        self.planned_at = inf
+
+    @property
+    def acceptor_name(self) -> str:
+        """The acceptor this connection came through."""
+        return self._terms.config.name
+
+    @property
+    def peer(self) -> str:
+        """The other side's address, for people."""
+        return self._peer
+
+    # -- called by asyncio -----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection in, or turn it away if there is no room."""
+        terms = self._terms
+        now = terms.turn.enter()
+        self._transport = cast(asyncio.Transport, transport)
+        self._peer = _peer_text(transport)
+        refusal = terms.connections.refusal(terms.config.name, terms.config.connections_allowed)
+        if refusal is not None:
+            terms.brake.warn("connection refused", f"peer={self._peer} reason={refusal}", now)
+            self._state = State.LOST
+            self._transport.abort()
+            return
+        self.id = terms.connections.new_id()
+        terms.connections.add(self)
+        # asyncio switches Nagle's algorithm off; only the wish to have it needs a call.
+        if not terms.config.tcp_no_delay and (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        # From accept to logged in, the TLS handshake included; bytes do not restart it.
+        self._deadline = now + terms.config.handshake_timeout_s
+        terms.turn.plan_deadline(self, self._deadline)
+        if terms.tls is not None:
+            self._state = State.ENCRYPTING
+            self._handshake = asyncio.get_running_loop().create_task(self._encrypt(self._transport, terms.tls))
+        else:
+            self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the connection; what it answers is written in this turn."""
+        turn = self._terms.turn
+        now = turn.enter()
+        connection = self._connection
+        if connection is None:
+            if self._state is not State.DETECTING:
+                return
+            data = self._head = self._head + data
+            connection = self._detect(now)
+            if connection is None:
+                return
+        try:
+            connection.receive_data(data, now)
+        except Exception:
+            self._fail("receive_data")
+            return
+        turn.mark(self)
+
+    def eof_received(self) -> bool | None:
+        """The peer said all it had to say: answer what is still to be answered, and close."""
+        now = self._terms.turn.enter()
+        if self._connection is not None:
+            self.flush(now)
+        if self._state is not State.LOST:
+            self._release("closed by peer")
+            self._linger(now)
+        return False  # the transport sends what it holds and closes by itself
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly: stop delivering to it and stop reading from it."""
+        self._is_write_paused = True
+        if self._connection is not None and self._transport is not None:
+            self._transport.pause_reading()
+            try:
+                self._connection.pause()
+            except Exception:
+                self._fail("pause")
+
+    def resume_writing(self) -> None:
+        """The peer caught up."""
+        self._is_write_paused = False
+        if self._connection is not None and self._transport is not None:
+            self._terms.turn.enter()
+            self._transport.resume_reading()
+            try:
+                self._connection.resume()
+            except Exception:
+                self._fail("resume")
+                return
+            self._terms.turn.mark(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        if self._state is State.LOST:
+            return
+        self._state = State.LOST
+        self._terms.turn.enter()
+        self._release("connection lost" if exc is None else str(exc))
+        self._terms.turn.forget(self)
+        self._terms.connections.remove(self, self._is_stranger)
+        if self._handshake is not None:
+            self._handshake.cancel()
+        self._transport = None
+
+    # -- called by the turn ----------------------------------------------------------------------------------
+
+    def flush(self, now: float) -> None:
+        """Write what the connection collected, all at once, and see what it wants next."""
+        self.is_marked = False
+        connection = self._connection
+        transport = self._transport
+        if connection is None or transport is None:
+            return
+        try:
+            is_closed = connection.closed
+            # What a slow peer has not taken yet is not added to; last words are, and they are few.
+            if not self._is_write_paused or is_closed:
+                data = connection.data_to_send()
+                if data:
+                    transport.write(data)
+                    if self._connection is None:  # the write paused it, and pausing failed
+                        return
+                    is_closed = connection.closed
+            if self._is_stranger and connection.logged_in:
+                self._is_stranger = False
+                self._deadline = inf
+                self._terms.connections.log_in()
+            deadline = connection.next_deadline()
+        except Exception:
+            self._fail("data_to_send")
+            return
+        if is_closed:
+            self._release("closed")
+            self._say_goodbye(now)
+        else:
+            self._plan(deadline)
+
+    def handle_deadline(self, now: float) -> None:
+        """Login over time, lingering over time, or the connection's own heartbeat."""
+        if now >= self._deadline:
+            self._terms.turn.enter()
+            if self._state is not State.LINGERING:
+                seconds = self._terms.config.handshake_timeout_s
+                self._terms.brake.warn("login took too long", f"peer={self._peer} seconds={seconds}", now)
+            self.abort()
+            return
+        connection = self._connection
+        if connection is None:
+            self._plan(None)
+            return
+        try:
+            deadline = connection.next_deadline()
+            if deadline is not None and deadline <= now:
+                connection.handle_deadline(now)
+        except Exception:
+            self._fail("handle_deadline")
+            return
+        self._terms.turn.mark(self)  # the flush asks for the next deadline
+
+    # -- called by the broker --------------------------------------------------------------------------------
+
+    def shutdown(self, reason: str) -> None:
+        """End the conversation in its protocol's words; whoever has not begun one is cut off."""
+        if self._connection is None:
+            if self._state is not State.LINGERING:
+                self.abort()
+            return
+        self._terms.turn.enter()
+        try:
+            self._connection.shutdown(reason)
+        except Exception:
+            self._fail("shutdown")
+            return
+        self._terms.turn.mark(self)
+
+    def abort(self) -> None:
+        """Close at once; what was not sent yet is lost."""
+        self._release("aborted")
+        if self._transport is not None:
+            self._transport.abort()
+
+    def wake(self) -> None:
+        """The connection has output, or another deadline (`ConnectionContext.wake`)."""
+        self._terms.turn.mark(self)
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+        """Run the TLS handshake, within the login deadline, and go on over the encrypted transport."""
+        loop = asyncio.get_running_loop()
+        try:
+            encrypted = await loop.start_tls(
+                transport,
+                self,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=self._terms.config.handshake_timeout_s,
+                ssl_shutdown_timeout=LINGER_S,
+            )
+        except (OSError, ssl.SSLError) as error:
+            if self._state is State.ENCRYPTING:
+                self._terms.brake.warn("TLS handshake failed", f"peer={self._peer} reason={error}", loop.time())
+                transport.abort()
+                self.connection_lost(None)
+            return
+        finally:
+            self._handshake = None
+        if encrypted is None or self._state is not State.ENCRYPTING:
+            transport.abort()
+            return
+        self._transport = encrypted
+        self._begin()
+
+    def _begin(self) -> None:
+        """Bytes of the peer's protocol come from here on."""
+        assert self._transport is not None
+        limit = self._terms.output_limit_bytes
+        self._transport.set_write_buffer_limits(high=limit, low=limit // RESUME_DIVISOR)
+        self._state = State.DETECTING
+
+    def _detect(self, now: float) -> ProtocolConnection | None:
+        """Find the protocol by what was received so far, and open a conversation in it."""
+        terms = self._terms
+        try:
+            manager = recognise(terms.managers, self._head)
+        except UnknownProtocol:
+            # The first bytes may be part of a secret sent to the wrong port, so no more than a protocol's name of them.
+            head = f"peer={self._peer} first_bytes={self._head[:4].hex()}"
+            terms.brake.warn("connection speaks no protocol of this acceptor", head, now)
+            self.abort()
+            return None
+        if manager is None:
+            return None
+        self._head = b""
+        self._state = State.OPEN
+        self.protocol_name = manager.name
+        try:
+            self._connection = manager.connect(self._context())
+        except Exception:
+            self._fail("connect")
+            return None
+        LOGGER.debug("connection opened: id=%d peer=%s protocol=%s", self.id, self._peer, manager.name)
+        return self._connection
+
+    def _context(self) -> ConnectionContext:
+        assert self._transport is not None
+        tls = self._transport.get_extra_info("ssl_object")
+        return ConnectionContext(
+            connection_id=self.id,
+            peer=self._peer,
+            is_loopback=_is_loopback(self._transport),
+            is_encrypted=tls is not None,
+            certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
+            authenticator=self._terms.authenticator,
+            parameters=self._terms.config.parameters,
+            wake=self.wake,
+            output_limit_bytes=self._terms.output_limit_bytes,
+        )
+
+    def _plan(self, deadline: float | None) -> None:
+        """Be called at the connection's own deadline or at ours, whichever comes first."""
+        when = self._deadline if deadline is None else min(deadline, self._deadline)
+        if when < self.planned_at:
+            self._terms.turn.plan_deadline(self, when)
+
+    def _release(self, reason: str) -> None:
+        """Let go of the connection: it gives back what it holds, now and not when the peer has closed its side."""
+        connection = self._connection
+        if connection is None:
+            return
+        self._connection = None
+        LOGGER.debug("connection closed: id=%d peer=%s reason=%s", self.id, self._peer, reason)
+        try:
+            connection.connection_lost()
+        except Exception:
+            LOGGER.exception("connection failed in connection_lost: id=%d peer=%s", self.id, self._peer)
+        self._terms.turn.plan()  # what it gave back may go to others now
+
+    def _fail(self, where: str) -> None:
+        """An exception that a connection must never let out: log it, end this connection, spare the others."""
+        LOGGER.exception("connection failed in %s: id=%d peer=%s", where, self.id, self._peer)
+        self.abort()
+
+    def _say_goodbye(self, now: float) -> None:
+        """Send what is left, then wait a little for the peer to close.
+
+        Closing with unread bytes in the receive buffer makes the kernel send a reset, which can overtake our last
+        words: so only our direction is closed, and the rest is read and thrown away.
+        """
+        transport = self._transport
+        assert transport is not None
+        self._linger(now)
+        if transport.can_write_eof():
+            transport.resume_reading()
+            transport.write_eof()
+        else:
+            transport.close()
+
+    def _linger(self, now: float) -> None:
+        self._state = State.LINGERING
+        self._deadline = now + LINGER_S
+        self._plan(None)
+
+
+def _peer_text(transport: asyncio.BaseTransport) -> str:
+    """`host:port`, with IPv6 addresses in brackets."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "unknown"
+    host, port = name[0], name[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_loopback(transport: asyncio.BaseTransport) -> bool:
+    """Whether the peer is on this machine. An IPv4 address that came in over IPv6 counts as what it is."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return False
+    address = ip_address(name[0].partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (address if mapped is None else mapped).is_loopback

@@ -1,0 +1,80 @@
+"""TLS of an acceptor: its certificates, and whom a client's certificate names."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+from artemis_py.errors import ConfigError, Problem
+from artemis_py.transport.config import AcceptorConfig
+
+# RFC 4514 §3: the short names of the attributes that distinguished names are commonly made of.
+SHORT_NAMES: Final[Mapping[str, str]] = {
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+
+# RFC 4514 §2.4: characters that are written with a backslash wherever they stand.
+ESCAPED: Final = frozenset('"+,;<>\\')
+
+
+def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
+    """The TLS context of an acceptor; None if it does not encrypt. Raises ConfigError if a file cannot be used."""
+    tls = config.tls
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Renegotiation lets a client make the server work for free (reliability §4, hardening 7).
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    element = f"acceptor {config.name}"
+    # A password that is not there must not be asked for on the terminal, where `load_cert_chain` would.
+    password = tls.key_store_password or ""
+    try:
+        context.load_cert_chain(tls.key_store_path, tls.private_key_path, lambda: password)
+    except (OSError, ValueError) as error:
+        raise ConfigError([_problem(config, element, f"keyStorePath={tls.key_store_path}", error)]) from error
+    if tls.trust_store_path is not None:
+        try:
+            context.load_verify_locations(tls.trust_store_path)
+        except (OSError, ValueError) as error:
+            raise ConfigError([_problem(config, element, f"trustStorePath={tls.trust_store_path}", error)]) from error
+        context.verify_mode = ssl.CERT_REQUIRED if tls.need_client_auth else ssl.CERT_OPTIONAL
+    return context
+
+
+def _problem(config: AcceptorConfig, element: str, option: str, error: Exception) -> Problem:
+    message = f"{option} cannot be used: {error}; a PEM file with a certificate and its key would be right"
+    return Problem(config.file, config.line, element, message)
+
+
+def distinguished_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """The subject of a verified certificate as text, most specific part first (RFC 4514 §2.1); None without one.
+
+    `certificate` is what `SSLObject.getpeercert` returns: empty or None if the peer showed none.
+    """
+    if not certificate:
+        return None
+    parts = []
+    for relative in certificate.get("subject", ()):
+        parts.append("+".join(f"{SHORT_NAMES.get(name, name)}={_escape(value)}" for name, value in relative))
+    return ",".join(reversed(parts))
+
+
+def _escape(value: str) -> str:
+    """`value` as RFC 4514 §2.4 writes it."""
+    last = len(value) - 1
+    return "".join(
+        "\\00"
+        if character == "\0"
+        else f"\\{character}"
+        if character in ESCAPED or (character in " #" and index == 0) or (character == " " and index == last)
+        else character
+        for index, character in enumerate(value)
+    )

@@ -1,0 +1,172 @@
+"""One turn of the loop: what was read is dispatched, then every connection concerned writes once.
+
+Reading a socket only feeds its connection. The first feed of a loop iteration plans a turn; when it comes, all that
+was read is dispatched together and each connection's output goes out in one write. The turn also holds the one
+timer that all deadlines share, and stamps the core with the wall clock.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from artemis_py.transport.deadlines import Deadlines, Waiter
+
+LOGGER: Final = logging.getLogger(__name__)
+
+# The core counts in wall-clock time and the loop does not: looked at this often, a wall clock that was set is
+# noticed within these seconds. One look at one number costs nothing.
+LONGEST_CORE_WAIT_S: Final = 5.0
+
+# After a failure inside the core's own deadlines they rest this long, or the same failure would fill the log.
+REST_AFTER_FAILURE_S: Final = 1.0
+
+
+class Core(Protocol):
+    """What a turn needs of the post office."""
+
+    now_ms: int
+
+    def run(self) -> bool:
+        """Dispatch what is ready, within bounds; True: more is waiting."""
+
+    def next_deadline_ms(self) -> int | None:
+        """When `handle_deadlines` wants to be called, in milliseconds since 1970."""
+
+    def handle_deadlines(self) -> None:
+        """Do what is due."""
+
+
+class Cancellable(Protocol):
+    """A planned call of the event loop."""
+
+    def cancel(self) -> None:
+        """Make it not happen."""
+
+    def when(self) -> float:
+        """The loop's time at which it happens."""
+
+
+class Scheduler(Protocol):
+    """What a turn needs of the event loop."""
+
+    def time(self) -> float:
+        """Seconds of the monotonic clock."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object:
+        """Call in the next iteration."""
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> Cancellable:
+        """Call at `when`."""
+
+
+class Writer(Waiter, Protocol):
+    """A connection as the turn sees it."""
+
+    is_marked: bool
+    """Whether it is on the turn's list. Written by `Turn`; `flush` of the connection clears it."""
+
+    def flush(self, now: float) -> None:
+        """Write what there is; never raises."""
+
+
+class Turn:
+    """The heartbeat of one broker."""
+
+    def __init__(self, core: Core, loop: Scheduler, wall_clock: Callable[[], float] = time.time) -> None:
+        self._core = core
+        self._loop = loop
+        self._wall_clock = wall_clock
+        self._is_planned = False
+        self._marked: list[Writer] = []
+        self._deadlines = Deadlines()
+        self._timer: Cancellable | None = None
+        self._core_rests_until = 0.0
+        self._is_stopped = False
+
+    def enter(self) -> float:
+        """Stamp the core with the time; returns the monotonic one. To be called before anything reaches the core."""
+        self._core.now_ms = int(self._wall_clock() * 1000)
+        return self._loop.time()
+
+    def mark(self, connection: Writer) -> None:
+        """Let `connection` write at the end of the coming turn."""
+        if not connection.is_marked:
+            connection.is_marked = True
+            self._marked.append(connection)
+            self.plan()
+
+    def plan(self) -> None:
+        """Make sure that a turn is coming: something may have become ready in the core."""
+        if not self._is_planned and not self._is_stopped:
+            self._is_planned = True
+            self._loop.call_soon(self._run)
+
+    def plan_deadline(self, waiter: Waiter, when: float) -> None:
+        """Call `waiter` at `when` (loop time) at the latest."""
+        self._deadlines.plan(waiter, when)
+        self._arm(when)
+
+    def forget(self, waiter: Waiter) -> None:
+        """Make no call to `waiter` that is planned now."""
+        self._deadlines.forget(waiter)
+
+    def stop(self) -> None:
+        """Plan nothing any more."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _run(self) -> None:
+        self._is_planned = False
+        now = self.enter()
+        try:
+            has_more = self._core.run()
+        except Exception:
+            # No connection can be blamed here, so all of them go on; the next event brings the next attempt.
+            LOGGER.exception("dispatch failed")
+            has_more = False
+        marked, self._marked = self._marked, []
+        for connection in marked:
+            connection.flush(now)
+        if has_more:
+            self.plan()
+        self._arm_for_core(now)
+
+    def _arm_for_core(self, now: float) -> None:
+        """Let the timer go off when the core wants it to."""
+        deadline_ms = self._core.next_deadline_ms()
+        if deadline_ms is not None:
+            delay = min(max((deadline_ms - self._core.now_ms) / 1000, 0.0), LONGEST_CORE_WAIT_S)
+            self._arm(max(now + delay, self._core_rests_until))
+
+    def _arm(self, when: float) -> None:
+        """Let the timer go off at `when` at the latest."""
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        if not self._is_stopped:
+            self._timer = self._loop.call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self.enter()
+        for waiter in self._deadlines.take_due(now):
+            waiter.handle_deadline(now)
+        self._run_core_deadlines(now)
+        when = self._deadlines.next()
+        if when is not None:
+            self._arm(when)
+
+    def _run_core_deadlines(self, now: float) -> None:
+        deadline_ms = self._core.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self._core.now_ms and now >= self._core_rests_until:
+            try:
+                self._core.handle_deadlines()
+            except Exception:
+                LOGGER.exception("a deadline of the core failed")
+                self._core_rests_until = now + REST_AFTER_FAILURE_S
+            self.plan()
+        self._arm_for_core(now)
