@@ -61,7 +61,7 @@ _TOKEN: Final = r"""
   | (?P<string>  '(?:[^']++|'')*+' )
   | (?P<float>   (?: [0-9]++\.[0-9]*+ | \.[0-9]++ )(?:[eE][+-]?[0-9]++)? | [0-9]++[eE][+-]?[0-9]++ )
   | (?P<integer> 0[xX][0-9a-fA-F]++[lL]? | [0-9]++[lL]? )
-  | (?P<symbol>  <> | <= | >= | [=<>+\-*/%%(),] )
+  | (?P<symbol>  <> | <= | >= | /(?!\*) | [=<>+\-*%%(),] )
 """
 _ANNOTATION: Final = r"(?:amqp\.annotation\.|m\.)" + _HYPHENATED
 _STANDARD: Final = re.compile(_TOKEN % f"{_ANNOTATION}|[A-Za-z_$]{_PLAIN}", re.VERBOSE | re.ASCII)
@@ -89,10 +89,7 @@ def tokenize(text: str, start: int, hyphenated: bool) -> list[Token]:
         word = match.group()
         if kind != "space":
             tokens.append(_token(kind, word, offset))
-        following = match.end()
-        if kind in ("integer", "float") and following < len(text) and _continues_a_word(text[following]):
-            raise invalid(offset, f"{shorten(word + text[following])} is not a number")
-        offset = following
+        offset = match.end()
     tokens.append(Token(Kind.END, "", len(text), ""))
     return tokens
 
@@ -141,10 +138,6 @@ def _integer(word: str, offset: int) -> int:
     if value >= INTEGER_LIMIT:
         raise invalid(offset, f"{shorten(word)} does not fit in 64 bits")
     return value
-
-
-def _continues_a_word(character: str) -> bool:
-    return character == "_" or character == "$" or character == "." or character.isalnum()
 
 
 def _unreadable(text: str, offset: int) -> InvalidFilter:

@@ -34,7 +34,9 @@ def test_fully_qualified_name_splits_at_the_first_separator(text: str, parts: tu
     assert parse_fqqn(text) == parts
 
 
-@pytest.mark.parametrize("syntax", [("..", "#", "*"), ("", "#", "*"), (".", "#", "#"), ("\\", "#", "*"), (".", ".", "*")])
+@pytest.mark.parametrize(
+    "syntax", [("..", "#", "*"), ("", "#", "*"), (".", "#", "#"), ("\\", "#", "*"), (".", ".", "*")]
+)
 def test_wildcard_characters_must_differ_and_leave_the_escape_alone(syntax: tuple[str, str, str]) -> None:
     """An ambiguous syntax would make every name ambiguous."""
     with pytest.raises(InvalidRequest, match="three different characters"):
@@ -71,7 +73,13 @@ def test_wild_names_hold_an_unescaped_wildcard_character(name: str, wild: bool) 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("a.b", ["a", "b"]), ("", [""]), ("a..b", ["a", "", "b"]), (r"a\.b.c", [r"a\.b", "c"]), (r"a\\.b", ["a\\\\", "b"])],
+    [
+        ("a.b", ["a", "b"]),
+        ("", [""]),
+        ("a..b", ["a", "", "b"]),
+        (r"a\.b.c", [r"a\.b", "c"]),
+        (r"a\\.b", ["a\\\\", "b"]),
+    ],
 )
 def test_escaped_delimiter_does_not_end_a_word(name: str, words: list[str]) -> None:
     """Reference §1.7, escape character."""
