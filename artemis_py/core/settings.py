@@ -50,8 +50,9 @@ class Option:
     kind: Kind | type[Enum]
     default: object
     minimum: float | None
-    """Smallest legal number; None for what is not a number."""
+    """Smallest legal number, or fewest characters of a text."""
     maximum: float | None
+    """Largest legal number, or most characters of a text."""
     help: str
 
 
@@ -233,9 +234,7 @@ class ResolvedSettings:
 
     @changes_expiry.default
     def _any_expiry_setting(self) -> bool:
-        return (
-            self.no_expiry or self.expiry_delay >= 0 or self.min_expiry_delay >= 0 or self.max_expiry_delay >= 0
-        )
+        return self.no_expiry or self.expiry_delay >= 0 or self.min_expiry_delay >= 0 or self.max_expiry_delay >= 0
 
 
 ADDRESS_SETTINGS: Final = options_of(ResolvedSettings)
@@ -314,9 +313,9 @@ class QueueConfig:
     name: str
     address: str
     routing_type: RoutingType | None = None
-    durable: bool = True
+    durable: bool = option(Kind.BOOLEAN, True, "Whether the queue and its durable messages survive a restart.")
     filter: str | None = None
-    user: str | None = None
+    user: str | None = option(Kind.TEXT, None, "Who the queue belongs to; for information only.")
     max_consumers: int | None = option(
         Kind.COUNT, None, "Consumers that may share the queue; -1: no limit, 0: nobody may consume."
     )
@@ -346,7 +345,7 @@ class QueueConfig:
 
 
 QUEUE_OPTIONS: Final = options_of(QueueConfig)
-"""The attributes of `<queue>` in broker.xml, beside its name."""
+"""The attributes and child elements of `<queue>` in broker.xml, beside its name and filter."""
 
 
 @frozen(kw_only=True)
@@ -368,12 +367,12 @@ _MADE_UP_NAME: Final = re.compile(
 class BrokerSettings:
     """The core's own options; times are milliseconds. Defaults are Artemis' (reference §6.4)."""
 
-    name: str = option(Kind.TEXT, "localhost", "The broker's name, shown to clients and in the log.")
+    name: str = option(Kind.TEXT, "localhost", "The broker's name, shown to clients and in the log.", minimum=1)
     management_address: str = option(
-        Kind.TEXT, "activemq.management", "Messages sent here are requests to the broker itself."
+        Kind.TEXT, "activemq.management", "Messages sent here are requests to the broker itself.", minimum=1
     )
     management_notification_address: str = option(
-        Kind.TEXT, "activemq.notifications", "Where the broker announces what happens to it."
+        Kind.TEXT, "activemq.notifications", "Where the broker announces what happens to it.", minimum=1
     )
     message_expiry_scan_period_ms: int = option(
         Kind.MILLISECONDS,
@@ -405,7 +404,7 @@ class BrokerSettings:
         name="transaction-timeout-scan-period",
     )
     internal_naming_prefix: str = option(
-        Kind.TEXT, "$.artemis.internal.", "Begins the names of resources that the broker makes for itself."
+        Kind.TEXT, "$.artemis.internal.", "Begins the names of resources that the broker makes for itself.", minimum=1
     )
     amqp_use_core_subscription_naming: bool = option(
         Kind.BOOLEAN,
@@ -416,11 +415,14 @@ class BrokerSettings:
         Kind.TEXT,
         None,
         "Two characters, such as `()`: an address-setting match between them means the address of exactly this name.",
+        minimum=2,
+        maximum=2,
     )
     uuid_namespace: str | None = option(
         Kind.TEXT,
         None,
         "Settings and permissions see temporary addresses (named by a UUID) below this name.",
+        minimum=1,
     )
     wildcards: WildcardSyntax = field(factory=WildcardSyntax)
 

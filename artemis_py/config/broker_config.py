@@ -1,0 +1,116 @@
+"""Everything that broker.xml says, as the parts of the broker take it."""
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from attrs import Factory, frozen
+
+from artemis_py.core.access import Permission
+from artemis_py.core.settings import (
+    DEFAULT_BROKER_SETTINGS,
+    AddressConfig,
+    AddressSettings,
+    BrokerSettings,
+    Kind,
+    option,
+    options_of,
+)
+from artemis_py.errors import Problem
+from artemis_py.transport.config import AcceptorConfig
+
+
+class AnonymousAccess(Enum):
+    """From where clients may come without a name and password."""
+
+    LOOPBACK = "LOOPBACK"
+    EVERYWHERE = "EVERYWHERE"
+    NOWHERE = "NOWHERE"
+
+
+@frozen(kw_only=True)
+class LoginConfig:
+    """Who may log in: the `<login>` element, what Artemis keeps in login.config."""
+
+    users_file: str = option(
+        Kind.TEXT, "artemis-users.properties", "File with a line `name = password` for each user.", minimum=1
+    )
+    roles_file: str = option(
+        Kind.TEXT, "artemis-roles.properties", "File with a line `role = user, user` for each role.", minimum=1
+    )
+    anonymous_access: AnonymousAccess = option(  # noqa: RUF009  `option` makes a field
+        AnonymousAccess,
+        AnonymousAccess.LOOPBACK,
+        "From where clients may log in without a name: from this machine only, from everywhere, or not at all.",
+    )
+    anonymous_roles: tuple[str, ...] = option(
+        Kind.NAMES, ("guests",), "Roles of clients that log in without a name; empty: none."
+    )
+    folder: Path = Path()
+    """What the two file names are relative to: the folder of broker.xml."""
+
+
+LOGIN_OPTIONS: Final = options_of(LoginConfig)
+"""The elements of `<login>`."""
+
+
+@frozen(kw_only=True)
+class WildcardElements:
+    """`<wildcard-addresses>` as written; `WildcardSyntax` is made of it."""
+
+    routing_enabled: bool = option(
+        Kind.BOOLEAN, True, "Whether queues of a wildcard address receive what is sent to the addresses it matches."
+    )
+    enabled: bool = option(Kind.BOOLEAN, True, "Another name for `routing-enabled`.")
+    delimiter: str = option(Kind.TEXT, ".", "Stands between the words of an address.", minimum=1, maximum=1)
+    any_words: str = option(Kind.TEXT, "#", "Matches any number of words, or none.", minimum=1, maximum=1)
+    single_word: str = option(Kind.TEXT, "*", "Matches exactly one word.", minimum=1, maximum=1)
+
+
+WILDCARD_OPTIONS: Final = options_of(WildcardElements)
+"""The elements of `<wildcard-addresses>`."""
+
+
+@frozen(kw_only=True)
+class BrokerConfig:
+    """One broker; times are milliseconds."""
+
+    persistence_enabled: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Whether messages survive a restart. This release keeps them in memory: `true` is refused, and leaving the "
+        "element out, which means true in Artemis, gives a warning.",
+    )
+    security_enabled: bool = option(
+        Kind.BOOLEAN, True, "Whether permissions are checked; if not, everybody may do everything."
+    )
+    connection_ttl_override_ms: int = option(
+        Kind.MILLISECONDS,
+        -1,
+        "Silence after which a client counts as gone, whatever the acceptor says; -1: as the acceptor says.",
+        name="connection-ttl-override",
+    )
+    graceful_shutdown_enabled: bool = option(
+        Kind.BOOLEAN, False, "At the end, take no new connections and wait for the clients to leave."
+    )
+    graceful_shutdown_timeout_ms: int = option(
+        Kind.MILLISECONDS,
+        -1,
+        "How long to wait for them; -1: until the last has left.",
+        name="graceful-shutdown-timeout",
+    )
+    settings: BrokerSettings = DEFAULT_BROKER_SETTINGS
+    acceptors: tuple[AcceptorConfig, ...] = ()
+    addresses: tuple[AddressConfig, ...] = ()
+    address_settings: Mapping[str, AddressSettings] = Factory(dict)
+    """By match, in the order of the file."""
+    security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
+    """By match, the roles that have each permission; role mappings are worked in. Absent: nobody has it."""
+    login: LoginConfig = LoginConfig()
+    warnings: tuple[Problem, ...] = ()
+    """What somebody should know although the file can be used; for the log, at start."""
+
+
+MAIN_OPTIONS: Final = options_of(BrokerConfig)
+"""The elements below `<core>` that are not the core's own business."""

@@ -1,0 +1,135 @@
+"""The names that Artemis understands, so that a file made for it is told what is missing here, and not that it errs.
+
+What this broker supports is in the schema; a name is looked up here only when it is not there (reference §2.1, §2.2,
+§4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
+"""
+
+from typing import Final
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CORE_ELEMENTS: Final = _names(
+    """
+    address-queue-scan-period address-settings addresses acceptors allow-failback amqp-use-core-subscription-naming
+    async-connection-execution-enabled authentication-cache-size authorization-cache-size bindings-directory bridges
+    broadcast-groups broker-connections broker-plugins cluster-connections cluster-password cluster-user
+    configuration-file-refresh-period connection-routers connection-ttl-check-interval connection-ttl-override
+    connector-services connectors create-bindings-dir create-journal-dir critical-analyzer
+    critical-analyzer-check-period critical-analyzer-policy critical-analyzer-timeout discovery-groups
+    disk-scan-period diverts federations global-max-messages global-max-size
+    global-max-size-percent-of-jvm-max-memory graceful-shutdown-enabled graceful-shutdown-timeout grouping-handler
+    ha-policy id-cache-size internal-naming-prefix jmx-domain jmx-management-enabled jmx-use-broker-name
+    journal-buffer-size journal-buffer-timeout journal-compact-min-files journal-compact-percentage
+    journal-datasync journal-device-block-size journal-directory journal-file-open-timeout journal-file-size
+    journal-lock-acquisition-timeout journal-max-attic-files journal-max-io journal-min-files journal-pool-files
+    journal-retention-directory journal-sync-non-transactional journal-sync-transactional journal-type
+    large-message-sync large-messages-directory literal-match-markers management-address
+    management-message-rbac management-notification-address management-rbac-prefix mask-password
+    max-disk-usage max-redelivery-records memory-measure-interval memory-warning-threshold
+    message-counter-enabled message-counter-max-day-history message-counter-sample-period
+    message-expiry-scan-period metrics metrics-plugin min-disk-free mqtt-session-scan-interval
+    mqtt-session-state-persistence-timeout mqtt-subscription-persistence-enabled name network-check-NIC
+    network-check-URL-list network-check-list network-check-period network-check-ping-command
+    network-check-ping6-command network-check-timeout node-manager-lock-directory page-max-concurrent-io
+    page-sync-timeout paging-directory password-codec persist-delivery-count-before-delivery persist-id-cache
+    persistence-enabled populate-validated-user purge-page-folders queues read-whole-page
+    reject-empty-validated-user remoting-incoming-interceptors remoting-outgoing-interceptors resolve-protocols
+    resource-limit-settings scheduled-thread-pool-max-size security-enabled security-invalidation-interval
+    security-settings server-dump-interval store suppress-session-notifications system-property-prefix
+    temporary-queue-namespace thread-pool-max-size transaction-timeout transaction-timeout-scan-period
+    uuid-namespace wild-card-routing-enabled wildcard-addresses
+    """
+)
+
+ADDRESS_SETTINGS: Final = _names(
+    """
+    address-full-policy auto-create-addresses auto-create-dead-letter-resources auto-create-expiry-resources
+    auto-create-jms-queues auto-create-jms-topics auto-create-queues auto-delete-addresses
+    auto-delete-addresses-delay auto-delete-addresses-skip-usage-check auto-delete-created-queues
+    auto-delete-jms-queues auto-delete-jms-topics auto-delete-queues auto-delete-queues-delay
+    auto-delete-queues-message-count auto-delete-queues-skip-usage-check config-delete-addresses
+    config-delete-diverts config-delete-queues dead-letter-address dead-letter-queue-prefix
+    dead-letter-queue-suffix default-address-routing-type default-consumer-window-size
+    default-consumers-before-dispatch default-delay-before-dispatch default-exclusive-queue
+    default-group-buckets default-group-first-key default-group-rebalance
+    default-group-rebalance-pause-dispatch default-last-value-key default-last-value-queue
+    default-max-consumers default-non-destructive default-purge-on-no-consumers default-queue-routing-type
+    default-ring-size disk-full-policy enable-ingress-timestamp enable-metrics expiry-address expiry-delay
+    expiry-queue-prefix expiry-queue-suffix id-cache-size initial-queue-buffer-size last-value-queue
+    management-browse-page-size management-message-attribute-size-limit max-delivery-attempts max-expiry-delay
+    max-read-page-bytes max-read-page-messages max-redelivery-delay max-size-bytes
+    max-size-bytes-reject-threshold max-size-messages message-counter-history-day-limit min-expiry-delay
+    no-expiry page-full-policy page-limit-bytes page-limit-messages page-max-cache-size page-size-bytes
+    prefetch-page-bytes prefetch-page-messages queue-prefetch redelivery-collision-avoidance-factor
+    redelivery-delay redelivery-delay-multiplier redistribution-delay retroactive-message-count
+    send-to-dla-on-no-route slow-consumer-check-period slow-consumer-policy slow-consumer-threshold
+    slow-consumer-threshold-measurement-unit
+    """
+)
+
+QUEUE_ATTRIBUTES: Final = _names(
+    """
+    consumers-before-dispatch delay-before-dispatch enabled exclusive group-buckets group-first-key
+    group-rebalance group-rebalance-pause-dispatch last-value last-value-key max-consumers name non-destructive
+    purge-on-no-consumers ring-size
+    """
+)
+
+ACCEPTOR_PARAMETERS: Final = _names(
+    """
+    ackManagerFlushTimeout actorThresholdBytes allowLinkStealing amqpCredits amqpDrainOnTransientDeliveryErrors
+    amqpDuplicateDetection amqpIdleTimeout amqpLinkQuiesceTimeout amqpLowCredits amqpMinLargeMessageSize
+    amqpTreatRejectAsUnmodifiedDeliveryFailed amqpUseModifiedForTransientDeliveryErrors anycastPrefix autoStart
+    backlog batchDelay brokerName closeMqttConnectionOnPublishAuthorizationFailure clusterConnection connectionTtl
+    connectionTtlMax connectionTtlMin connectionsAllowed crlPath defaultMaximumInFlightPublishMessages
+    defaultMqttSessionExpiryInterval directDeliver enabledCipherSuites enabledProtocols handshake-timeout
+    heartBeatToConnectionTtlModifier httpEnabled httpUpgradeEnabled initialRemoteMaxFrameSize keyStoreAlias
+    keyStorePassword keyStorePath keyStoreProvider keyStoreType maxFrameSize maxInactivityDuration
+    maxInactivityDurationInitalDelay maximumPacketSize mirrorMaxPendingAcks multicastPrefix needClientAuth
+    openWireDestinationCacheSize openwireMaxPacketChunkSize openwireUseDuplicateDetectionOnFailover protocols
+    proxyProtocolEnabled pubSubPrefix quietPeriod rebalanceClusterClients receiveMaximum remotingThreads router
+    saslLoginConfigScope saslMechanisms securityDomain serverKeepAlive shutdownTimeout sniHost socksEnabled
+    sslAutoReload sslContext sslEnabled sslProvider supportAdvisory suppressInternalManagementObjects tcpNoDelay
+    tcpReceiveBufferSize tcpSendBufferSize topicAliasMaximum trustAll trustManagerFactoryPlugin
+    trustStorePassword trustStorePath trustStoreProvider trustStoreType updateClusterClients
+    updateClusterClientsOnRemove useEpoll useKQueue useKeepAlive verifyHost virtualTopicConsumerLruCacheMax
+    virtualTopicConsumerWildcards wantClientAuth webSocketCompressionSupported webSocketEncoderType
+    webSocketMaxFramePayloadLength writeBufferHighWaterMark writeBufferLowWaterMark
+    """
+)
+
+PROTOCOLS: Final = frozenset(["AMQP", "CORE", "HORNETQ", "MQTT", "OPENWIRE", "STOMP"])
+
+SASL_MECHANISMS: Final = frozenset(["ANONYMOUS", "EXTERNAL", "GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+
+PERMISSIONS: Final = frozenset(["edit", "view"])
+"""Those that this broker does not have."""
+
+RENAMED: Final = {
+    "auto-create-jms-queues": "auto-create-queues",
+    "auto-create-jms-topics": "auto-create-addresses",
+    "auto-delete-jms-queues": "auto-delete-queues",
+    "auto-delete-jms-topics": "auto-delete-addresses",
+    "queues": "addresses",
+    "temporary-queue-namespace": "uuid-namespace",
+    "wild-card-routing-enabled": "routing-enabled within wildcard-addresses",
+}
+"""Deprecated spellings, with the one that is supported."""
+
+# By the element they may stand in; where Artemis has no more than we do, nothing is listed.
+CHILDREN: Final = {
+    "core": CORE_ELEMENTS,
+    "address-setting": ADDRESS_SETTINGS,
+    "security-settings": frozenset(["security-setting-plugin"]),
+}
+ATTRIBUTES: Final = {"queue": QUEUE_ATTRIBUTES}
+
+
+def unsupported(name: str) -> str:
+    """The message for a name that Artemis knows and this broker does not."""
+    if name in RENAMED:
+        return f"is an old name; write {RENAMED[name]}"
+    return "known to Artemis, not supported by artemis_py yet; remove it"

@@ -1,0 +1,345 @@
+"""broker.xml, read as a whole: every mistake is found and told before anything is used."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve
+
+from artemis_py.config import known
+from artemis_py.config.acceptor_url import read_acceptor
+from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS, BrokerConfig, LoginConfig
+from artemis_py.config.document import CORE_NAMESPACE, OWN_NAMESPACE, SIZE_LIMIT_BYTES, read_document
+from artemis_py.config.memory import half_of_memory
+from artemis_py.config.report import Place, Report, local_name
+from artemis_py.config.schema import Schema
+from artemis_py.config.values import parse_value, split_names, suggest
+from artemis_py.config.variables import Overrides, Written, substitute
+from artemis_py.core.access import Permission
+from artemis_py.core.address import FQQN_SEPARATOR, MatchHierarchy, WildcardSyntax
+from artemis_py.core.filter import parse_filter
+from artemis_py.core.message import RoutingType
+from artemis_py.core.settings import (
+    ADDRESS_SETTINGS,
+    BROKER_OPTIONS,
+    QUEUE_OPTIONS,
+    AddressConfig,
+    AddressSettings,
+    BrokerSettings,
+    Option,
+    QueueConfig,
+)
+from artemis_py.errors import InvalidFilter, InvalidRequest
+from artemis_py.transport.config import AcceptorConfig
+
+FILE_NAME: Final = "broker.xml"
+
+# Older names that Artemis still takes in permissions.
+_PERMISSION_ALIASES: Final = {
+    "createTempQueue": Permission.CREATE_NON_DURABLE_QUEUE,
+    "deleteTempQueue": Permission.DELETE_NON_DURABLE_QUEUE,
+}
+_PERMISSIONS: Final = {permission.value: permission for permission in Permission} | _PERMISSION_ALIASES
+
+
+def load(path: Path, variables: Mapping[str, str] | None = None) -> BrokerConfig:
+    """Read a broker.xml. Raises ConfigError with all its mistakes.
+
+    `variables` (by default the environment) fills in `${name}` and holds overrides, see `config.variables`.
+    Relative file names in it are relative to its folder.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(SIZE_LIMIT_BYTES + 1)
+    except OSError as error:
+        report = Report(str(path))
+        report.problem(Place(file=str(path), line=0, element="file"), f"cannot be read: {error.strerror}")
+        report.raise_problems()
+        raise
+    return parse(data, str(path), path.parent, variables)
+
+
+def load_default(variables: Mapping[str, str] | None = None) -> BrokerConfig:
+    """Read the broker.xml that is shipped."""
+    return load(shipped_folder() / FILE_NAME, variables)
+
+
+def shipped_folder() -> Path:
+    """Where the shipped configuration files are."""
+    return Path(str(files("artemis_conf")))
+
+
+def parse(data: bytes, file: str, folder: Path, variables: Mapping[str, str] | None = None) -> BrokerConfig:
+    """Read the bytes of a broker.xml; see `load`."""
+    variables = os.environ if variables is None else variables
+    report = Report(file)
+    root = read_document(data, report)
+    schema = Schema(shipped_folder())
+    substitute(root, variables, report)
+    schema.check_structure(root, report)
+    config = _Reader(root, folder, Overrides(variables), report).read()
+    schema.check_values(root, report)
+    report.raise_problems()
+    return config
+
+
+class _Reader:
+    """The tree to options. What is wrong is reported and then left out, so that reading can go on."""
+
+    def __init__(self, root: Any, folder: Path, overrides: Overrides, report: Report) -> None:
+        self._root: Final = root
+        self._core: Final = root.find(_core("core"))
+        self._folder: Final = folder
+        self._overrides: Final = overrides
+        self._report: Final = report
+
+    def read(self) -> BrokerConfig:
+        """Everything."""
+        values = self._children(self._core, MAIN_OPTIONS, "core")
+        self._check_persistence(values)
+        settings = self._broker_settings()
+        address_settings = self._matches("address-setting", settings)
+        security_settings = self._matches("security-setting", settings)
+        mapped = self._role_mappings()
+        config = BrokerConfig(
+            settings=settings,
+            acceptors=tuple(self._acceptors()),
+            addresses=tuple(self._addresses()),
+            address_settings={
+                match: AddressSettings(**self._children(element, ADDRESS_SETTINGS))
+                for match, element in address_settings.items()
+            },
+            security_settings={
+                match: self._permissions(element, mapped) for match, element in security_settings.items()
+            },
+            login=self._login(),
+            **values,
+        )
+        self._overrides.report_unused(self._report)
+        return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
+
+    # --- options: an attribute, an element or a variable each ---
+
+    def _children(self, element: Any, options: Iterable[Option], section: str | None = None) -> dict[str, Any]:
+        """Values by attribute, from the children of an element (None: it is not there), or what overrides them."""
+        children = {} if element is None else {local_name(child): child for child in element}
+        values: dict[str, Any] = {}
+        for option in options:
+            child = children.get(option.name)
+            override = None if section is None else self._overrides.take(section, option.name)
+            if override is not None:
+                self._parse(option, override, values)
+            elif child is not None:
+                self._parse(option, Written(child.text or "", self._report.place(child)), values)
+        return values
+
+    def _attributes(self, element: Any, options: Iterable[Option]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for option in options:
+            text = element.get(option.name)
+            if text is not None:
+                self._parse(option, Written(text, self._report.place(element, f"attribute {option.name}")), values)
+        return values
+
+    def _parse(self, option: Option, written: Written, values: dict[str, Any]) -> None:
+        try:
+            values[option.attribute] = parse_value(option, written.text)
+        except ValueError as error:
+            self._report.problem(written.place, str(error))
+
+    def _name(self, element: Any, attribute: str = "name") -> str | None:
+        """A name that must not be empty; a missing one was reported by the schema."""
+        name: str | None = element.get(attribute)
+        if name is None:
+            return None
+        name = name.strip()
+        if not name:
+            self._report.problem(self._report.place(element, f"attribute {attribute}"), "is empty; write a name")
+            return None
+        return name
+
+    # --- the broker as a whole ---
+
+    def _check_persistence(self, values: dict[str, Any]) -> None:
+        """This release stores nothing, and must not let anybody believe that it does."""
+        element = self._core.find(_core("persistence-enabled"))
+        place = self._report.place(self._core if element is None else element)
+        if values.get("persistence_enabled"):
+            self._report.problem(
+                place, "messages cannot be kept through a restart yet; write false to run without persistence"
+            )
+        elif "persistence_enabled" not in values:
+            self._report.warning(
+                place,
+                "messages do not survive a restart: this release keeps them in memory only; "
+                "write <persistence-enabled>false</persistence-enabled> to accept that",
+            )
+
+    def _broker_settings(self) -> BrokerSettings:
+        values = self._children(self._core, BROKER_OPTIONS, "core")
+        values.setdefault("global_max_size_bytes", half_of_memory())
+        return BrokerSettings(**values, wildcards=self._wildcards())
+
+    def _wildcards(self) -> WildcardSyntax:
+        element = self._core.find(_core("wildcard-addresses"))
+        if element is None:
+            return WildcardSyntax()
+        values = self._children(element, WILDCARD_OPTIONS)
+        values.setdefault("routing_enabled", values.pop("enabled", True))
+        try:
+            return WildcardSyntax(**values)
+        except InvalidRequest as error:
+            self._report.problem(self._report.place(element), str(error))
+            return WildcardSyntax()
+
+    def _login(self) -> LoginConfig:
+        element = self._root.find(f"{{{OWN_NAMESPACE}}}login")
+        return LoginConfig(**self._children(element, LOGIN_OPTIONS, "login"), folder=self._folder)
+
+    # --- acceptors ---
+
+    def _acceptors(self) -> Iterator[AcceptorConfig]:
+        names: set[str] = set()
+        endpoints: dict[tuple[str, int], str] = {}
+        for element in self._core.iterfind(f"{_core('acceptors')}/{_core('acceptor')}"):
+            name = self._name(element)
+            if name is None:
+                continue
+            place = self._report.place(element)
+            if name in names:
+                self._report.problem(place, f'there is another acceptor called "{name}"; give each its own name')
+                continue
+            names.add(name)
+            written = self._overrides.take("acceptor", name) or Written(element.text or "", place)
+            acceptor = read_acceptor(name, written, self._folder, self._report)
+            if acceptor is None:
+                continue
+            first = endpoints.setdefault((acceptor.host, acceptor.port), name)
+            if first != name and acceptor.port:
+                self._report.problem(
+                    written.place, f"port {acceptor.port} is taken by acceptor {first}; choose another port"
+                )
+            yield acceptor
+
+    # --- addresses and queues ---
+
+    def _addresses(self) -> Iterator[AddressConfig]:
+        names: set[str] = set()
+        queues: dict[str, str] = {}
+        for element in self._core.iterfind(f"{_core('addresses')}/{_core('address')}"):
+            name = self._name(element)
+            if name is None:
+                continue
+            place = self._report.place(element)
+            if name in names:
+                self._report.problem(place, f'address "{name}" was there before; put all its queues into one element')
+                continue
+            names.add(name)
+            self._check_separator(name, place)
+            routing_types = frozenset(RoutingType[local_name(child).upper()] for child in element)
+            if not routing_types:
+                self._report.problem(
+                    place, f'address "{name}" has no routing type; write <anycast/> or <multicast/> inside'
+                )
+            yield AddressConfig(
+                name=name, routing_types=routing_types, queues=tuple(self._queues(element, name, queues))
+            )
+
+    def _queues(self, address: Any, address_name: str, seen: dict[str, str]) -> Iterator[QueueConfig]:
+        for element in address.iterfind(f"*/{_core('queue')}"):
+            name = self._name(element)
+            if name is None:
+                continue
+            place = self._report.place(element)
+            if name in seen:
+                self._report.problem(
+                    place,
+                    f'there is a queue "{name}" on address "{seen[name]}"; '
+                    "names of queues are unique in the whole broker, choose another",
+                )
+                continue
+            seen[name] = address_name
+            self._check_separator(name, place)
+            values = self._attributes(element, QUEUE_OPTIONS) | self._children(element, QUEUE_OPTIONS)
+            # As in Artemis, the default of the address does not reach queues declared here (reference §2.2).
+            values.setdefault("purge_on_no_consumers", False)
+            yield QueueConfig(
+                name=name,
+                address=address_name,
+                routing_type=RoutingType[local_name(element.getparent()).upper()],
+                filter=self._filter(element),
+                configuration_managed=True,
+                **values,
+            )
+
+    def _check_separator(self, name: str, place: Place) -> None:
+        if FQQN_SEPARATOR in name:
+            self._report.problem(
+                place, f'"{name}" contains {FQQN_SEPARATOR}, which separates an address from a queue; remove it'
+            )
+
+    def _filter(self, queue: Any) -> str | None:
+        element = queue.find(_core("filter"))
+        text: str | None = None if element is None else element.get("string")
+        if text is None or not text.strip():
+            return None
+        try:
+            parse_filter(text)
+        except InvalidFilter as error:
+            self._report.problem(self._report.place(element, "attribute string"), str(error))
+        return text
+
+    # --- matches ---
+
+    def _matches(self, name: str, settings: BrokerSettings) -> dict[str, Any]:
+        """The elements of this name by their match; the first counts if there are several (reference §1.8)."""
+        hierarchy: MatchHierarchy[Any] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
+        found: dict[str, Any] = {}
+        for element in self._core.iterfind(f"{_core(name + 's')}/{_core(name)}"):
+            match = self._name(element, "match")
+            if match is None:
+                continue
+            place = self._report.place(element, "attribute match")
+            try:
+                is_new = hierarchy.add(match, element)
+            except InvalidRequest as error:
+                self._report.problem(place, str(error))
+                continue
+            if is_new:
+                found[match] = element
+            else:
+                line = found[match].sourceline
+                self._report.warning(place, f'"{match}" was in line {line} already; that one counts, remove this one')
+        return found
+
+    # --- permissions ---
+
+    def _role_mappings(self) -> dict[str, set[str]]:
+        """For each role, the foreign roles that include it (reference §6.3)."""
+        mapped: dict[str, set[str]] = {}
+        for element in self._core.iterfind(f"{_core('security-settings')}/{_core('role-mapping')}"):
+            foreign = self._name(element, "from")
+            for role in split_names(element.get("to", "")):
+                if foreign is not None:
+                    mapped.setdefault(role, set()).add(foreign)
+        return mapped
+
+    def _permissions(self, setting: Any, mapped: Mapping[str, set[str]]) -> dict[Permission, frozenset[str]]:
+        granted: dict[Permission, frozenset[str]] = {}
+        for element in setting:
+            name = element.get("type")
+            permission = _PERMISSIONS.get(name)
+            if permission is not None:
+                roles = split_names(element.get("roles", ""))
+                foreign = [other for role in roles for other in mapped.get(role, ())]
+                granted[permission] = granted.get(permission, frozenset()) | {*roles, *foreign}
+            elif name is not None:
+                message = known.unsupported(name) if name in known.PERMISSIONS else suggest(name, _PERMISSIONS)
+                self._report.problem(self._report.place(element, "attribute type"), f"{name}: {message}")
+        return granted
+
+
+def _core(name: str) -> str:
+    return f"{{{CORE_NAMESPACE}}}{name}"

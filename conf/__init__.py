@@ -1,0 +1,1 @@
+"""The configuration that is shipped: broker.xml, its schema, users and roles."""
