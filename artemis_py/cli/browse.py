@@ -59,7 +59,8 @@ class Browsing(Conversation):
         self.received += 1
         self._window_left -= 1
         print_message(event.message, self.printed)
-        self.accept(event.delivery)
+        delivery: Any = event.delivery
+        self.accept(delivery)
         if self.received == self.count:
             self.finish()
         elif self._window_left == 0:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import click
 from attrs import frozen
-from proton import Condition, Event, Link, SSLDomain, SSLException, Terminus, symbol
+from proton import Condition, Endpoint, Event, SSLDomain, SSLException, Terminus, symbol
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 
@@ -138,6 +138,21 @@ def transport_failure(condition: Condition | None, url: str) -> click.ClickExcep
     return NotConnected(f"{url}: {text}")
 
 
+def remote_condition(endpoint: Endpoint | None) -> Condition | None:
+    """Why the other side closed an endpoint."""
+    return None if endpoint is None else endpoint.remote_condition
+
+
+def transport_condition(event: Event) -> Condition | None:
+    """Why the transport of an event ended."""
+    return None if event.transport is None else event.transport.condition
+
+
+def delivery_condition(event: Event) -> Condition | None:
+    """Why the other side rejected a delivery."""
+    return None if event.delivery is None else event.delivery.remote.condition
+
+
 class Conversation(MessagingHandler):
     """A connection that runs until its work is done, fails, times out or is interrupted.
 
@@ -228,17 +243,17 @@ class Conversation(MessagingHandler):
 
     def on_connection_error(self, event: Event) -> None:
         """The broker closed the connection with a reason."""
-        self.fail(refusal(event.connection.remote_condition, self.target.url))
+        self.fail(refusal(remote_condition(event.connection), self.target.url))
 
     def on_session_error(self, event: Event) -> None:
         """The broker ended the session with a reason."""
-        self.fail(refusal(event.session.remote_condition, self.target.url))
+        self.fail(refusal(remote_condition(event.session), self.target.url))
 
     def on_link_error(self, event: Event) -> None:
         """The broker refused or detached the link with a reason."""
-        link: Link = event.link
+        link: Any = event.link
         terminus = link.target if link.is_sender else link.source
-        self.fail(refusal(link.remote_condition, terminus.address or "link"))
+        self.fail(refusal(remote_condition(link), terminus.address or "link"))
 
     def on_link_closing(self, event: Event) -> None:
         """The broker detached the link without a reason."""
@@ -253,9 +268,9 @@ class Conversation(MessagingHandler):
     def on_disconnected(self, event: Event) -> None:
         """The socket closed under us."""
         if not self.is_finished:
-            self.fail(transport_failure(event.transport.condition, self.target.url))
+            self.fail(transport_failure(transport_condition(event), self.target.url))
         self._end()
 
     def on_transport_error(self, event: Event) -> None:
         """Refused socket, refused login, broken framing."""
-        self.fail(transport_failure(event.transport.condition, self.target.url))
+        self.fail(transport_failure(transport_condition(event), self.target.url))

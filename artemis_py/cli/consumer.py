@@ -47,7 +47,7 @@ class Consuming(Conversation):
     def begin(self, event: Event) -> None:
         """Attach a receiver."""
         self.started_at = self.last_at = time.monotonic()
-        options = [Selector(self.filter)] if self.filter else None
+        options: Any = Selector(self.filter) if self.filter else None
         receiver: Any = event.container.create_receiver(self.connection, self.address, options=options)
         want(receiver.source, self.capability)
         self.top_up(receiver)
@@ -70,7 +70,8 @@ class Consuming(Conversation):
         self.received += 1
         self.last_at = time.monotonic()
         print_message(event.message, self.printed)
-        self.accept(event.delivery)
+        delivery: Any = event.delivery
+        self.accept(delivery)
         self.broke_on_null = self.break_on_null and event.message.body is None
         if self.received == self.count or self.broke_on_null:
             self.finish()

@@ -9,7 +9,7 @@ import click
 from attrs import frozen
 from proton import Event, Message
 
-from artemis_py.cli.client import TIMEOUT_S, Conversation, Target, refusal
+from artemis_py.cli.client import TIMEOUT_S, Conversation, Target, delivery_condition, refusal
 from artemis_py.cli.errors import Failed, NotConnected
 
 MANAGEMENT_ADDRESS: Final = "activemq.management"
@@ -80,7 +80,7 @@ class Administering(Conversation):
 
     def on_rejected(self, event: Event) -> None:
         """The broker refused to look at the request: no permission to manage."""
-        self.fail(refusal(event.delivery.remote.condition, MANAGEMENT_ADDRESS))
+        self.fail(refusal(delivery_condition(event), MANAGEMENT_ADDRESS))
 
     def on_message(self, event: Event) -> None:
         """An answer."""

@@ -8,7 +8,15 @@ from typing import Any
 import click
 from proton import Delivery, Event, Message
 
-from artemis_py.cli.client import Conversation, Target, parse_destination, refusal, target_options, want
+from artemis_py.cli.client import (
+    Conversation,
+    Target,
+    delivery_condition,
+    parse_destination,
+    refusal,
+    target_options,
+    want,
+)
 from artemis_py.cli.errors import Failed
 from artemis_py.cli.render import Progress, summary
 
@@ -37,7 +45,7 @@ class Producing(Conversation):
 
     def on_sendable(self, event: Event) -> None:
         """There is credit: use it."""
-        sender = event.sender
+        sender: Any = event.sender
         while sender.credit > 0 and self.sent < self.count and not self.is_finished:
             self.message.id = self.sent + 1
             body = self.body
@@ -53,11 +61,11 @@ class Producing(Conversation):
 
     def on_rejected(self, event: Event) -> None:
         """The broker refused one: so it would the next."""
-        self.fail(refusal(event.delivery.remote.condition, f"message {self.confirmed + 1} of {self.count}"))
+        self.fail(refusal(delivery_condition(event), f"message {self.confirmed + 1} of {self.count}"))
 
     def on_released(self, event: Event) -> None:
         """The broker could not take one (released or modified, both come here)."""
-        delivery: Delivery = event.delivery
+        delivery: Any = event.delivery
         reason = "modified" if delivery.remote_state == Delivery.MODIFIED else "released"
         self.fail(Failed(f"message {self.confirmed + 1} of {self.count} was not taken: the broker {reason} it"))
 

@@ -105,7 +105,7 @@ def _decode(data: bytes) -> MessageView:
                 raise ValueError(f"unknown field {name!r}")
             setattr(view, name, _from_json(value))
         if not isinstance(view.properties, dict) or not isinstance(view.annotations, dict):
-            raise ValueError("properties and annotations are maps")
+            raise TypeError("properties and annotations are maps")
         return view
     except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
         raise MalformedFrame(f"not a message of the broker's own format: {error}") from error

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from artemis_py.core.postoffice import Address
+from artemis_py.core.destination import Address
 from artemis_py.core.session import Session
-from artemis_py.management.control import Control, Operation
+from artemis_py.management.control import Control, Operation, bounded_names
 
 
 class AddressControl(Control):
@@ -18,11 +18,11 @@ class AddressControl(Control):
 
     def pause(self) -> None:
         """Hold the deliveries of its queues, also of those that are yet to come."""
-        self.address.pause()
+        self.session.postoffice.pause_address(self.address.name, True)
 
     def resume(self) -> None:
         """Deliver again."""
-        self.address.resume()
+        self.session.postoffice.pause_address(self.address.name, False)
 
     def purge(self) -> int:
         """Discard the messages of all its queues that are not with a consumer; how many there were."""
@@ -31,7 +31,7 @@ class AddressControl(Control):
     attributes: ClassVar = {
         "Address": lambda control: control.address.name,
         "RoutingTypes": lambda control: routing_types(control.address),
-        "QueueNames": lambda control: [queue.name for queue in control.address.queues],
+        "QueueNames": lambda control: bounded_names([queue.name for queue in control.address.queues], "listQueues"),
         "QueueCount": lambda control: len(control.address.queues),
         "AddressSize": lambda control: control.address.size_bytes,
         "MessageCount": lambda control: control.address.message_count,

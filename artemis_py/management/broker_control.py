@@ -1,18 +1,21 @@
 """What management reads and does on the broker itself: the resource `broker`."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Final, NamedTuple
 
+from artemis_py.core.access import Permission
+from artemis_py.core.destination import Address
+from artemis_py.core.filter import parse_filter
 from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import Address, PostOffice
+from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Consumer, Queue
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
-from artemis_py.management.control import Control, Kind, Operation, Parameter, proposal
-from artemis_py.management.facts import BrokerFacts, ConnectionFacts
+from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
 from artemis_py.management.queue_control import filter_text
 from artemis_py.management.queue_request import (
@@ -21,9 +24,6 @@ from artemis_py.management.queue_request import (
     queue_changes,
     queue_config,
 )
-
-MAX_NAMES: Final = 10_000
-"""Names in one reply at most (about 1 MiB with names of ordinary length); longer lists come in pages."""
 
 NAME = Parameter("name", Kind.TEXT)
 ADDRESS = Parameter("address", Kind.TEXT)
@@ -77,31 +77,43 @@ ADDRESS_COLUMNS: Final[Mapping[str, Callable[[Address], object]]] = {
     "internal": lambda address: address.internal,
 }
 
-CONNECTION_COLUMNS: Final[Mapping[str, Callable[[ConnectionFacts], object]]] = {
-    "connectionID": lambda connection: connection.connection_id,
-    "remoteAddress": lambda connection: connection.peer,
-    "protocol": lambda connection: connection.protocol,
-    "user": lambda connection: connection.user,
-    "clientID": lambda connection: connection.client_id,
-    "creationTime": lambda connection: connection.created_ms,
+CONNECTION_COLUMNS: Final[Mapping[str, Callable[[Session], object]]] = {
+    "connectionID": lambda session: session.id,
+    "remoteAddress": lambda session: session.peer,
+    "protocol": lambda session: session.protocol,
+    "user": lambda session: session.subject.user,
+    "clientID": lambda session: session.client_id,
+    "creationTime": lambda session: session.created_ms,
+    "consumerCount": lambda session: len(session.consumers),
 }
 
-CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Consumer], object]]] = {
-    "queue": lambda consumer: consumer.queue.name,
-    "address": lambda consumer: consumer.queue.address.name,
-    "filter": lambda consumer: None if consumer.filter is None else consumer.filter.text,
-    "browseOnly": lambda consumer: consumer.browse,
-    "priority": lambda consumer: consumer.priority,
-    "credit": lambda consumer: consumer.credit,
-    "messagesInTransit": lambda consumer: consumer.delivering_count,
-    "user": lambda consumer: consumer.session.subject.user,
-    "clientID": lambda consumer: consumer.session.client_id,
-    "remoteAddress": lambda consumer: consumer.session.peer,
+
+class Attached(NamedTuple):
+    """A consumer and the session it belongs to."""
+
+    session: Session
+    consumer: Consumer
+
+
+CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Attached], object]]] = {
+    "id": lambda attached: attached.consumer.id,
+    "connectionID": lambda attached: attached.session.id,
+    "queue": lambda attached: attached.consumer.queue.name,
+    "address": lambda attached: attached.consumer.queue.address.name,
+    "filter": lambda attached: None if attached.consumer.filter is None else attached.consumer.filter.text,
+    "browseOnly": lambda attached: attached.consumer.browse,
+    "priority": lambda attached: attached.consumer.priority,
+    "credit": lambda attached: attached.consumer.credit,
+    "messagesInTransit": lambda attached: len(attached.consumer.outstanding),
+    "messagesAcknowledged": lambda attached: attached.consumer.accepted,
+    "user": lambda attached: attached.session.subject.user,
+    "clientID": lambda attached: attached.session.client_id,
+    "remoteAddress": lambda attached: attached.session.peer,
 }
 
 
 def _listing(
-    items: Callable[["BrokerControl"], Sequence[object]], columns: Mapping[str, Callable[..., object]]
+    items: Callable[["BrokerControl"], Iterable[object]], columns: Mapping[str, Callable[..., object]]
 ) -> tuple[Operation, ...]:
     """The ways to call a list operation: filter, page and page size, all optional from the right."""
 
@@ -149,32 +161,33 @@ class BrokerControl(Control):
 
     def address_names(self) -> list[str]:
         """Names of all addresses, sorted. Raises LimitExceeded beyond MAX_NAMES."""
-        return _names(self.postoffice.addresses, "listAddresses")
+        return bounded_names(self.postoffice.addresses, "listAddresses")
 
     def queue_names(self, routing_type: str | None = None) -> list[str]:
         """Names of all queues, or of one routing type, sorted. Raises LimitExceeded beyond MAX_NAMES."""
         wanted = parse_routing_type(routing_type) if routing_type else None
         queues = self.postoffice.queues.values()
-        return _names(
+        return bounded_names(
             [queue.name for queue in queues if wanted is None or queue.routing_type == wanted], "listQueues"
         )
 
-    def consumers(self) -> list[Consumer]:
-        """Every consumer of every queue."""
-        return [consumer for queue in self.postoffice.queues.values() for consumer in queue.consumers]
+    def consumers(self) -> list[Attached]:
+        """Every consumer of every session."""
+        sessions = self.postoffice.sessions.values()
+        return [Attached(session, consumer) for session in sessions for consumer in session.consumers.values()]
 
     def find_address(self, name: str) -> Address:
         """Raises NoSuchAddress, with the nearest right names."""
         address = self.postoffice.addresses.get(name)
         if address is None:
-            raise NoSuchAddress(f"address {name!r} does not exist{proposal(name, self.postoffice.addresses)}")
+            raise NoSuchAddress(f"address '{name}' does not exist{proposal(name, self.postoffice.addresses)}")
         return address
 
     def find_queue(self, name: str) -> Queue:
         """Raises NoSuchQueue, with the nearest right names."""
         queue = self.postoffice.find_queue(name)
         if queue is None:
-            raise NoSuchQueue(f"queue {name!r} does not exist{proposal(name, self.postoffice.queues)}")
+            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self.postoffice.queues)}")
         return queue
 
     def address_info(self, name: str) -> str:
@@ -226,13 +239,24 @@ class BrokerControl(Control):
 
     def create_queue(self, config: QueueConfig, auto_create_address: bool = True) -> str:
         """Create a queue, and its address unless that is forbidden; how it came out, as JSON text."""
-        existing = self.postoffice.queues.get(config.name)
-        if existing is not None:
-            raise QueueExists(f"queue {config.name!r} exists already, on address {existing.address.name!r}")
-        if not auto_create_address and config.address not in self.postoffice.addresses:
-            raise NoSuchAddress(f"address {config.address!r} does not exist")
+        if auto_create_address and config.address not in self.postoffice.addresses:
+            self._create_address_for(config)
         self.session.create_queue(config)
         return self.describe_queue(config.name)
+
+    def _create_address_for(self, config: QueueConfig) -> None:
+        """The address a new queue needs; what would stop the queue is checked first, so that none is left over."""
+        existing = self.postoffice.queues.get(config.name)
+        if existing is not None:
+            raise QueueExists(f"queue '{config.name}' exists already, on address '{existing.address.name}'")
+        if config.filter:
+            parse_filter(config.filter)
+        routing_type = config.routing_type
+        if routing_type is None:
+            routing_type = self.postoffice.settings.resolve(config.address).default_queue_routing_type
+        permission = Permission.CREATE_DURABLE_QUEUE if config.durable else Permission.CREATE_NON_DURABLE_QUEUE
+        self.session.check(permission, config.address, config.name)
+        self.session.create_address(config.address, frozenset((routing_type,)))
 
     def create_queue_by_position(
         self,
@@ -279,15 +303,15 @@ class BrokerControl(Control):
         """Change what a JSON object names; how the queue is afterwards, as JSON text."""
         name, changes = queue_changes(wanted)
         self.find_queue(name)
-        self.session.update_queue(name, **changes)
+        self.session.update_queue(name, changes)
         return self.describe_queue(name)
 
     def destroy_queue(self, name: str, remove_consumers: bool = False, auto_delete_address: bool = False) -> None:
         """Delete a queue with its messages; its auto-created address too if that was its last queue and asked for."""
         address = self.find_queue(name).address
         self.session.delete_queue(name, remove_consumers)
-        if auto_delete_address and address.auto_created and not address.queues:
-            self.session.delete_address(address.name, False)
+        if auto_delete_address and address.auto_created and not address.queues and not address.is_deleted:
+            self.session.delete_address(address.name)
 
     def describe_queue(self, name: str) -> str:
         """A queue as a row of `listQueues`, in JSON text."""
@@ -308,11 +332,10 @@ class BrokerControl(Control):
         "TotalMessagesAdded": lambda control: control.total(lambda queue: queue.messages_added),
         "TotalMessagesAcknowledged": lambda control: control.total(lambda queue: queue.messages_acknowledged),
         "TotalConsumerCount": lambda control: control.total(lambda queue: queue.consumer_count),
-        "AddressMemoryUsage": lambda control: sum(a.size_bytes for a in control.postoffice.addresses.values()),
-        "RoutedMessageCount": lambda control: control.postoffice.routed,
-        "UnRoutedMessageCount": lambda control: control.postoffice.unrouted,
-        "ConnectionCount": lambda control: len(control.facts.connections()),
-        "SessionCount": lambda control: len(control.postoffice.sessions),
+        "AddressMemoryUsage": lambda control: control.postoffice.account.size_bytes,
+        "RoutedMessageCount": lambda control: sum(a.routed for a in control.postoffice.addresses.values()),
+        "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.postoffice.addresses.values()),
+        "ConnectionCount": lambda control: len(control.postoffice.sessions),
         "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
     }
 
@@ -320,9 +343,9 @@ class BrokerControl(Control):
         "getQueueNames": (Operation(queue_names), Operation(queue_names, ROUTING_TYPE)),
         "getAddressInfo": (Operation(address_info, ADDRESS),),
         "listBindingsForAddress": (Operation(bindings, ADDRESS),),
-        "listQueues": _listing(lambda control: list(control.postoffice.queues.values()), QUEUE_COLUMNS),
-        "listAddresses": _listing(lambda control: list(control.postoffice.addresses.values()), ADDRESS_COLUMNS),
-        "listConnections": _listing(lambda control: control.facts.connections(), CONNECTION_COLUMNS),
+        "listQueues": _listing(lambda control: control.postoffice.queues.values(), QUEUE_COLUMNS),
+        "listAddresses": _listing(lambda control: control.postoffice.addresses.values(), ADDRESS_COLUMNS),
+        "listConnections": _listing(lambda control: control.postoffice.sessions.values(), CONNECTION_COLUMNS),
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
         "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
         "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),
@@ -382,12 +405,6 @@ class BrokerControl(Control):
             ),
         ),
     }
-
-
-def _names(names: Collection[str], paged: str) -> list[str]:
-    if len(names) > MAX_NAMES:
-        raise LimitExceeded(f"{len(names)} names are more than the {MAX_NAMES} of one reply: use {paged}")
-    return sorted(names)
 
 
 def _routing_types(names: list[str]) -> frozenset[RoutingType]:

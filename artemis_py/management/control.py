@@ -7,18 +7,21 @@ name, with a small first letter, or by the operations `getMessageCount` and `isM
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final
 
 from attrs import frozen
 
-from artemis_py.errors import InvalidRequest
+from artemis_py.errors import InvalidRequest, LimitExceeded
 
 # Looking for similar names is quadratic in their length and linear in their number; beyond these sizes a refusal
 # comes without a proposal.
 MAX_NAME_FOR_PROPOSAL: Final = 200
 MAX_NAMES_FOR_PROPOSAL: Final = 1000
+
+MAX_NAMES: Final = 10_000
+"""Names in one reply at most (about 1 MiB with names of ordinary length); longer lists come in pages."""
 
 
 class Kind(Enum):
@@ -135,6 +138,13 @@ def proposal(name: str, names: Iterable[str]) -> str:
     by_small = {candidate.lower(): candidate for candidate in candidates}
     near = [by_small[found] for found in difflib.get_close_matches(name.lower(), by_small)]
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def bounded_names(names: Collection[str], paged: str) -> list[str]:
+    """Sorted names for one reply. Raises LimitExceeded, which offers the operation `paged`, if they are too many."""
+    if len(names) > MAX_NAMES:
+        raise LimitExceeded(f"{len(names)} names are more than the {MAX_NAMES} of one reply: use {paged}")
+    return sorted(names)
 
 
 def parse_json(text: str, what: str) -> object:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Final
 
 from artemis_py.core.access import Permission
+from artemis_py.core.address import parse_fqqn
+from artemis_py.core.destination import Address
 from artemis_py.core.message import Message, MessageView
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.session import Session
-from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal
+from artemis_py.core.session import Producer, Session
+from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
 from artemis_py.management.broker_control import BrokerControl
@@ -33,8 +35,6 @@ REPLY_PREFIXES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://
 MAX_REQUEST_CHARS: Final = 256 * 1024
 """Longest body of a request: parameters are names and a few options, and JSON is parsed on the broker's thread."""
 
-MAX_REPLY_ADDRESS_CHARS: Final = 4096
-
 
 class ManagementEndpoint:
     """Takes every message sent to the management address; register it with `PostOffice.register_endpoint`."""
@@ -46,36 +46,36 @@ class ManagementEndpoint:
     def receive(self, message: Message, session: Session) -> None:
         """Answer one request; without a reply-to the work is done and nobody hears of it.
 
-        Raises NotAuthorized if the sender may not manage the broker, or may not send to the address it wants the
-        reply at; other refusals are the reply's content. Raises ProtocolError if the message cannot be decoded.
+        Raises NotAuthorized if the sender may not manage the broker, another Refusal if the reply cannot go where it
+        is wanted: a protocol refuses the message then. Whatever else goes wrong is the reply's content.
         """
-        options = self._postoffice.options
-        session.check(Permission.MANAGE, options.management_address)
-        request = message.view
-        reply_to = self._reply_address(request, session)
+        session.check(Permission.MANAGE, self._postoffice.options.management_address)
         try:
-            result = self._perform(request, session)
+            request = message.view
+        except ProtocolError as error:
+            raise InvalidRequest(f"the management request cannot be decoded: {error}") from None
+        send = self._reply_path(request, session)
+        try:
             # A result is put together by us: it is always JSON.
-            succeeded, body = True, json.dumps([result], ensure_ascii=False)
+            succeeded, body = True, json.dumps([self._perform(request, session)], ensure_ascii=False)
         except Refusal as refusal:
             succeeded, body = False, json.dumps([str(refusal)], ensure_ascii=False)
-        if reply_to is None:
+        if send is None:
             return
         reply = MessageView(
-            to=reply_to,
             correlation_id=request.message_id if request.correlation_id is None else request.correlation_id,
             creation_time_ms=self._postoffice.now_ms,
             properties={SUCCEEDED: succeeded},
             body=body,
         )
-        self._postoffice.route(plain_message(reply_to, reply))
+        send(reply)
 
-    def _reply_address(self, request: MessageView, session: Session) -> str | None:
-        """Where the reply goes, checked before any work is done.
+    def _reply_path(self, request: MessageView, session: Session) -> Callable[[MessageView], None] | None:
+        """How the reply is sent, found before any work is done; None if nobody wants one.
 
-        The reply is sent in the name of the client that asks for it: management must not be a way to write to
-        addresses that are closed to it, nor to let requests breed requests. Temporary addresses are free, for
-        their names are known only to those who were told.
+        It is sent in the name of the client that asks for it: management must not be a way to write to addresses
+        that are closed to it, nor to let requests breed requests. Temporary addresses are free, for their names are
+        known only to those who were told.
         """
         name = request.reply_to
         if not name:
@@ -84,14 +84,14 @@ class ManagementEndpoint:
             if name.startswith(prefix):
                 name = name.removeprefix(prefix)
                 break
-        if name == self._postoffice.options.management_address:
-            raise NotAuthorized("the reply to a management request cannot go to the management address")
-        if len(name) > MAX_REPLY_ADDRESS_CHARS:
-            raise InvalidRequest(f"the reply address has more than {MAX_REPLY_ADDRESS_CHARS} characters")
         address = self._postoffice.addresses.get(name)
-        if address is None or not address.temporary:
-            session.check(Permission.SEND, name)
-        return name
+        if address is not None and address.temporary:
+            temporary = address
+            return lambda view: _send_to(self._postoffice, temporary, view)
+        if parse_fqqn(name)[0] in self._postoffice.endpoints:
+            raise InvalidRequest("the reply to a management request cannot be a request")
+        producer = session.producer(name)
+        return lambda view: _send_by(producer, view)
 
     def _perform(self, request: MessageView, session: Session) -> object:
         resource = _text(request, RESOURCE)
@@ -123,6 +123,16 @@ class ManagementEndpoint:
         raise InvalidRequest(
             f"resource {resource[:200]!r} is unknown; it is broker, address.<name>, queue.<name> or acceptor.<name>"
         )
+
+
+def _send_to(postoffice: PostOffice, address: Address, view: MessageView) -> None:
+    view.to = address.name
+    postoffice.route(plain_message(address.name, view), address)
+
+
+def _send_by(producer: Producer, view: MessageView) -> None:
+    view.to = producer.name
+    producer.send(plain_message(producer.name, view))
 
 
 def _text(request: MessageView, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What management shows but the core does not know: the process, its sockets and its peers."""
+"""What management shows but the core does not know: the process and its listening sockets."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,20 +18,6 @@ class AcceptorFacts:
 
 
 @frozen(kw_only=True)
-class ConnectionFacts:
-    """One client that is connected now."""
-
-    connection_id: str
-    peer: str
-    protocol: str
-    created_ms: int
-    """Milliseconds since 1970."""
-    user: str | None = None
-    """None while it has not logged in, and for the anonymous user."""
-    client_id: str | None = None
-
-
-@frozen(kw_only=True)
 class BrokerFacts:
     """What the broker tells about itself."""
 
@@ -40,4 +26,4 @@ class BrokerFacts:
     started_ms: int
     """Milliseconds since 1970."""
     acceptors: Callable[[], Sequence[AcceptorFacts]]
-    connections: Callable[[], Sequence[ConnectionFacts]]
+    """Asked at each request: acceptors get their port when they start."""

@@ -35,7 +35,7 @@ def list_page(
         raise InvalidRequest(f"page is {page}; pages count from 1")
     if not 1 <= page_rows <= MAX_PAGE_ROWS:
         page_rows = MAX_PAGE_ROWS
-    found = [item for item in items] if _is_empty(wanted.get("field")) else _matching(items, columns, wanted)
+    found = list(items) if _is_empty(wanted.get("field")) else _matching(items, columns, wanted)
     if not _is_empty(wanted.get("sortField")):
         column = _column(columns, wanted["sortField"], "sortField")
         found.sort(key=lambda item: _sort_key(column(item)), reverse=_is_descending(wanted.get("sortOrder")))

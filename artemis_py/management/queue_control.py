@@ -29,11 +29,11 @@ class QueueControl(Control):
 
     def enable(self) -> None:
         """Let new messages in again."""
-        self.session.postoffice.update_queue(self.queue.name, enabled=True)
+        self.session.postoffice.update_queue(self.queue.name, {"enabled": True})
 
     def disable(self) -> None:
         """Let new messages pass the queue by."""
-        self.session.postoffice.update_queue(self.queue.name, enabled=False)
+        self.session.postoffice.update_queue(self.queue.name, {"enabled": False})
 
     def remove_all(self) -> int:
         """Discard every message that is not with a consumer; how many there were."""
@@ -44,7 +44,7 @@ class QueueControl(Control):
         if not filter:
             return self.queue.message_count
         wanted = parse_filter(filter)
-        return sum(1 for reference in self.queue.references() if wanted.matches(reference))
+        return sum(wanted.matches(reference) for reference in self.queue.browse_all())
 
     attributes: ClassVar = {
         "Name": lambda control: control.queue.name,
@@ -62,6 +62,7 @@ class QueueControl(Control):
         "PurgeOnNoConsumers": lambda control: control.queue.purge_on_no_consumers,
         "ConsumersBeforeDispatch": lambda control: control.queue.consumers_before_dispatch,
         "DelayBeforeDispatch": lambda control: control.queue.delay_before_dispatch_ms,
+        "AutoDelete": lambda control: control.queue.auto_delete,
         "User": lambda control: control.queue.user,
         "MessageCount": lambda control: control.queue.message_count,
         "ConsumerCount": lambda control: control.queue.consumer_count,

@@ -69,7 +69,7 @@ def test_selectors_find_properties_before_header_names() -> None:
 def test_damaged_bytes_are_a_protocol_error(data: bytes) -> None:
     """MessageFormat.view raises ProtocolError and nothing else."""
     with pytest.raises(MalformedFrame):
-        Message(PLAIN_FORMAT, "a", data).view
+        assert Message(PLAIN_FORMAT, "a", data).view
 
 
 def test_a_value_no_view_may_hold_is_refused() -> None:

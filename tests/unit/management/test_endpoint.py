@@ -1,0 +1,170 @@
+"""Requests by message: how they are read, answered and refused (reference §6.1)."""
+
+import json
+from uuid import UUID
+
+import pytest
+
+from artemis_py.core.access import Permission
+from artemis_py.core.message import MessageView
+from artemis_py.errors import InvalidRequest, NotAuthorized
+from artemis_py.management.endpoint import MAX_REQUEST_CHARS
+from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
+
+VERSION = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getVersion"}
+
+
+def test_an_operation_is_answered_with_a_json_array_of_one_element() -> None:
+    reply = World().reply(properties=VERSION, body="[]")
+
+    assert (reply.body, reply.properties) == ('["1.2.3"]', {"_AMQ_OperationSucceeded": True})
+
+
+def test_an_attribute_is_read_by_name_whatever_the_case_of_its_first_letter() -> None:
+    world = World()
+
+    assert world.read("broker", "Version") == world.read("broker", "version") == "1.2.3"
+
+
+def test_the_reply_carries_the_correlation_id_of_the_request() -> None:
+    reply = World().reply(properties=VERSION, message_id="m", correlation_id=b"c")
+
+    assert reply.correlation_id == b"c"
+
+
+def test_without_a_correlation_id_the_reply_carries_the_message_id() -> None:
+    reply = World().reply(properties=VERSION, message_id=UUID(int=5))
+
+    assert reply.correlation_id == UUID(int=5)
+
+
+@pytest.mark.parametrize("prefix", ["", "queue://", "topic://", "temp-queue://", "temp-topic://"])
+def test_prefixes_of_the_reply_address_are_removed(prefix: str) -> None:
+    world = World()
+
+    assert outcome(world.reply(properties=VERSION, reply_to=prefix + world.replies.name)) == (True, "1.2.3")
+
+
+def test_a_request_without_reply_address_is_performed() -> None:
+    world = World()
+    world.send(
+        properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"}, body='["a", "ANYCAST"]'
+    )
+
+    assert "a" in world.postoffice.addresses
+
+
+def test_a_reply_can_go_to_a_queue_of_an_address() -> None:
+    """An FQQN names the one queue."""
+    world = World()
+    world.call("broker", "createAddress", "answers", "MULTICAST")
+    for name in ("mine", "other"):
+        world.call("broker", "createQueue", "answers", name, "MULTICAST")
+    world.send(properties=VERSION, reply_to="answers::mine")
+
+    assert [world.postoffice.queues[name].message_count for name in ("mine", "other")] == [1, 0]
+
+
+def test_without_permission_to_manage_the_request_is_refused_and_not_performed() -> None:
+    world = World(Rules((Permission.MANAGE, MANAGEMENT)))
+
+    with pytest.raises(NotAuthorized, match=r"'admin' lacks permission 'manage' on 'activemq\.management'"):
+        world.send(
+            properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"}, body='["a","ANYCAST"]'
+        )
+
+    assert "a" not in world.postoffice.addresses
+
+
+def test_a_reply_does_not_go_where_its_reader_may_not_send() -> None:
+    """Management must not be a way around `send`; the work is not done either."""
+    world = World(Rules((Permission.SEND, "closed")))
+    world.postoffice.create_address("closed", ANYCAST)
+
+    with pytest.raises(NotAuthorized, match="closed"):
+        world.send(
+            properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"},
+            body='["a","ANYCAST"]',
+            reply_to="closed",
+        )
+
+    assert "a" not in world.postoffice.addresses
+
+
+@pytest.mark.parametrize("reply_to", [MANAGEMENT, f"queue://{MANAGEMENT}", f"{MANAGEMENT}::q"])
+def test_a_reply_cannot_be_a_request(reply_to: str) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be a request"):
+        World().send(properties=VERSION, reply_to=reply_to)
+
+
+def test_creating_through_management_needs_the_permission_to_create() -> None:
+    """`manage` alone opens the door, not every drawer."""
+    world = World(Rules((Permission.CREATE_ADDRESS, "a"), (Permission.DELETE_ADDRESS, "b")))
+    world.call("broker", "createAddress", "b", "ANYCAST")
+
+    assert "'createAddress' on 'a'" in world.refusal("broker", "createAddress", "a", "ANYCAST")
+    assert "'deleteAddress' on 'b'" in world.refusal("broker", "deleteAddress", "b")
+
+
+@pytest.mark.parametrize(
+    ("properties", "body", "reason"),
+    [
+        ({}, None, "needs the application property _AMQ_ResourceName"),
+        ({"_AMQ_ResourceName": 5}, None, "must be text"),
+        ({"_AMQ_ResourceName": "broker"}, None, "needs _AMQ_OperationName or _AMQ_Attribute"),
+        ({**VERSION, "_AMQ_Attribute": "Version"}, None, "not both"),
+        ({**VERSION, "_AMQ_ResourceName": "brokr"}, None, "resource 'brokr' is unknown; it is broker, address.<name>"),
+        ({**VERSION, "_AMQ_ResourceName": "queue."}, None, "resource 'queue.' is unknown"),
+        ({**VERSION, "_AMQ_ResourceName": "queue.none"}, None, "queue 'none' does not exist"),
+        ({**VERSION, "_AMQ_ResourceName": "address.none"}, None, "address 'none' does not exist"),
+        ({**VERSION, "_AMQ_ResourceName": "acceptor.mane"}, None, "acceptor 'mane' does not exist; did you mean main?"),
+        ({"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getVersoin"}, None, "did you mean getVersion?"),
+        ({"_AMQ_ResourceName": "broker", "_AMQ_Attribute": "versoin"}, None, "did you mean Version?"),
+        (VERSION, "[1]", "takes no parameters"),
+        (VERSION, "[", "is not JSON"),
+        (VERSION, "[NaN]", "NaN is not a JSON number"),
+        (VERSION, "{}", "must be a JSON array"),
+        (VERSION, "[" * 100_000, "nested too deeply"),
+        (VERSION, b"\xff", "must be text"),
+        (VERSION, 5, "must be text"),
+        (VERSION, " " * (MAX_REQUEST_CHARS + 1), "characters"),
+        ({"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "__class__"}, None, "has no operation"),
+        ({"_AMQ_ResourceName": "broker", "_AMQ_Attribute": "__class__"}, None, "has no attribute"),
+        ({"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "destroyQueue"}, "[1]", "it takes destroyQueue(name"),
+        ({"_AMQ_ResourceName": "x" * 100_000, "_AMQ_OperationName": "x"}, None, "is unknown"),
+    ],
+)
+def test_a_wrong_request_is_answered_with_the_reason(
+    properties: dict[str, object], body: object, reason: str
+) -> None:
+    succeeded, text = outcome(World().reply(properties=properties, body=body))
+
+    assert not succeeded
+    assert reason in text
+    assert len(text) < 1000
+
+
+def test_parameters_may_come_as_bytes_of_utf8() -> None:
+    """Clients without text messages send a data section."""
+    world = World()
+    parameters = json.dumps(["ä", "ANYCAST"], ensure_ascii=False).encode()
+    world.reply(properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"}, body=parameters)
+
+    assert "ä" in world.postoffice.addresses
+
+
+def test_acceptors_show_their_real_port() -> None:
+    world = World()
+
+    assert world.read("acceptor.main", "Port") == 5672
+    assert world.call("broker", "getAcceptorNames") == ["main"]
+
+
+def test_the_view_of_the_request_is_left_as_it_was() -> None:
+    """Views are shared and read-only."""
+    world = World()
+    view = MessageView(properties=dict(VERSION), reply_to=f"queue://{world.replies.name}")
+    before = MessageView(properties=dict(VERSION), reply_to=f"queue://{world.replies.name}")
+    world.send(properties=view.properties, reply_to=view.reply_to)
+
+    assert view == before
