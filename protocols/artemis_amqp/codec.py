@@ -123,7 +123,7 @@ _ELEMENT_TYPES: Final[dict[int, int]] = {
     0xF0: ARRAY,
 }
 
-# Elements of these types have a shorter form when their value (of a number) or size (of octets) is small.
+# Types with a narrower form for small numbers, few octets or little content.
 _NARROW_CODES: Final[dict[int, int]] = {
     UINT: 0x52,
     ULONG: 0x53,
@@ -132,6 +132,9 @@ _NARROW_CODES: Final[dict[int, int]] = {
     BINARY: 0xA0,
     STRING: 0xA1,
     SYMBOL: 0xA3,
+    LIST: 0xC0,
+    MAP: 0xC1,
+    ARRAY: 0xE0,
 }
 
 _PYTHON_TYPES: Final[dict[int, type]] = {
@@ -530,8 +533,6 @@ def _write(out: bytearray, value: object, depth: int) -> None:
             out += _pack_float32(value)
         else:
             raise _not_amqp(kind)
-    elif depth >= MAX_DEPTH:
-        raise ValueError(f"values nest deeper than {MAX_DEPTH}")
     elif kind is list or kind is tuple:
         assert isinstance(value, (list, tuple))
         _write_list(out, value, depth)
@@ -539,6 +540,7 @@ def _write(out: bytearray, value: object, depth: int) -> None:
         assert isinstance(value, dict)
         _write_map(out, value, depth)
     elif isinstance(value, Described):
+        _check_depth(depth)
         out.append(0x00)
         _write(out, value.descriptor, depth + 1)
         _write(out, value.value, depth + 1)
@@ -546,6 +548,11 @@ def _write(out: bytearray, value: object, depth: int) -> None:
         _write_array(out, value, depth)
     else:
         _write_rare(out, kind, value)
+
+
+def _check_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise ValueError(f"values nest deeper than {MAX_DEPTH}")
 
 
 def _not_amqp(kind: type) -> TypeError:
@@ -681,6 +688,7 @@ def _write_list(out: bytearray, items: list[object] | tuple[object, ...], depth:
     if not items:
         out.append(0x45)
         return
+    _check_depth(depth)
     content = bytearray()
     for item in items:
         _write(content, item, depth + 1)
@@ -688,6 +696,7 @@ def _write_list(out: bytearray, items: list[object] | tuple[object, ...], depth:
 
 
 def _write_map(out: bytearray, items: dict[object, object], depth: int) -> None:
+    _check_depth(depth)
     content = bytearray()
     for key, value in items.items():
         _write(content, key, depth + 1)
@@ -713,83 +722,63 @@ def _write_array(out: bytearray, array: Array, depth: int) -> None:
     expected = _PYTHON_TYPES.get(array.code)
     if expected is None:
         raise ValueError(f"0x{array.code:02x} does not name an element type")
+    if array.code == NULL and len(array.items) > MAX_ZERO_WIDTH_ELEMENTS:
+        raise ValueError(f"an array of more than {MAX_ZERO_WIDTH_ELEMENTS} nulls")
+    _check_depth(depth)
+    content = bytearray()
+    for descriptor in array.descriptors:
+        depth += 1
+        _check_depth(depth)
+        content.append(0x00)
+        _write(content, descriptor, depth)
+    code = _NARROW_CODES.get(array.code, array.code)
+    elements: list[bytearray] = []
     for item in array.items:
         if type(item) is not expected:
             raise TypeError(f"{type(item).__name__} in an array of {expected.__name__}")
-    content = bytearray()
-    for descriptor in array.descriptors:
-        content.append(0x00)
-        depth += 1
-        _write(content, descriptor, depth + 1)
-    code = _element_code(array.code, array.items)
+        element = bytearray()
+        _write(element, item, depth + 1)
+        elements.append(element)
+        if element[0] == array.code:
+            # One that needs the wide form makes all wide.
+            code = array.code
     content.append(code)
-    if code == 0x40 and len(array.items) > MAX_ZERO_WIDTH_ELEMENTS:
-        raise ValueError(f"an array of more than {MAX_ZERO_WIDTH_ELEMENTS} nulls")
-    for item in array.items:
-        _write_element(content, code, item, depth + 1)
-    write_compound(out, 0xE0, len(array.items), content)
+    for element in elements:
+        _write_element(content, code, element)
+    write_compound(out, 0xE0, len(elements), content)
 
 
-def _element_code(element_type: int, items: tuple[object, ...]) -> int:
-    """The narrowest format code that fits every element."""
-    narrow = _NARROW_CODES.get(element_type, element_type)
-    if narrow == element_type:
-        return element_type
-    low = -128 if element_type in (INT, LONG) else 0
-    high = 127 if element_type in (INT, LONG) else 255
-    for item in items:
-        if isinstance(item, int):
-            measure: int = item
-        else:
-            measure = len(item if isinstance(item, bytes) else str(item).encode())
-        if not low <= measure <= high:
-            return element_type
-    return narrow
-
-
-def _write_element(out: bytearray, code: int, item: object, depth: int) -> None:
-    """Append what follows the constructor that all elements of an array share."""
-    if code == NULL:
-        return
-    if code == BOOLEAN:
-        out.append(1 if item is True else 0)
-        return
-    encoded = bytearray()
-    _write(encoded, item, depth)
-    own = encoded[0]
+def _write_element(out: bytearray, code: int, element: bytearray) -> None:
+    """Append a value, encoded in its smallest form, as what follows the constructor `code` of an array."""
+    own = element[0]
     if own == code:
-        out += encoded[1:]
+        out += element[1:]
+    elif code == BOOLEAN:
+        out.append(1 if own == 0x41 else 0)
+    elif code == 0xC0:
+        # 0x45, the empty list, has no content to go on with.
+        out += b"\x01\x00"
     elif code >= LIST:
-        _write_wide_compound(out, encoded)
+        if own == 0x45:
+            element = bytearray(b"\x45\x01\x00")
+        out += _U32.pack(element[1] + 3)
+        out += _U32.pack(element[2])
+        out += element[3:]
     elif code >= BINARY:
-        # The element is short and its code here the wide one.
-        out += _U32.pack(encoded[1])
-        out += encoded[2:]
+        out += _U32.pack(element[1])
+        out += element[2:]
     else:
-        assert isinstance(item, int)
-        _write_wide_integer(out, code, item)
+        _write_integer_element(out, code, element)
 
 
-def _write_wide_compound(out: bytearray, encoded: bytearray) -> None:
-    """Append a compound that was encoded in its narrow form as the data of its wide form."""
-    if encoded[0] == 0x45:
-        out += _U32.pack(4)
-        out += _U32.pack(0)
-    else:
-        out += _U32.pack(encoded[1] + 3)
-        out += _U32.pack(encoded[2])
-        out += encoded[3:]
-
-
-def _write_wide_integer(out: bytearray, code: int, value: int) -> None:
-    """Append an integer, already found to be in range, as an element of the form `code`."""
+def _write_integer_element(out: bytearray, code: int, element: bytearray) -> None:
+    """Widen a uint, ulong, int or long of no or one octet."""
+    octet = element[1] if len(element) > 1 else 0
     if code < UINT:
-        out.append(value & 0xFF)
-    elif code == UINT:
-        out += _U32.pack(value)
-    elif code == INT:
-        out += _I32.pack(value)
-    elif code == ULONG:
-        out += _U64.pack(value)
+        out.append(octet)
+        return
+    if code in (INT, LONG) and octet > 127:
+        out += b"\xff" * (3 if code == INT else 7)
     else:
-        out += _I64.pack(value)
+        out += bytes(3 if code in (UINT, INT) else 7)
+    out.append(octet)
