@@ -1,10 +1,10 @@
 """broker.xml, read as a whole: every mistake is found and told before anything is used."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import evolve
 
@@ -33,6 +33,8 @@ from artemis_py.core.settings import (
 )
 from artemis_py.errors import InvalidFilter, InvalidRequest
 from artemis_py.transport.config import AcceptorConfig
+
+Value = TypeVar("Value")
 
 FILE_NAME: Final = "broker.xml"
 
@@ -100,20 +102,15 @@ class _Reader:
         values = self._children(self._core, MAIN_OPTIONS, "core")
         self._check_persistence(values)
         settings = self._broker_settings()
-        address_settings = self._matches("address-setting", settings)
-        security_settings = self._matches("security-setting", settings)
         mapped = self._role_mappings()
         config = BrokerConfig(
             settings=settings,
             acceptors=tuple(self._acceptors()),
             addresses=tuple(self._addresses()),
-            address_settings={
-                match: AddressSettings(**self._children(element, ADDRESS_SETTINGS))
-                for match, element in address_settings.items()
-            },
-            security_settings={
-                match: self._permissions(element, mapped) for match, element in security_settings.items()
-            },
+            address_settings=self._matches("address-setting", settings, self._address_settings),
+            security_settings=self._matches(
+                "security-setting", settings, lambda element: self._permissions(element, mapped)
+            ),
             login=self._login(),
             **values,
         )
@@ -144,6 +141,8 @@ class _Reader:
         return values
 
     def _parse(self, option: Option, written: Written, values: dict[str, Any]) -> None:
+        if self._report.has_problem_at(written.place):  # a variable without a value
+            return
         try:
             values[option.attribute] = parse_value(option, written.text)
         except ValueError as error:
@@ -213,6 +212,8 @@ class _Reader:
                 continue
             names.add(name)
             written = self._overrides.take("acceptor", name) or Written(element.text or "", place)
+            if self._report.has_problem_at(written.place):  # a variable without a value
+                continue
             acceptor = read_acceptor(name, written, self._folder, self._report)
             if acceptor is None:
                 continue
@@ -293,26 +294,33 @@ class _Reader:
 
     # --- matches ---
 
-    def _matches(self, name: str, settings: BrokerSettings) -> dict[str, Any]:
-        """The elements of this name by their match; the first counts if there are several (reference §1.8)."""
-        hierarchy: MatchHierarchy[Any] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
-        found: dict[str, Any] = {}
+    def _matches(self, name: str, settings: BrokerSettings, read: Callable[[Any], Value]) -> dict[str, Value]:
+        """What the elements of this name say, by match; the first counts if there are several (reference §1.8)."""
+        hierarchy: MatchHierarchy[int] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
+        found: dict[str, Value] = {}
+        lines: dict[str, int] = {}
         for element in self._core.iterfind(f"{_core(name + 's')}/{_core(name)}"):
+            value = read(element)
             match = self._name(element, "match")
             if match is None:
                 continue
             place = self._report.place(element, "attribute match")
             try:
-                is_new = hierarchy.add(match, element)
+                is_new = hierarchy.add(match, element.sourceline)
             except InvalidRequest as error:
                 self._report.problem(place, str(error))
                 continue
             if is_new:
-                found[match] = element
+                found[match] = value
+                lines[match] = element.sourceline
             else:
-                line = found[match].sourceline
-                self._report.warning(place, f'"{match}" was in line {line} already; that one counts, remove this one')
+                self._report.warning(
+                    place, f'"{match}" is in line {lines[match]} already; that one counts, remove this one'
+                )
         return found
+
+    def _address_settings(self, element: Any) -> AddressSettings:
+        return AddressSettings(**self._children(element, ADDRESS_SETTINGS))
 
     # --- permissions ---
 

@@ -28,6 +28,7 @@ class Report:
     file: str
     problems: list[Problem] = field(factory=list)
     warnings: list[Problem] = field(factory=list)
+    _told: set[Place] = field(factory=set, init=False)
 
     def place(self, element: Any, part: str = "") -> Place:
         """Where an lxml element stands."""
@@ -36,14 +37,19 @@ class Report:
     def problem(self, place: Place, message: str) -> None:
         """A mistake: the configuration cannot be used."""
         self.problems.append(_problem(place, message))
+        self._told.add(place)
 
     def warning(self, place: Place, message: str) -> None:
         """Something to know."""
         self.warnings.append(_problem(place, message))
 
     def has_problem_at(self, place: Place) -> bool:
-        """Whether something was said about this element already."""
-        return any((found.line, found.element) == (place.line, place.element) for found in self.problems)
+        """Whether something was said about exactly this place already."""
+        return place in self._told
+
+    def has_problem_in(self, place: Place) -> bool:
+        """Whether something was said about this element or any part of it already."""
+        return any((told.line, told.element) == (place.line, place.element) for told in self._told)
 
     def raise_problems(self) -> None:
         """Raise ConfigError with all mistakes by line, unless there are none."""

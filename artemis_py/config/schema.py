@@ -72,7 +72,7 @@ class Schema:
             return
         for verdict in self._schema.error_log:
             place = report.place(root.getroottree().xpath(verdict.path)[0])
-            if not report.has_problem_at(place):
+            if not report.has_problem_in(place):
                 report.problem(place, "the schema does not allow this value; see docs/configuration.md")
 
     def _wrong(self, child: Any, parent: Content, is_second: bool) -> str | None:

@@ -164,7 +164,10 @@ class ResolvedSettings:
         Kind.BYTES, -1, "With BLOCK: from this size on even producers that still have credit are refused; -1: off."
     )
     address_full_policy: FullPolicy = option(  # noqa: RUF009  `option` makes a field
-        FullPolicy, FullPolicy.PAGE, "What happens to messages for an address that is at its limit."
+        FullPolicy,
+        FullPolicy.PAGE,
+        "What happens to messages for an address that is at its limit. PAGE acts as BLOCK while messages are kept in "
+        "memory only.",
     )
     default_exclusive_queue: bool = option(
         Kind.BOOLEAN, False, "Queues that do not say otherwise feed one consumer at a time."
