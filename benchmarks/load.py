@@ -68,7 +68,8 @@ def read_uint(data: bytes, offset: int) -> tuple[int | None, int]:
     """The ubyte-to-uint sized number, boolean or null at `offset`; and the offset behind it."""
     code = data[offset]
     if code == 0x70:
-        return U32.unpack_from(data, offset + 1)[0], offset + 5
+        number: int = U32.unpack_from(data, offset + 1)[0]
+        return number, offset + 5
     if code == 0x52:
         return data[offset + 1], offset + 2
     if code in (0x43, 0x42):
@@ -80,38 +81,39 @@ def read_uint(data: bytes, offset: int) -> tuple[int | None, int]:
     raise Broken(f"unexpected format code {code:#x} in a frame")
 
 
-class Link:
-    """A connection with one session and one link; handshake first, then non-blocking."""
+class Client:
+    """A connection that is logged in and open; blocking until its subclass says otherwise."""
 
-    def __init__(self, port: int, address: str, is_producer: bool, is_settled: bool, is_topic: bool) -> None:
+    def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received = b""
-        self.waiting: memoryview = memoryview(b"")
-        """Output the socket has not taken yet."""
         self.remote_window = 0
+        self.name = f"load-{os.getpid()}-{id(self)}"
+        self._login()
+        opening = Open(container_id=self.name, max_frame_size=MAX_FRAME_BYTES, hostname="127.0.0.1")
+        self.socket.sendall(b"AMQP\x00\x01\x00\x00" + frame(0, opening))
+        if self._take(8) != b"AMQP\x00\x01\x00\x00":
+            raise Broken("no AMQP header")
+        while not isinstance(performative := self._read_frame(), Open):
+            self.on_rare(performative)
+
+    def attach(self, address: str, is_producer: bool, is_settled: bool, is_topic: bool) -> None:
+        """Begin a session and attach a link; both get number 0."""
         capabilities = (Symbol("topic" if is_topic else "queue"),)
-        name = f"load-{os.getpid()}-{id(self)}"
-        source = Source(address="" if is_producer else address, capabilities=() if is_producer else capabilities)
-        target = Target(address=address if is_producer else "", capabilities=capabilities if is_producer else ())
         attach = Attach(
-            name=name,
+            name=self.name,
             handle=0,
             role=not is_producer,
             snd_settle_mode=1 if is_settled else 0,
-            source=source,
-            target=target,
+            source=Source(address="" if is_producer else address, capabilities=() if is_producer else capabilities),
+            target=Target(address=address if is_producer else "", capabilities=capabilities if is_producer else ()),
             initial_delivery_count=0 if is_producer else None,
         )
-        self._login()
-        opening = Open(container_id=name, max_frame_size=MAX_FRAME_BYTES, hostname="127.0.0.1")
         begin = Begin(next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW)
-        self.socket.sendall(b"AMQP\x00\x01\x00\x00" + frame(0, opening) + frame(0, begin) + frame(0, attach))
-        if self._take(8) != b"AMQP\x00\x01\x00\x00":
-            raise Broken("no AMQP header")
+        self.socket.sendall(frame(0, begin) + frame(0, attach))
         while not isinstance(performative := self._read_frame(), Attach):
             self.on_rare(performative)
-        self.socket.setblocking(False)
 
     def _login(self) -> None:
         self.socket.sendall(b"AMQP\x03\x01\x00\x00")
@@ -149,6 +151,23 @@ class Link:
             self.remote_window = performative.incoming_window
         elif performative is not None and not isinstance(performative, Open | Flow):
             raise Broken(f"the broker said {performative}")
+
+    def close(self) -> None:
+        """Say goodbye."""
+        self.socket.setblocking(True)
+        self.socket.sendall(frame(0, Close()))
+        self.socket.close()
+
+
+class Link(Client):
+    """A connection with one session and one link, non-blocking once it is attached."""
+
+    def __init__(self, port: int, address: str, is_producer: bool, is_settled: bool, is_topic: bool) -> None:
+        super().__init__(port)
+        self.waiting: memoryview = memoryview(b"")
+        """Output the socket has not taken yet."""
+        self.attach(address, is_producer, is_settled, is_topic)
+        self.socket.setblocking(False)
 
     def read(self) -> None:
         """Take what arrived; a frame that is not complete waits for the rest."""
@@ -199,12 +218,6 @@ class Link:
         """Go on with what was kept."""
         if len(self.waiting):
             self.write(self.waiting)
-
-    def close(self) -> None:
-        """Say goodbye."""
-        self.socket.setblocking(True)
-        self.socket.sendall(bytes(self.waiting) + frame(0, Close()))
-        self.socket.close()
 
 
 class Producer(Link):
@@ -314,7 +327,7 @@ class Consumer(Link):
         """All leading transfers with the size of the first one, if they are alike column by column."""
         if end < 4:
             return 0
-        size = U32.unpack_from(data, 0)[0]
+        size: int = U32.unpack_from(data, 0)[0]
         count = end // size if size > BODY_BYTES else 0
         if count < 8 or data[4:12] != TRANSFER:
             return 0

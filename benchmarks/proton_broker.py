@@ -190,7 +190,10 @@ class Peer:
     def take_events(self) -> None:
         """Act on all events that the engine has collected."""
         collector = self.collector
-        while (event := collector.peek()) is not None:
+        while True:
+            event: Any = collector.peek()
+            if event is None:
+                return
             kind = event.type
             if kind is Event.DELIVERY:
                 self.on_delivery(event.delivery, event.link)
