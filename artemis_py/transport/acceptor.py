@@ -1,13 +1,12 @@
-"""A listening socket, and what is checked before it opens."""
+"""A listening socket."""
 
 import asyncio
-import difflib
 import logging
 from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.errors import ConfigError, Problem
-from artemis_py.protocol import Parameter, ProtocolManager
+from artemis_py.protocol import ProtocolManager
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.driver import Driver, Terms
 
@@ -65,42 +64,4 @@ class Acceptor:
 
 def managers_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[ProtocolManager]:
     """The protocols an acceptor speaks: those it names, or all that are installed."""
-    if not config.protocols:
-        return list(installed)
-    wanted = {name.upper() for name in config.protocols}
-    return [manager for manager in installed if manager.name in wanted]
-
-
-def problems_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[Problem]:
-    """What is wrong with an acceptor's protocols, and with the parameters that only they can judge."""
-    element = f"acceptor {config.name}"
-    problems = []
-    names = sorted(manager.name for manager in installed)
-    for name in config.protocols:
-        if name.upper() not in names:
-            text = f"protocol {name} is not installed; installed are {', '.join(names) or 'none'}"
-            problems.append(Problem(config.file, config.line, element, text))
-    known = {
-        parameter.name: parameter for manager in managers_of(config, installed) for parameter in manager.parameters
-    }
-    for name, value in config.parameters.items():
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            text = f"unknown parameter {name}" + (f"; {close[0]} would be right" if close else "")
-            problems.append(Problem(config.file, config.line, element, text))
-        elif (expected := _expected(known[name], value)) is not None:
-            text = f"{name}={value} is wrong; {expected} would be right"
-            problems.append(Problem(config.file, config.line, element, text))
-    return problems
-
-
-def _expected(parameter: Parameter, value: str) -> str | None:
-    """What `parameter` would take in place of `value`; None if it takes it."""
-    if parameter.kind is bool and value.lower() not in ("true", "false"):
-        return "true or false"
-    if parameter.kind is int:
-        try:
-            int(value)
-        except ValueError:
-            return "a whole number"
-    return None
+    return [manager for manager in installed if not config.protocols or manager.name in config.protocols]

@@ -140,6 +140,7 @@ class Driver(asyncio.Protocol):
         terms.turn.plan_deadline(self, self._deadline)
         if terms.tls is not None:
             self._state = State.ENCRYPTING
+            self._transport.pause_reading()  # the first bytes are for TLS, which resumes
             self._handshake = asyncio.get_running_loop().create_task(self._encrypt(self._transport, terms.tls))
         else:
             self._begin()
@@ -228,6 +229,8 @@ class Driver(asyncio.Protocol):
                     if self._connection is None:  # the write paused it, and pausing failed
                         return
                     is_closed = connection.closed
+                    if len(data) >= self._terms.output_limit_bytes:
+                        self._terms.turn.plan()  # what waited for room in the output may go on
             if self._is_stranger and connection.logged_in:
                 self._is_stranger = False
                 self._deadline = inf
@@ -284,6 +287,7 @@ class Driver(asyncio.Protocol):
         """Close at once; what was not sent yet is lost."""
         self._release("aborted")
         if self._transport is not None:
+            self._state = State.LINGERING
             self._transport.abort()
 
     def wake(self) -> None:
