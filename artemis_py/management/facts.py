@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen(kw_only=True)
@@ -13,7 +13,7 @@ class AcceptorFacts:
     host: str
     port: int
     """The real one, also where the configuration said 0."""
-    protocols: tuple[str, ...] = field(converter=tuple)
+    protocols: tuple[str, ...]
     started: bool = True
 
 

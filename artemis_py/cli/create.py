@@ -1,0 +1,115 @@
+"""`artemis-py create`: an instance folder with its own configuration and data."""
+
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from artemis_py.cli.errors import Misconfigured
+from artemis_py.cli.instance import FILE_NAME, Choices, write_instance
+from artemis_py.config import load
+from artemis_py.errors import ConfigError
+from artemis_py.security.passwords import hash_password
+
+# Names become keys of properties files and parts of XML; whoever needs other characters edits the files.
+NAME = re.compile(r"[\w.@-]+")
+HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+
+
+def checked(pattern: re.Pattern[str], legal: str) -> "click.decorators.Callable[..., str | None]":
+    """An option callback that takes only texts of a form."""
+
+    def check(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+        if value is not None and not pattern.fullmatch(value):
+            raise click.BadParameter(f"{value!r} has other characters than {legal}")
+        return value
+
+    return check
+
+
+checked_name = checked(NAME, "letters, digits, . _ - @")
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--user", callback=checked_name, help="Name of the first user.")
+@click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Its password [env: ARTEMIS_PY_PASSWORD].")
+@click.option("--role", default="amq", show_default=True, callback=checked_name, help="Its role; it may do everything.")
+@click.option("--name", callback=checked_name, help="Name of the broker; default: that of the folder.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    callback=checked(HOST, "those of a host name or IP address"),
+    help="Where to listen; 0.0.0.0 lets other machines in.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=61616, show_default=True, help="For all protocols.")
+@click.option("--amqp-port", type=click.IntRange(0, 65535), default=5672, show_default=True, help="For AMQP only.")
+@click.option("--allow-anonymous", "anonymous_access", flag_value="EVERYWHERE", help="Nobody needs a name.")
+@click.option("--require-login", "anonymous_access", flag_value="NOWHERE", help="Everybody needs a name.")
+@click.option("--force", is_flag=True, help="Replace the configuration of an instance that is there; data stays.")
+@click.option("--silent", is_flag=True, help="Ask nothing; print nothing but errors.")
+def create(
+    folder: Path,
+    user: str | None,
+    password: str | None,
+    role: str,
+    name: str | None,
+    host: str,
+    port: int,
+    amqp_port: int,
+    anonymous_access: str | None,
+    force: bool,
+    silent: bool,
+) -> None:
+    """Make an instance in DIR: etc/ with its configuration, data/ for what it stores.
+
+    User and password are asked for if they are not given; there are no default ones. Without --allow-anonymous
+    or --require-login, clients on this machine need no name, and all others do.
+    """
+    if (folder / "etc" / FILE_NAME).exists() and not force:
+        raise click.UsageError(f"{folder} holds an instance already; --force replaces its configuration")
+    can_ask = not silent and sys.stdin.isatty()
+    if user is None:
+        if not can_ask:
+            raise click.UsageError("--user is missing")
+        user = click.prompt("Name of the first user", value_proc=_user_name)
+        assert user is not None
+    if password is None:
+        if not can_ask:
+            raise click.UsageError("--password is missing; ARTEMIS_PY_PASSWORD is the way that leaves no traces")
+        password = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)
+    if not password:
+        raise click.UsageError("the password is empty")
+    choices = Choices(
+        name=name or _name_from(folder),
+        host=host,
+        port=port,
+        amqp_port=amqp_port,
+        user=user,
+        password_hash=hash_password(password),
+        role=role,
+        anonymous_access=anonymous_access or "LOOPBACK",
+    )
+    try:
+        write_instance(folder, choices)
+        load(folder / "etc" / FILE_NAME)
+    except OSError as error:
+        raise click.UsageError(f"{error.filename or folder}: {error.strerror}") from None
+    except ConfigError as error:
+        raise Misconfigured(error) from None
+    if not silent:
+        click.echo(f"created: {folder / 'etc' / FILE_NAME}")
+        click.echo(f"start it with: artemis-py run {folder}")
+
+
+def _user_name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise click.BadParameter("use letters, digits, . _ - @")
+    return text
+
+
+def _name_from(folder: Path) -> str:
+    """The folder's name, without what a broker's name may not have."""
+    return re.sub(r"[^\w.@-]", "-", folder.resolve().name) or "broker"
