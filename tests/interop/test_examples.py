@@ -1,0 +1,52 @@
+"""The examples do what they say, against a broker as an operator runs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.interop.broker_process import REPOSITORY, BrokerProcess
+
+EXAMPLES: Final = REPOSITORY / "examples"
+TIMEOUT_S: Final = 60.0
+
+OUTPUT: Final = {
+    "send_receive.py": "Hello\n",
+    "request_reply.py": "hello -> HELLO\nworld -> WORLD\n",
+    "publish_subscribe.py": "everything: sun\neverything: storm\neverything: rain\nwarnings: storm\n",
+}
+"""What each script prints."""
+
+
+def run(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run Python as a user would; it finds modules where this process finds them."""
+    command = [sys.executable, *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
+
+
+def test_every_example_is_tested() -> None:
+    """A script without an expected output would go unnoticed when it breaks."""
+    scripts = {path.name for path in EXAMPLES.glob("*.py")}
+
+    assert scripts == set(OUTPUT)
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+def test_example_prints_what_its_docstring_promises(name: str, broker: BrokerProcess) -> None:
+    """README sends newcomers here first."""
+    done = run(EXAMPLES / name, broker.url)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, OUTPUT[name], "")
+
+
+def test_broker_embedded_in_a_test_suite_serves_it(tmp_path: Path) -> None:
+    """The fixture of examples/embed_in_tests starts a broker, and stops it so that pytest ends."""
+    folder = EXAMPLES / "embed_in_tests"
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", f"--rootdir={folder}", folder)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
