@@ -20,12 +20,6 @@ class MemoryStore:
     def update(self, handle: int, delivery_count: int, delivery_time_ms: int) -> None:
         """Nothing was remembered."""
 
-    def begin(self) -> None:
-        """A unit that no crash can tear."""
-
-    def end(self) -> None:
-        """The unit is complete as it is."""
-
     def when_durable(self, callback: Callable[[], None]) -> None:
         """Run `callback` at once."""
         callback()

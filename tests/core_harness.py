@@ -1,0 +1,137 @@
+"""A post office and the smallest client of it: tests of the core need no protocol."""
+
+from artemis_py.core.access import Subject
+from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.message import Message, MessageView, RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Consumer, Queue, Reference
+from artemis_py.core.session import Session
+from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.store.memory import MemoryStore
+
+START_MS = 1_000_000
+
+
+class PropertiesFormat:
+    """Messages whose content is a dictionary of properties, for selectors to look at."""
+
+    name = "test"
+
+    def __init__(self, properties: dict[str, object]) -> None:
+        self._properties = properties
+
+    def view(self, message: Message) -> MessageView:
+        return MessageView(properties=self._properties, body=message.data)
+
+    def lookup(self, message: Message, name: str) -> object:
+        return self._properties.get(name)
+
+
+class Recorder:
+    """A consumer's sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[Reference] = []
+        self.drains = 0
+        self.ended_because: str | None = None
+
+    def deliver(self, reference: Reference) -> None:
+        self.deliveries.append(reference)
+
+    def drained(self) -> None:
+        self.drains += 1
+
+    def ended(self, reason: str) -> None:
+        self.ended_because = reason
+
+    def take(self) -> list[Reference]:
+        """What came since the last call."""
+        taken, self.deliveries = self.deliveries, []
+        return taken
+
+    def bodies(self) -> list[str]:
+        """The bodies of what came since the last call."""
+        return [reference.message.data.decode() for reference in self.take()]
+
+
+def make_office(
+    settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
+) -> PostOffice:
+    """A post office at a fixed time, with these address settings."""
+    options = BrokerSettings() if options is None else options
+    hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards, options.literal_match_markers)
+    repository = SettingsRepository(hierarchy, options)
+    for match, values in (settings or {}).items():
+        repository.add(match, values)
+    office = PostOffice(repository, MemoryStore(), options)
+    office.now_ms = START_MS
+    return office
+
+
+def make_session(office: PostOffice, client_id: str = "client") -> Session:
+    """A session that may do everything."""
+    return Session(office, Subject("tester"), client_id, "test")
+
+
+def make_queue(
+    office: PostOffice, name: str = "q", routing_type: RoutingType = RoutingType.ANYCAST, **options: object
+) -> Queue:
+    """A queue, with its address if that is missing; `options` are attributes of QueueConfig."""
+    address = str(options.pop("address", name))
+    if address not in office.addresses:
+        office.create_address(address, frozenset(RoutingType))
+    config = QueueConfig(name=name, address=address, routing_type=routing_type, **options)  # type: ignore[arg-type]
+    return office.create_queue(config)
+
+
+def make_message(
+    body: str = "m",
+    priority: int = 4,
+    expires_ms: int = 0,
+    delivery_time_ms: int = 0,
+    routing_type: int = -1,
+    durable: bool = False,
+    producer: str = "",
+    **properties: object,
+) -> Message:
+    """A message whose body is text, with properties for selectors."""
+    return Message(
+        PropertiesFormat(properties),
+        "",
+        body.encode(),
+        durable=durable,
+        priority=priority,
+        expires_ms=expires_ms,
+        delivery_time_ms=delivery_time_ms,
+        routing_type=routing_type,
+        producer=producer,
+    )
+
+
+def send(office: PostOffice, address: str, *bodies: str) -> None:
+    """Send plain messages through an address that exists, and let the queues deliver."""
+    for body in bodies:
+        office.route(make_message(body), office.addresses[address])
+    settle_down(office)
+
+
+def settle_down(office: PostOffice) -> None:
+    """Let all queues deliver what they can."""
+    while office.run():
+        pass
+
+
+def attach(office: PostOffice, queue: Queue, credit: int = 1000, **options: object) -> tuple[Recorder, Consumer]:
+    """A new consumer of a session of its own, with credit."""
+    recorder = Recorder()
+    consumer = make_session(office).consume(queue, recorder, **options)  # type: ignore[arg-type]
+    consumer.grant(credit)
+    settle_down(office)
+    return recorder, consumer
+
+
+def pass_time(office: PostOffice, milliseconds: int) -> None:
+    """Let time pass, and happen what was planned for it."""
+    office.now_ms += milliseconds
+    office.handle_deadlines()
+    settle_down(office)
