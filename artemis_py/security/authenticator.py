@@ -1,0 +1,149 @@
+"""What one acceptor offers to one peer; fulfils `protocol.Authenticator`."""
+
+import base64
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Final
+
+from artemis_py.core.access import Subject
+from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
+from artemis_py.security.logins import Attempt, LoginService
+from artemis_py.security.passwords import SCRAM_NAME
+from artemis_py.security.sasl import (
+    ANONYMOUS,
+    EXTERNAL,
+    PLAIN,
+    AnonymousExchange,
+    ExternalExchange,
+    PlainExchange,
+    ScramExchange,
+)
+
+LOGGER: Final = logging.getLogger(__name__)
+
+MECHANISMS: Final = (EXTERNAL, SCRAM_NAME, PLAIN, ANONYMOUS)
+"""All that are implemented, strongest first."""
+
+PASSWORD_LOGIN: Final = "password"
+"""What the log calls a login without SASL."""
+
+
+class AnonymousAccess(Enum):
+    """From where clients may come without a name and password."""
+
+    LOOPBACK = "LOOPBACK"
+    EVERYWHERE = "EVERYWHERE"
+    NOWHERE = "NOWHERE"
+
+
+def make_nonce() -> str:
+    """144 random bits, as SCRAM wants them: printable and without a comma."""
+    return base64.b64encode(secrets.token_bytes(18)).decode("ascii")
+
+
+class AcceptorAuthenticator:
+    """Users log in with a mechanism that the acceptor offers and that is safe enough for where they come from."""
+
+    def __init__(
+        self,
+        logins: LoginService,
+        mechanisms: Sequence[str],
+        anonymous_access: AnonymousAccess = AnonymousAccess.LOOPBACK,
+        anonymous_roles: frozenset[str] = frozenset(),
+        nonce: Callable[[], str] = make_nonce,
+    ) -> None:
+        """`mechanisms` are those of the acceptor's configuration, in any order."""
+        self._logins = logins
+        self._mechanisms = tuple(name for name in MECHANISMS if name in mechanisms)
+        self._anonymous_access = anonymous_access
+        self._anonymous = Subject(None, anonymous_roles)
+        self._nonce = nonce
+        self._has_warned = False
+
+    def mechanisms(self, context: ConnectionContext) -> Sequence[str]:
+        """Strongest first. PLAIN also on plain TCP, as users of Artemis expect it, but not without a warning."""
+        offered = [name for name in self._mechanisms if self._is_offered(name, context)]
+        if PLAIN in offered:
+            self._warn(context)
+        return offered
+
+    def begin(self, mechanism: str, context: ConnectionContext) -> SaslExchange | None:
+        if mechanism not in self._mechanisms or not self._is_offered(mechanism, context):
+            return None
+        match mechanism:
+            case "ANONYMOUS":
+                return AnonymousExchange(self._anonymous)
+            case "PLAIN":
+                return PlainExchange(self._logins, context.peer)
+            case "EXTERNAL":
+                return ExternalExchange(self._logins, context.peer, context.certificate_subject or "")
+            case _:
+                return ScramExchange(self._logins, context.peer, self._nonce)
+
+    def login(
+        self, user: str | None, password: str | None, context: ConnectionContext, done: Callable[[LoginResult], None]
+    ) -> None:
+        """A name without a password is a wrong password. What is not offered as a mechanism is refused here too."""
+        attempt = Attempt(user, context.peer, PASSWORD_LOGIN)
+        if user is None:
+            if ANONYMOUS in self._mechanisms and self._is_offered(ANONYMOUS, context):
+                done(LoginResult(LoginOutcome.OK, self._anonymous))
+            else:
+                self._logins.fail(attempt, "anonymous clients are not let in from there", done)
+        elif PLAIN not in self._mechanisms:
+            self._logins.fail(attempt, "PLAIN is not offered by this acceptor", done)
+        else:
+            self._warn(context)
+            self._logins.check_password(attempt, password or "", done)
+
+    def _is_offered(self, mechanism: str, context: ConnectionContext) -> bool:
+        if mechanism == ANONYMOUS:
+            if self._anonymous_access is AnonymousAccess.LOOPBACK:
+                return context.is_loopback
+            return self._anonymous_access is AnonymousAccess.EVERYWHERE
+        if mechanism == EXTERNAL:
+            return context.is_encrypted and bool(context.certificate_subject)
+        return True
+
+    def _warn(self, context: ConnectionContext) -> None:
+        """Once per acceptor."""
+        if self._has_warned or context.is_encrypted or context.is_loopback:
+            return
+        self._has_warned = True
+        LOGGER.warning("passwords cross the network in clear text: peer=%s; use TLS (docs/security.md)", context.peer)
+
+
+class OpenAuthenticator:
+    """`security-enabled=false`: every name is taken for granted, and its password not looked at."""
+
+    def mechanisms(self, context: ConnectionContext) -> Sequence[str]:
+        return PLAIN, ANONYMOUS
+
+    def begin(self, mechanism: str, context: ConnectionContext) -> SaslExchange | None:
+        match mechanism:
+            case "ANONYMOUS":
+                return AnonymousExchange(Subject(None))
+            case "PLAIN":
+                return _TrustingExchange()
+            case _:
+                return None
+
+    def login(
+        self, user: str | None, password: str | None, context: ConnectionContext, done: Callable[[LoginResult], None]
+    ) -> None:
+        done(LoginResult(LoginOutcome.OK, Subject(user)))
+
+
+class _TrustingExchange:
+    """PLAIN without the check."""
+
+    def respond(
+        self, data: bytes | None, challenge: Callable[[bytes], None], done: Callable[[LoginResult], None]
+    ) -> None:
+        if data is None:
+            return challenge(b"")
+        parts = data.decode("utf-8", "replace").split("\0")
+        user = parts[1] if len(parts) == 3 else ""
+        return done(LoginResult(LoginOutcome.OK, Subject(user or None)))

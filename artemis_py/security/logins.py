@@ -1,0 +1,245 @@
+"""Checking logins: the slow part elsewhere, the guessing part slowed down.
+
+One `LoginService` per broker. It keeps password hashing off the event loop and within a limit, remembers successful
+logins for a moment, brakes addresses that guess, and logs every login that fails. It has no clock, timer or thread:
+all three are passed in. Everything runs on the event loop's thread but the functions given to `submit`.
+"""
+
+import hmac
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final, Protocol, TypeVar
+
+from attrs import frozen
+
+from artemis_py.core.access import Subject
+from artemis_py.protocol import LoginOutcome, LoginResult
+from artemis_py.security.passwords import ScramKeys
+from artemis_py.security.users import Users
+
+LOGGER: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# At some 20 ms a hash and one thread, the last of 100 waits two seconds: well within the login deadline of 10 s.
+PENDING_LIMIT: Final = 100
+"""Password hashes that are computed or waiting at one time; who comes then is told to try later."""
+
+REMEMBERED_S: Final = 10.0
+REMEMBERED_LIMIT: Final = 1_000
+"""Successful logins kept, so that a fleet that reconnects costs one hash each; Artemis' defaults."""
+
+# reliability §4: 5 failures a minute per address, then a delay of 1 s.
+FREE_FAILURES: Final = 5
+FAILURE_MEMORY_S: Final = 60.0
+BRAKE_DELAY_S: Final = 1.0
+BRAKED_LIMIT: Final = 10
+"""Attempts of one braked address that wait at one time: so many guesses a second it can make at most."""
+BRAKED_LOG_INTERVAL_S: Final = 10.0
+ADDRESSES_LIMIT: Final = 10_000
+"""Addresses with failures that are remembered; the longest known is forgotten for a new one."""
+
+
+class Submit(Protocol):
+    """Run `job` in a worker thread, then `done` with its result in the event loop. `job` never raises."""
+
+    def __call__(self, job: Callable[[], T], done: Callable[[T], None], /) -> None: ...
+
+
+CallLater = Callable[[float, Callable[[], None]], object]
+"""Run a function after so many seconds."""
+
+
+@frozen
+class Attempt:
+    """Who tries to log in, for the log."""
+
+    user: str | None
+    peer: str
+    """As text, `host:port`."""
+    mechanism: str
+
+
+class _Address:
+    """What one peer address did lately."""
+
+    __slots__ = ("failures", "log_after", "unlogged", "waiting")
+
+    def __init__(self) -> None:
+        self.failures: deque[float] = deque(maxlen=FREE_FAILURES)
+        self.waiting: int = 0
+        self.log_after: float = 0.0
+        self.unlogged: int = 0
+
+
+class LoginService:
+    """What all acceptors share; see the module."""
+
+    def __init__(self, users: Users, submit: Submit, call_later: CallLater, now: Callable[[], float]) -> None:
+        """`now` gives seconds of a monotonic clock."""
+        self._users = users
+        self._submit = submit
+        self._call_later = call_later
+        self._now = now
+        self._pending = 0
+        # Credentials are remembered under a keyed hash, so that memory holds no password longer than its check lasts.
+        self._key = secrets.token_bytes(32)
+        self._remembered: dict[bytes, tuple[float, Subject]] = {}
+        self._addresses: dict[str, _Address] = {}
+
+    @property
+    def users(self) -> Users:
+        """Who may log in."""
+        return self._users
+
+    def replace_users(self, users: Users) -> None:
+        """From now on these users, after their files changed; what was remembered of the old ones is forgotten."""
+        self._users = users
+        self._remembered.clear()
+
+    def check_password(self, attempt: Attempt, password: str, done: Callable[[LoginResult], None]) -> None:
+        """Log `attempt.user` in with its password; `done` may be called before this returns, or in a later turn."""
+        user = attempt.user or ""
+        credentials = self._digest(user, password)
+        remembered = self._recall(credentials)
+        if remembered is not None:
+            done(LoginResult(LoginOutcome.OK, remembered))
+            return
+
+        def check() -> None:
+            users = self._users
+            self._work(attempt, lambda: users.verify(user, password), lambda ok: finish(users, ok), done)
+
+        def finish(users: Users, ok: bool) -> None:
+            if not ok:
+                self.fail(attempt, "wrong password" if users.knows(user) else "no such user", done)
+                return
+            subject = users.subject(user)
+            if users is self._users:
+                self._remember(credentials, subject)
+            done(LoginResult(LoginOutcome.OK, subject))
+
+        self._admit(attempt, check, done)
+
+    def scram_keys(
+        self, attempt: Attempt, found: Callable[[ScramKeys, bool], None], done: Callable[[LoginResult], None]
+    ) -> None:
+        """Find the keys of `attempt.user` for SCRAM: `found` gets them and whether they are genuine.
+
+        `done` is only called, instead, if there is no room for another login.
+        """
+        users, user = self._users, attempt.user or ""
+
+        def find() -> None:
+            self._work(attempt, lambda: users.scram_keys(user), lambda result: found(*result), done)
+
+        self._admit(attempt, find, done)
+
+    def fail(self, attempt: Attempt, reason: str, done: Callable[[LoginResult], None]) -> None:
+        """End an attempt that was wrong: note it, log it, and tell the peer no more than that."""
+        now = self._now()
+        address = self._address(attempt.peer)
+        address.failures.append(now)
+        if not self._is_braked(address, now):
+            _log(attempt, reason)
+        elif now >= address.log_after:
+            more = f" ({address.unlogged} more since the last such line)" if address.unlogged else ""
+            _log(attempt, reason + more)
+            address.log_after = now + BRAKED_LOG_INTERVAL_S
+            address.unlogged = 0
+        else:
+            address.unlogged += 1
+        done(LoginResult(LoginOutcome.BAD_CREDENTIALS))
+
+    def _admit(self, attempt: Attempt, start: Callable[[], None], done: Callable[[LoginResult], None]) -> None:
+        """Start now, or after a delay if this address has failed too often."""
+        address = self._addresses.get(_brake_key(attempt.peer))
+        if address is None or not self._is_braked(address, self._now()):
+            start()
+            return
+        if address.waiting >= BRAKED_LIMIT:
+            address.unlogged += 1
+            done(LoginResult(LoginOutcome.BUSY))
+            return
+        braked = address
+        braked.waiting += 1
+
+        def go_on() -> None:
+            braked.waiting -= 1
+            start()
+
+        self._call_later(BRAKE_DELAY_S, go_on)
+
+    def _work(
+        self,
+        attempt: Attempt,
+        job: Callable[[], T],
+        finish: Callable[[T], None],
+        done: Callable[[LoginResult], None],
+    ) -> None:
+        if self._pending >= PENDING_LIMIT:
+            _log(attempt, f"{PENDING_LIMIT} logins are being checked already")
+            done(LoginResult(LoginOutcome.BUSY))
+            return
+        self._pending += 1
+
+        def completed(result: T) -> None:
+            self._pending -= 1
+            finish(result)
+
+        self._submit(job, completed)
+
+    def _is_braked(self, address: _Address, now: float) -> bool:
+        """Whether the last so many failures are all of the last minute."""
+        failures = address.failures
+        return len(failures) == FREE_FAILURES and now - failures[0] < FAILURE_MEMORY_S
+
+    def _address(self, peer: str) -> _Address:
+        key = _brake_key(peer)
+        address = self._addresses.get(key)
+        if address is None:
+            if len(self._addresses) >= ADDRESSES_LIMIT:
+                del self._addresses[next(iter(self._addresses))]
+            address = self._addresses[key] = _Address()
+        return address
+
+    def _digest(self, user: str, password: str) -> bytes:
+        # The length keeps ("ab", "c") and ("a", "bc") apart.
+        text = f"{len(user)}:{user}{password}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, text, "sha256")
+
+    def _recall(self, credentials: bytes) -> Subject | None:
+        remembered = self._remembered.get(credentials)
+        if remembered is None:
+            return None
+        if self._now() < remembered[0]:
+            return remembered[1]
+        del self._remembered[credentials]
+        return None
+
+    def _remember(self, credentials: bytes, subject: Subject) -> None:
+        if len(self._remembered) >= REMEMBERED_LIMIT:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[credentials] = self._now() + REMEMBERED_S, subject
+
+
+def _log(attempt: Attempt, reason: str) -> None:
+    user = "anonymous" if attempt.user is None else ascii(attempt.user[:100])
+    LOGGER.warning(
+        "login failed: user=%s peer=%s mechanism=%s reason=%s", user, attempt.peer, attempt.mechanism, reason
+    )
+
+
+def _brake_key(peer: str) -> str:
+    """The address without its port; of IPv6 the /64, because whoever has one address there has all of them."""
+    host = peer.rpartition(":")[0] or peer
+    try:
+        address = ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(ip_network((address, 64), strict=False))
+    return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else str(address)

@@ -1,0 +1,130 @@
+"""Stored passwords: how they are written, made and checked.
+
+In the users file a password is `ENC(argon2id)` or `ENC(argon2id|scram)`:
+
+    ENC($argon2id$v=19$m=7168,t=5,p=1$<salt>$<hash>|SCRAM-SHA-256$<iterations>$<salt>$<StoredKey>$<ServerKey>)
+
+The first half is argon2's usual text and checks a password that the client sends (PLAIN). The second half, fields in
+base64, lets a client prove that it knows the password without sending it (RFC 5802); without it the user cannot log
+in by SCRAM-SHA-256. Neither half allows logging in as the user, but whoever steals the file can try passwords against
+the cheaper one.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import unicodedata
+from typing import Final
+
+from argon2 import PasswordHasher, Type, extract_parameters
+from argon2.exceptions import Argon2Error, InvalidHashError
+from attrs import frozen
+
+SCRAM_NAME: Final = "SCRAM-SHA-256"
+
+# Below this RFC 7677 calls SCRAM-SHA-256 weak. Above the upper bound a typing mistake would stop all logins.
+_LEAST_ITERATIONS: Final = 4096
+_MOST_ITERATIONS: Final = 10_000_000
+
+
+@frozen(kw_only=True)
+class HashCost:
+    """How much work one guess of a password is."""
+
+    memory_kib: int = 7168
+    """argon2id with 7 MiB and 5 passes: of OWASP's equivalent settings the one that needs the least memory; some 20 ms
+    on one core."""
+    passes: int = 5
+    scram_iterations: int = 50_000
+    """PBKDF2 rounds, which also the client has to do at each login; some 15 ms."""
+
+
+DEFAULT_COST: Final = HashCost()
+
+
+@frozen
+class ScramKeys:
+    """What a server knows for SCRAM (RFC 5802 §3)."""
+
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+
+@frozen
+class HashedPassword:
+    """A password as it is stored."""
+
+    argon2: str
+    scram: ScramKeys | None
+
+
+def hash_password(password: str, cost: HashCost = DEFAULT_COST) -> str:
+    """The value for the users file, with new salts. Slow on purpose."""
+    hasher = PasswordHasher(time_cost=cost.passes, memory_cost=cost.memory_kib, parallelism=1, type=Type.ID)
+    keys = derive_scram_keys(password, secrets.token_bytes(16), cost.scram_iterations)
+    fields = [str(keys.iterations), _to_text(keys.salt), _to_text(keys.stored_key), _to_text(keys.server_key)]
+    return f"ENC({hasher.hash(password)}|{'$'.join([SCRAM_NAME, *fields])})"
+
+
+def parse_hash(text: str) -> HashedPassword:
+    """Read what `hash_password` wrote, with or without the second half.
+
+    Raises ValueError, whose text says what is expected and repeats nothing of the input.
+    """
+    argon2, separator, scram = text.removeprefix("ENC(").removesuffix(")").partition("|")
+    try:
+        parameters = extract_parameters(argon2)
+    except InvalidHashError:
+        raise ValueError("expected ENC($argon2id$...); docs/security.md says how to make one") from None
+    if parameters.type is not Type.ID:
+        raise ValueError("only the argon2id kind of argon2 is supported")
+    return HashedPassword(argon2, _parse_scram(scram) if separator else None)
+
+
+def check_hash(argon2: str, password: str) -> bool:
+    """Whether `password` is the one of this hash; slow, constant in time, and never raises."""
+    try:
+        return PasswordHasher().verify(argon2, password)
+    except (Argon2Error, InvalidHashError):
+        return False
+
+
+def hash_of_nobody(cost: HashCost) -> str:
+    """A hash that no password has and whose check costs as much as that of a real one."""
+    salt, digest = "A" * 22, "A" * 43
+    return f"$argon2id$v=19$m={cost.memory_kib},t={cost.passes},p=1${salt}${digest}"
+
+
+def derive_scram_keys(password: str, salt: bytes, iterations: int) -> ScramKeys:
+    """RFC 5802 §3. Slow on purpose.
+
+    Of SASLprep (RFC 4013) only the normalization is done; passwords of ASCII characters are not changed by either.
+    """
+    normal = unicodedata.normalize("NFKC", password).encode("utf-8", "surrogatepass")
+    salted = hashlib.pbkdf2_hmac("sha256", normal, salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    stored_key = hashlib.sha256(client_key).digest()
+    return ScramKeys(iterations, salt, stored_key, hmac.digest(salted, b"Server Key", "sha256"))
+
+
+def _parse_scram(text: str) -> ScramKeys:
+    expected = ValueError(f"expected {SCRAM_NAME}$iterations$salt$StoredKey$ServerKey after the |")
+    name, *fields = text.split("$")
+    if name != SCRAM_NAME or len(fields) != 4 or not (fields[0].isascii() and fields[0].isdigit()):
+        raise expected
+    try:
+        salt, stored_key, server_key = (base64.b64decode(field, validate=True) for field in fields[1:])
+    except ValueError:
+        raise expected from None
+    if len(fields[0]) > 8 or not _LEAST_ITERATIONS <= int(fields[0]) <= _MOST_ITERATIONS:
+        raise ValueError(f"the SCRAM iterations must be {_LEAST_ITERATIONS} to {_MOST_ITERATIONS}")
+    if not salt or len(stored_key) != 32 or len(server_key) != 32:
+        raise expected
+    return ScramKeys(int(fields[0]), salt, stored_key, server_key)
+
+
+def _to_text(octets: bytes) -> str:
+    return base64.b64encode(octets).decode("ascii")

@@ -1,0 +1,34 @@
+"""Who may do what where: the `<security-settings>` of broker.xml (reference §6.3)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from artemis_py.core.access import Permission, Subject
+from artemis_py.core.address import FQQN_SEPARATOR, MatchHierarchy
+from artemis_py.core.settings import BrokerSettings
+
+Grants = Mapping[Permission, frozenset[str]]
+"""The roles that have each permission; a permission that is not there is nobody's."""
+
+
+class AccessRules:
+    """Permissions of roles under address matches; fulfils `AccessControl`.
+
+    Only the most specific match counts, and what it does not grant is denied: a broader match adds nothing. The match
+    of a queue's full name `address::queue` comes before those of its address. Where no match applies, all is denied.
+    """
+
+    def __init__(self, rules: Mapping[str, Grants], options: BrokerSettings) -> None:
+        """Raises InvalidRequest for a match that is not legal."""
+        self._options: Final = options
+        self._rules: Final[MatchHierarchy[Grants]] = MatchHierarchy(
+            options.wildcards, options.literal_match_markers
+        )
+        for match, grants in rules.items():
+            self._rules.add(match, grants)
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        """Whether one of the subject's roles has the permission on `address`, or on `queue` of it."""
+        name = address if queue is None else f"{address}{FQQN_SEPARATOR}{queue}"
+        grants = self._rules.best(self._options.name_in_matches(name))
+        return grants is not None and not subject.roles.isdisjoint(grants.get(permission, frozenset()))

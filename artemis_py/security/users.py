@@ -1,0 +1,182 @@
+"""Users and their roles, as the two property files have them (`docs/security.md`).
+
+`artemis-users.properties` has a line `name = password` per user, hashed or (with a warning) plain,
+`artemis-roles.properties` a line `role = user, user` per role. Checking a password is slow on purpose: the
+authenticator calls the slow methods of `Users` away from the event loop, which is why a `Users` never changes.
+"""
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from artemis_py.core.access import Subject
+from artemis_py.errors import ConfigError, Problem
+from artemis_py.security.passwords import (
+    DEFAULT_COST,
+    HashCost,
+    HashedPassword,
+    ScramKeys,
+    check_hash,
+    derive_scram_keys,
+    hash_of_nobody,
+    parse_hash,
+)
+from artemis_py.security.properties import read_properties, split_list, unescape
+
+LOGGER: Final = logging.getLogger(__name__)
+
+Password = HashedPassword | str
+"""A str is a plain one."""
+
+
+class Users:
+    """All users at one moment. Immutable, so that worker threads may read it."""
+
+    def __init__(
+        self,
+        passwords: Mapping[str, Password],
+        roles: Mapping[str, frozenset[str]],
+        cost: HashCost = DEFAULT_COST,
+    ) -> None:
+        """`roles` maps users to their roles; a user without a password can only come by certificate."""
+        self._passwords = dict(passwords)
+        self._roles = dict(roles)
+        self._cost = cost
+        self._nobody = hash_of_nobody(cost)
+        # Made of the secrets themselves: a stranger cannot compute a made-up salt, and it stays the same over restarts.
+        self._salt_key = hashlib.sha256(repr(sorted(self._passwords.items())).encode("utf-8", "replace")).digest()
+
+    @property
+    def plain_count(self) -> int:
+        """How many passwords are not hashed."""
+        return sum(isinstance(password, str) for password in self._passwords.values())
+
+    def knows(self, user: str) -> bool:
+        """Whether there is such a user with a password."""
+        return user in self._passwords
+
+    def subject(self, user: str) -> Subject:
+        """The user with its roles."""
+        return Subject(user, self._roles.get(user, frozenset()))
+
+    def verify(self, user: str, password: str) -> bool:
+        """Whether this is the user's password. Slow.
+
+        Exactly one hash is computed whether the user is unknown, the password is wrong or stored as plain text
+        (reliability §4, hardening 1).
+        """
+        stored = self._passwords.get(user)
+        if isinstance(stored, HashedPassword):
+            return check_hash(stored.argon2, password)
+        check_hash(self._nobody, password)
+        return stored is not None and hmac.compare_digest(_encode(stored), _encode(password))
+
+    def scram_keys(self, user: str) -> tuple[ScramKeys, bool]:
+        """What SCRAM needs to know of a user, and whether it is genuine. Slow.
+
+        A user who is unknown, or has no keys, gets made-up ones with a salt that is always the same, so that the
+        difference shows neither in the exchange nor in its time (RFC 5802 §9, hardening 1): one derivation is done in
+        every case.
+        """
+        stored = self._passwords.get(user)
+        salt = hmac.digest(self._salt_key, _encode(user), "sha256")[:16]
+        derived = derive_scram_keys(stored if isinstance(stored, str) else "", salt, self._cost.scram_iterations)
+        if isinstance(stored, HashedPassword) and stored.scram is not None:
+            return stored.scram, True
+        return derived, isinstance(stored, str)
+
+
+class UserFiles:
+    """The two files, and whether they changed."""
+
+    def __init__(self, users_file: Path, roles_file: Path, cost: HashCost = DEFAULT_COST) -> None:
+        self._users_file = users_file
+        self._roles_file = roles_file
+        self._cost = cost
+        self._seen: tuple[object, object] | None = None
+
+    def load(self) -> Users:
+        """Read both. Raises ConfigError with the mistakes of both; warns of plain passwords."""
+        self._seen = self._marks()
+        problems: list[Problem] = []
+        passwords: dict[str, Password] = {}
+        roles: dict[str, set[str]] = {}
+        try:
+            passwords = _read_passwords(self._users_file)
+        except ConfigError as error:
+            problems += error.problems
+        try:
+            roles = _read_roles(self._roles_file)
+        except ConfigError as error:
+            problems += error.problems
+        if problems:
+            raise ConfigError(problems)
+        users = Users(passwords, {user: frozenset(names) for user, names in roles.items()}, self._cost)
+        if users.plain_count:
+            LOGGER.warning(
+                "passwords are not hashed: file=%s users=%d; docs/security.md says how to hash them",
+                self._users_file,
+                users.plain_count,
+            )
+        return users
+
+    def reload(self) -> Users | None:
+        """The users as the files have them now; None if neither changed since it was last read.
+
+        Files that cannot be used are logged once as an error and also give None: the users stay as they were.
+        """
+        if self._marks() == self._seen:
+            return None
+        try:
+            return self.load()
+        except ConfigError as error:
+            for problem in error.problems:
+                LOGGER.error("users are not reloaded: %s", problem)
+            return None
+
+    def _marks(self) -> tuple[object, object]:
+        return _mark(self._users_file), _mark(self._roles_file)
+
+
+def _mark(path: Path) -> object:
+    """What changes when a file is written or replaced."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return error.errno
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _read_passwords(path: Path) -> dict[str, Password]:
+    passwords: dict[str, Password] = {}
+    problems: list[Problem] = []
+    for entry in read_properties(path):
+        value = unescape(entry.value)
+        if not value:
+            problems.append(Problem(str(path), entry.line, entry.name, "has no password"))
+        elif value.startswith("ENC(") and value.endswith(")"):
+            try:
+                passwords[entry.name] = parse_hash(value)
+            except ValueError as error:
+                problems.append(Problem(str(path), entry.line, entry.name, str(error)))
+        else:
+            passwords[entry.name] = value
+    if problems:
+        raise ConfigError(problems)
+    return passwords
+
+
+def _read_roles(path: Path) -> dict[str, set[str]]:
+    """Users and their roles: the file has it the other way round."""
+    roles: dict[str, set[str]] = {}
+    for entry in read_properties(path):
+        for user in split_list(entry.value):
+            roles.setdefault(user, set()).add(entry.name)
+    return roles
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
