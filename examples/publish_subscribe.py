@@ -12,7 +12,7 @@ from proton.utils import BlockingConnection
 URL = "amqp://127.0.0.1:61616"
 
 
-class Topic(LinkOption):  # type: ignore[misc]  # Proton's base class says nothing of its types
+class Topic(LinkOption):
     """Asks for a topic; without it the address would become a queue, as the shipped broker.xml says."""
 
     def apply(self, link: Link) -> None:

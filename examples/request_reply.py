@@ -21,7 +21,7 @@ def serve(url: str, count: int) -> None:
     for _ in range(count):
         request = requests.receive(timeout=10)
         answers.send(
-            Message(address=request.reply_to, correlation_id=request.correlation_id, body=request.body.upper())
+            Message(address=request.reply_to, correlation_id=request.correlation_id, body=str(request.body).upper())
         )
         requests.accept()
     connection.close()
