@@ -75,9 +75,11 @@ class Overrides:
 
     def report_unused(self, report: Report) -> None:
         """Report variables that look like overrides and were never asked for."""
-        for variable in sorted(self._variables):
-            if variable.startswith(tuple(_PREFIXES.values())) and variable not in self._legal:
-                report.problem(
-                    Place(file=ENVIRONMENT, line=0, element=variable),
-                    f"replaces nothing in this configuration; {suggest(variable, self._legal)}",
-                )
+        for prefix in _PREFIXES.values():
+            legal = [variable for variable in self._legal if variable.startswith(prefix)]
+            for variable in sorted(self._variables):
+                if variable.startswith(prefix) and variable not in self._legal:
+                    report.problem(
+                        Place(file=ENVIRONMENT, line=0, element=variable),
+                        f"replaces nothing in this configuration; {suggest(variable, legal)}",
+                    )

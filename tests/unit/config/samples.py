@@ -1,0 +1,63 @@
+"""For the tests of the configuration: a whole file around a part of it, and values that are not the defaults."""
+
+from enum import Enum
+from pathlib import Path
+
+from artemis_py.config import BrokerConfig, parse
+from artemis_py.core.settings import Kind, Option
+from artemis_py.errors import ConfigError
+
+FILE = "broker.xml"
+
+
+def whole(core: str = "", after: str = "") -> bytes:
+    """A broker.xml with `core` from its fourth line on, and `after` behind the core element."""
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
+<persistence-enabled>false</persistence-enabled>
+{core}
+</core>
+{after}
+</configuration>""".encode()
+
+
+def read(core: str = "", after: str = "", folder: Path = Path(), **variables: str) -> BrokerConfig:
+    """The configuration that a file with this in its core gives."""
+    return parse(whole(core, after), FILE, folder, variables)
+
+
+def mistakes(core: str = "", after: str = "", folder: Path = Path(), **variables: str) -> list[str]:
+    """What is said about such a file, one text a mistake; fails the test if nothing is."""
+    return mistakes_in(whole(core, after), folder, **variables)
+
+
+def mistakes_in(data: bytes, folder: Path = Path(), **variables: str) -> list[str]:
+    """What is said about a file of these bytes."""
+    try:
+        parse(data, FILE, folder, variables)
+    except ConfigError as error:
+        return [str(problem) for problem in error.problems]
+    raise AssertionError("the configuration was accepted")
+
+
+def other_value(option: Option) -> tuple[str, object]:
+    """A text for an option, and the value it stands for, which is not the default."""
+    kind = option.kind
+    if not isinstance(kind, Kind):
+        assert isinstance(option.default, Enum)
+        member = next(member for member in kind if member is not option.default)
+        return member.name, member
+    match kind:
+        case Kind.TEXT:
+            text = "!" if option.maximum == 1 else "()" if option.maximum == 2 else "other"
+            return text, text
+        case Kind.BOOLEAN:
+            return ("false", False) if option.default else ("true", True)
+        case Kind.NAMES:
+            return "EXTERNAL, PLAIN", ("EXTERNAL", "PLAIN")
+        case Kind.BYTES:
+            return "3M", 3 * 1024 * 1024
+        case Kind.FACTOR:
+            return "0.5", 0.5
+        case _:
+            return "17", 17

@@ -1,0 +1,375 @@
+"""Every kind of mistake: what is said about it, word for word, and in which line."""
+
+from pathlib import Path
+
+import pytest
+
+from artemis_py.config import parse
+from artemis_py.config.known import ADDRESS_SETTINGS, CORE_ELEMENTS, QUEUE_ATTRIBUTES
+from artemis_py.config.reader import shipped_folder
+from artemis_py.config.schema import Schema
+from tests.unit.config.samples import FILE, mistakes, mistakes_in, read, whole
+
+NOT_YET = "known to Artemis, not supported by artemis_py yet; remove it"
+
+
+def in_setting(text: str) -> str:
+    """An address setting with this inside."""
+    return f'<address-settings><address-setting match="a">{text}</address-setting></address-settings>'
+
+
+def in_queue(text: str) -> str:
+    """A queue with these attributes."""
+    return f'<addresses><address name="a"><anycast><queue name="q" {text}/></anycast></address></addresses>'
+
+
+@pytest.mark.parametrize(
+    ("core", "expected"),
+    [
+        ("<diverts/>", f"diverts: {NOT_YET}"),
+        ("<queues/>", "queues: is an old name; write addresses"),
+        (
+            "<wild-card-routing-enabled>true</wild-card-routing-enabled>",
+            "wild-card-routing-enabled: is an old name; write routing-enabled within wildcard-addresses",
+        ),
+        (in_setting("<page-size-bytes>1</page-size-bytes>"), f"page-size-bytes: {NOT_YET}"),
+        (in_queue('ring-size="1"'), f"queue: attribute ring-size: {NOT_YET}"),
+        (
+            '<security-settings><security-setting-plugin class-name="x"/></security-settings>',
+            f"security-setting-plugin: {NOT_YET}",
+        ),
+        (
+            (
+                '<security-settings><security-setting match="a"><permission type="view" roles="r"/></security-setting>'
+                "</security-settings>"
+            ),
+            f"permission: attribute type: view: {NOT_YET}",
+        ),
+    ],
+)
+def test_what_artemis_has_and_we_do_not_is_refused_by_name(core: str, expected: str) -> None:
+    """Never ignored: its author relies on it."""
+    assert mistakes(core) == [f"broker.xml:4: {expected}"]
+
+
+@pytest.mark.parametrize("name", sorted(CORE_ELEMENTS - set(Schema(shipped_folder()).contents["core"].children)))
+def test_every_core_element_of_artemis_is_known(name: str) -> None:
+    """Reference §6.4, without those we support."""
+    (mistake,) = mistakes(f"<{name}/>")
+
+    assert "known to Artemis" in mistake or "is an old name" in mistake
+
+
+@pytest.mark.parametrize(
+    "name", sorted(ADDRESS_SETTINGS - set(Schema(shipped_folder()).contents["address-setting"].children))
+)
+def test_every_address_setting_of_artemis_is_known(name: str) -> None:
+    """Reference §2.1, without those we support."""
+    (mistake,) = mistakes(in_setting(f"<{name}/>"))
+
+    assert "known to Artemis" in mistake or "is an old name" in mistake
+
+
+@pytest.mark.parametrize("name", sorted(QUEUE_ATTRIBUTES - set(Schema(shipped_folder()).contents["queue"].attributes)))
+def test_every_queue_attribute_of_artemis_is_known(name: str) -> None:
+    """Reference §2.2, without those we support."""
+    assert mistakes(in_queue(f'{name}="1"')) == [f"broker.xml:4: queue: attribute {name}: {NOT_YET}"]
+
+
+@pytest.mark.parametrize(
+    ("core", "expected"),
+    [
+        (
+            "<global-max-sise>1</global-max-sise>",
+            "global-max-sise: is no element of core; did you mean global-max-size?",
+        ),
+        ("<xyzzy/>", "xyzzy: is no element of core; docs/configuration.md lists the possible ones"),
+        (
+            "<addresses><adress/></addresses>",
+            "adress: is no element of addresses; did you mean address?",
+        ),
+        (
+            '<addresses><address name="a"><anycast/><xyzzy/></address></addresses>',
+            "xyzzy: is no element of address; possible are anycast, multicast",
+        ),
+        (
+            in_setting("<max-size-byte>1</max-size-byte>"),
+            "max-size-byte: is no element of address-setting; did you mean max-size-bytes?",
+        ),
+        (
+            "<max-size-bytes>1</max-size-bytes>",
+            "max-size-bytes: does not belong into core; move it into address-setting",
+        ),
+        ("<name>a<b/></name>", "b: name holds a text only; remove this element"),
+        (
+            (
+                '<security-settings><security-setting match="a"><permission type="send" roles="r"><x/></permission>'
+                "</security-setting></security-settings>"
+            ),
+            "x: permission holds attributes only; remove this element",
+        ),
+        ("<name>a</name><name>b</name>", "name: stands in core a second time; keep one"),
+        (
+            '<global-max-size xmlns="urn:other">1</global-max-size>',
+            'global-max-size: is in the wrong XML namespace; it belongs to xmlns="urn:activemq:core"',
+        ),
+        (
+            '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/passwd"/>',
+            "include: other files are not included; write everything into this one",
+        ),
+        (in_queue('exclusve="true"'), "queue: attribute exclusve: is no attribute of queue; did you mean exclusive?"),
+        ("<acceptors kind='x'/>", "acceptors: attribute kind: is no attribute of acceptors; remove it"),
+        (
+            "<acceptors><acceptor>tcp://h:1</acceptor></acceptors>",
+            'acceptor: attribute name: is missing; write <acceptor name="…">',
+        ),
+        (
+            "<addresses>x<!-- y --> z</addresses>",
+            'addresses: has the text "x z", but holds elements only; remove the text',
+        ),
+    ],
+)
+def test_what_may_not_stand_there(core: str, expected: str) -> None:
+    """Structure is in the schema; the words are not libxml2's."""
+    assert mistakes(core) == [f"broker.xml:4: {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("core", "expected"),
+    [
+        (
+            "<security-enabled>yes</security-enabled>",
+            'security-enabled: "yes" is neither true nor false; write one of the two in lower case',
+        ),
+        (
+            "<global-max-size>10X</global-max-size>",
+            'global-max-size: "10X" is not a size; write bytes, or a number with K, M or G such as 10M',
+        ),
+        ("<global-max-size>-2</global-max-size>", "global-max-size: -2 is too small; write -1 or more"),
+        (
+            "<transaction-timeout>5s</transaction-timeout>",
+            'transaction-timeout: "5s" is not a whole number; write a number of milliseconds without a unit',
+        ),
+        (
+            "<global-max-messages>1.5</global-max-messages>",
+            'global-max-messages: "1.5" is not a whole number; write a number without a unit',
+        ),
+        (
+            in_setting("<redelivery-delay-multiplier>two</redelivery-delay-multiplier>"),
+            'redelivery-delay-multiplier: "two" is not a number; write one such as 1.5',
+        ),
+        (
+            in_setting("<redelivery-collision-avoidance-factor>1.1</redelivery-collision-avoidance-factor>"),
+            "redelivery-collision-avoidance-factor: 1.1 is too large; write 1 or less",
+        ),
+        (
+            in_setting("<redelivery-delay>-1</redelivery-delay>"),
+            "redelivery-delay: -1 is too small; write 0 or more",
+        ),
+        (
+            in_setting("<address-full-policy>page</address-full-policy>"),
+            'address-full-policy: "page" is unknown; did you mean PAGE?',
+        ),
+        (
+            in_setting("<default-queue-routing-type>QUEUE</default-queue-routing-type>"),
+            'default-queue-routing-type: "QUEUE" is unknown; possible are ANYCAST, MULTICAST',
+        ),
+        ("<name/>", "name: is empty; write a value, or remove it to have the default"),
+        ("<literal-match-markers>(</literal-match-markers>", 'literal-match-markers: "(" has 1 characters; write 2'),
+        (
+            in_queue('max-consumers="many"'),
+            'queue: attribute max-consumers: "many" is not a whole number; write a number without a unit',
+        ),
+        (
+            "<persistence-enabled>true</persistence-enabled>",
+            "persistence-enabled: stands in core a second time; keep one",
+        ),
+        (
+            "<wildcard-addresses><delimiter>..</delimiter></wildcard-addresses>",
+            'delimiter: ".." has 2 characters; write 1',
+        ),
+        (
+            "<wildcard-addresses><delimiter>#</delimiter></wildcard-addresses>",
+            (
+                "wildcard-addresses: delimiter, any-words and single-word must be three different characters other than "
+                "a backslash, not '#', '#' and '*'"
+            ),
+        ),
+        (
+            (
+                '<security-settings><security-setting match="a"><permission type="sendd" roles="r"/></security-setting>'
+                "</security-settings>"
+            ),
+            "permission: attribute type: sendd: did you mean send?",
+        ),
+    ],
+)
+def test_what_is_no_value(core: str, expected: str) -> None:
+    """The text says what would be right."""
+    assert mistakes(core) == [f"broker.xml:4: {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("core", "expected"),
+    [
+        (
+            '<addresses><address name="a"/></addresses>',
+            'address: address "a" has no routing type; write <anycast/> or <multicast/> inside',
+        ),
+        (
+            '<addresses><address name=" "><anycast/></address></addresses>',
+            "address: attribute name: is empty; write a name",
+        ),
+        (
+            '<addresses><address name="a::b"><anycast/></address></addresses>',
+            'address: "a::b" contains ::, which separates an address from a queue; remove it',
+        ),
+        (
+            '<addresses><address name="a"><anycast/></address><address name="a"><multicast/></address></addresses>',
+            'address: address "a" was there before; put all its queues into one element',
+        ),
+        (
+            (
+                '<addresses><address name="a"><anycast><queue name="q"/></anycast></address>'
+                '<address name="b"><anycast><queue name="q"/></anycast></address></addresses>'
+            ),
+            (
+                'queue: there is a queue "q" on address "a"; names of queues are unique in the whole broker, '
+                "choose another"
+            ),
+        ),
+        (
+            '<address-settings><address-setting match="a.#.b"/></address-settings>',
+            "address-setting: attribute match: match 'a.#.b': '#' is only allowed as the last word of a match",
+        ),
+        (
+            '<acceptors><acceptor name="a">tcp://h:1</acceptor><acceptor name="a">tcp://h:2</acceptor></acceptors>',
+            'acceptor: there is another acceptor called "a"; give each its own name',
+        ),
+        (
+            '<acceptors><acceptor name="a">tcp://h:1</acceptor><acceptor name="b">tcp://h:1</acceptor></acceptors>',
+            "acceptor: port 1 is taken by acceptor a; choose another port",
+        ),
+    ],
+)
+def test_what_does_not_fit_together(core: str, expected: str) -> None:
+    """Names of addresses, queues, matches and acceptors."""
+    assert mistakes(core) == [f"broker.xml:4: {expected}"]
+
+
+def test_a_filter_that_does_not_parse_is_a_mistake_with_its_position() -> None:
+    """The selector's own message is passed on."""
+    (mistake,) = mistakes(
+        '<addresses><address name="a"><anycast><queue name="q"><filter string="a ="/></queue></anycast></address>'
+        "</addresses>"
+    )
+
+    assert mistake.startswith("broker.xml:4: filter: attribute string: selector, character 4: ")
+
+
+def test_two_acceptors_may_leave_their_port_to_the_system() -> None:
+    """Port 0 is a different port each time."""
+    config = read(
+        '<acceptors><acceptor name="a">tcp://h:0</acceptor><acceptor name="b">tcp://h:0</acceptor></acceptors>'
+    )
+
+    assert [acceptor.port for acceptor in config.acceptors] == [0, 0]
+
+
+def test_a_value_that_only_the_schema_objects_to_is_a_mistake_too() -> None:
+    """The last line of defence; here a role mapping whose target is missing was already said, so nothing follows."""
+    assert mistakes('<security-settings><role-mapping from="a"/></security-settings>') == [
+        'broker.xml:4: role-mapping: attribute to: is missing; write <role-mapping to="…">'
+    ]
+
+
+def test_all_mistakes_are_told_at_once_by_line() -> None:
+    """Whoever mends a file wants to start it once, not five times."""
+    core = """<acceptors>
+      <acceptor name="a">http://x</acceptor>
+    </acceptors>
+    <diverts/>
+    <address-settings>
+      <address-setting match="a.#.b">
+        <max-size-bytes>x</max-size-bytes>
+        <nonsense/>
+      </address-setting>
+    </address-settings>
+    <bridges/>
+    <global-max-size>y</global-max-size>"""
+
+    assert mistakes(core, ARTEMIS_PY_CORE_NAM="n") == [
+        "broker.xml:5: acceptor: scheme http: only tcp is possible",
+        f"broker.xml:7: diverts: {NOT_YET}",
+        (
+            "broker.xml:9: address-setting: attribute match: match 'a.#.b': '#' is only allowed as the last word "
+            "of a match"
+        ),
+        'broker.xml:10: max-size-bytes: "x" is not a size; write bytes, or a number with K, M or G such as 10M',
+        "broker.xml:11: nonsense: is no element of address-setting; docs/configuration.md lists the possible ones",
+        f"broker.xml:14: bridges: {NOT_YET}",
+        'broker.xml:15: global-max-size: "y" is not a size; write bytes, or a number with K, M or G such as 10M',
+        (
+            "environment:0: ARTEMIS_PY_CORE_NAM: replaces nothing in this configuration; "
+            "did you mean ARTEMIS_PY_CORE_NAME?"
+        ),
+    ]
+
+
+def test_persistence_is_refused_while_there_is_none() -> None:
+    """Nobody may believe that messages are kept."""
+    data = whole().replace(b">false</persistence-enabled>", b">true</persistence-enabled>")
+
+    assert mistakes_in(data) == [
+        (
+            "broker.xml:3: persistence-enabled: messages cannot be kept through a restart yet; "
+            "write false to run without persistence"
+        )
+    ]
+
+
+def test_saying_nothing_about_persistence_is_a_warning() -> None:
+    """Artemis' default would be to keep messages."""
+    data = whole().replace(b"<persistence-enabled>false</persistence-enabled>", b"")
+
+    config = parse(data, FILE, Path(), {})
+
+    assert config.persistence_enabled is False
+    assert [str(warning) for warning in config.warnings] == [
+        (
+            "broker.xml:2: core: messages do not survive a restart: this release keeps them in memory only; "
+            "write <persistence-enabled>false</persistence-enabled> to accept that"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("address-settings", "address-setting"), ("security-settings", "security-setting")]
+)
+def test_the_first_of_two_equal_matches_counts_and_the_second_is_a_warning(outer: str, inner: str) -> None:
+    """Reference §1.8, other rules."""
+    content = {
+        "address-setting": ("<max-size-messages>1</max-size-messages>", "<max-size-messages>2</max-size-messages>"),
+        "security-setting": ('<permission type="send" roles="a"/>', '<permission type="send" roles="b"/>'),
+    }[inner]
+    config = read(
+        f'<{outer}>\n<{inner} match="a">{content[0]}</{inner}>\n<{inner} match="a">{content[1]}</{inner}>\n</{outer}>'
+    )
+
+    settings, permissions = config.address_settings.get("a"), config.security_settings.get("a")
+    assert settings is None or settings.max_size_messages == 1
+    assert permissions is None or set(permissions.values()) == {frozenset(["a"])}
+    assert [str(warning) for warning in config.warnings] == [
+        f'broker.xml:6: {inner}: attribute match: "a" is in line 5 already; that one counts, remove this one'
+    ]
+
+
+def test_the_second_of_two_equal_matches_is_still_checked() -> None:
+    """It does not count, but who mends the match finds its mistakes next."""
+    core = in_setting("").replace("</address-settings>", "") + (
+        '<address-setting match="a"><no-expiry>x</no-expiry></address-setting></address-settings>'
+    )
+
+    assert mistakes(core) == [
+        'broker.xml:4: no-expiry: "x" is neither true nor false; write one of the two in lower case'
+    ]
