@@ -151,6 +151,8 @@ class Driver(asyncio.Protocol):
         now = turn.enter()
         connection = self._connection
         if connection is None:
+            if self._state is State.ENCRYPTING:
+                self._head += data  # came with the end of the handshake, whose task runs in the next iteration
             if self._state is not State.DETECTING:
                 return
             data = self._head = self._head + data
@@ -299,6 +301,7 @@ class Driver(asyncio.Protocol):
     async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Run the TLS handshake, within the login deadline, and go on over the encrypted transport."""
         loop = asyncio.get_running_loop()
+        encrypted: asyncio.Transport | None = None
         try:
             encrypted = await loop.start_tls(
                 transport,
@@ -308,19 +311,21 @@ class Driver(asyncio.Protocol):
                 ssl_handshake_timeout=self._terms.config.handshake_timeout_s,
                 ssl_shutdown_timeout=LINGER_S,
             )
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             if self._state is State.ENCRYPTING:
                 self._terms.brake.warn("TLS handshake failed", f"peer={self._peer} reason={error}", loop.time())
-                transport.abort()
-                self.connection_lost(None)
-            return
         finally:
             self._handshake = None
         if encrypted is None or self._state is not State.ENCRYPTING:
+            # asyncio does not report the loss of a transport whose handshake is under way: it is done here.
             transport.abort()
+            self.connection_lost(None)
             return
         self._transport = encrypted
         self._begin()
+        if self._head:
+            head, self._head = self._head, b""
+            self.data_received(head)
 
     def _begin(self) -> None:
         """Bytes of the peer's protocol come from here on."""

@@ -1,0 +1,296 @@
+"""Listening sockets and real connections on them. The peers run in the same loop, so nothing waits for the clock."""
+
+import asyncio
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from artemis_py.errors import ConfigError
+from artemis_py.transport.acceptor import Acceptor
+from artemis_py.transport.config import AcceptorConfig, TlsConfig
+from artemis_py.transport.connections import ConnectionLimits, Connections
+from artemis_py.transport.driver import Terms
+from artemis_py.transport.tls import server_context
+from artemis_py.transport.turn import Turn
+from tests.line_protocol import LineProtocolManager
+from tests.unit.transport.doubles import AnyName, small_postoffice
+
+CERTIFICATES = Path(__file__).parent / "certificates"
+
+
+class Site:
+    """A listening acceptor and what it shares with its connections."""
+
+    def __init__(self, config: AcceptorConfig, limits: ConnectionLimits) -> None:
+        postoffice = small_postoffice()
+        self.manager = LineProtocolManager(postoffice)
+        self.turn = Turn(postoffice, asyncio.get_running_loop())
+        self.connections = Connections(limits)
+        self.acceptor = Acceptor(
+            Terms(
+                config=config,
+                managers=[self.manager],
+                authenticator=AnyName(),
+                turn=self.turn,
+                connections=self.connections,
+                tls=server_context(config),
+            )
+        )
+
+    async def connect(self, context: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.acceptor.port, ssl=context)
+
+    async def until_all_left(self) -> None:
+        """Every connection that was taken is gone again."""
+        await self.connections.shutdown("test over", timeout_s=5)
+
+
+@asynccontextmanager
+async def listening(
+    config: AcceptorConfig | None = None, limits: ConnectionLimits | None = None
+) -> AsyncIterator[Site]:
+    site = Site(config or AcceptorConfig(name="test", port=0), limits or ConnectionLimits(total=100, strangers=50))
+    await site.acceptor.start()
+    try:
+        yield site
+    finally:
+        site.acceptor.stop()
+        await site.until_all_left()
+        site.turn.stop()
+
+
+def encrypted(**options: object) -> AcceptorConfig:
+    tls = TlsConfig(key_store_path=CERTIFICATES / "broker.pem", **options)  # type: ignore[arg-type]
+    return AcceptorConfig(name="test", port=0, tls=tls)
+
+
+def client_context(certificate: str | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=CERTIFICATES / "authority.pem")
+    if certificate is not None:
+        context.load_cert_chain(CERTIFICATES / certificate)
+    return context
+
+
+async def test_conversation_over_a_real_socket() -> None:
+    """Port 0 gives a port to connect to; first bytes, answers and the orderly end pass through."""
+    async with listening() as site:
+        reader, writer = await site.connect()
+        writer.write(b"LINE alice\nECHO x\nQUIT\n")
+
+        assert await reader.read() == b"HELLO alice\nx\nBYE as you wish\n"
+        writer.close()
+        await site.until_all_left()
+        assert site.manager.opened[0].lost_count == 1
+
+
+async def test_taken_port_is_a_configuration_error() -> None:
+    """The operator reads file, line and acceptor, not a traceback."""
+    async with listening() as site:
+        config = AcceptorConfig(name="second", port=site.acceptor.port, file="broker.xml", line=7)
+        with pytest.raises(ConfigError, match=r"broker\.xml:7: acceptor second: cannot listen on 127\.0\.0\.1:\d+"):
+            await Site(config, site.connections.limits).acceptor.start()
+
+
+async def test_stopped_acceptor_refuses_and_open_connections_go_on() -> None:
+    """Graceful stop begins with the listening sockets."""
+    async with listening() as site:
+        reader, writer = await site.connect()
+        writer.write(b"LINE alice\n")
+        await reader.readline()
+        port = site.acceptor.port
+        site.acceptor.stop()
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"ECHO still here\n")
+
+        assert await reader.readline() == b"still here\n"
+        writer.close()
+
+
+async def test_connection_above_connections_allowed_is_closed() -> None:
+    """`connectionsAllowed`: the one too many sees the end at once, and its place comes back."""
+    config = AcceptorConfig(name="test", port=0, connections_allowed=1)
+    async with listening(config) as site:
+        first_reader, first_writer = await site.connect()
+        first_writer.write(b"LINE alice\n")
+        await first_reader.readline()
+        reader, writer = await site.connect()
+        try:
+            refused = await reader.read()
+        except ConnectionResetError:
+            refused = b""
+        writer.close()
+
+        assert refused == b""
+        first_writer.write(b"QUIT\n")
+        await first_reader.read()
+        first_writer.close()
+        await site.until_all_left()
+        reader, writer = await site.connect()
+        writer.write(b"LINE bob\n")
+        assert await reader.readline() == b"HELLO bob\n"
+        writer.close()
+
+
+async def test_shutdown_says_goodbye_to_everybody() -> None:
+    """Every client hears the reason in its protocol's words; nobody is left when it returns."""
+    async with listening() as site:
+        peers = [await site.connect() for _ in range(3)]
+        for reader, writer in peers:
+            writer.write(b"LINE alice\n")
+            await reader.readline()
+
+        async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+            words = await reader.read()
+            writer.close()
+            return words
+
+        leaving = [asyncio.ensure_future(leave(*peer)) for peer in peers]
+        await site.connections.shutdown("broker stops", timeout_s=5)
+
+        assert await asyncio.gather(*leaving) == [b"BYE broker stops\n"] * 3
+        assert len(site.connections) == 0
+
+
+async def test_shutdown_cuts_off_who_does_not_leave() -> None:
+    """A peer that never closes cannot hold the broker up."""
+    async with listening() as site:
+        reader, writer = await site.connect()
+        writer.write(b"LINE alice\n")
+        await reader.readline()
+        await site.connections.shutdown("broker stops", timeout_s=0)
+
+        assert len(site.connections) == 0
+        assert site.manager.opened[0].lost_count == 1
+        writer.close()
+
+
+async def test_tls_conversation_names_the_clients_certificate() -> None:
+    """RFC 4514: most specific part first, special characters escaped."""
+    config = encrypted(trust_store_path=CERTIFICATES / "authority.pem", need_client_auth=True)
+    async with listening(config) as site:
+        reader, writer = await site.connect(client_context("client.pem"))
+        writer.write(b"LINE alice\n")
+
+        assert await reader.readline() == b"HELLO alice\n"
+        context = site.manager.opened[0].context
+        assert context.is_encrypted
+        assert context.certificate_subject == r"CN=client,OU=Tests,O=Example\, Inc."
+        writer.write(b"QUIT\n")
+        assert await reader.read() == b"BYE as you wish\n"
+        writer.close()
+
+
+async def test_tls_client_without_certificate_is_turned_away() -> None:
+    """`needClientAuth`: no protocol is spoken with it."""
+    config = encrypted(trust_store_path=CERTIFICATES / "authority.pem", need_client_auth=True)
+    async with listening(config) as site:
+        answer = b""
+        # TLS 1.3 tells the client when it reads for the first time, TLS 1.2 within the handshake.
+        with suppress(ssl.SSLError, ConnectionError):
+            reader, writer = await site.connect(client_context())
+            writer.write(b"LINE alice\n")
+            answer = await reader.readline()
+        await site.until_all_left()
+
+        assert answer == b""
+        assert site.manager.opened == []
+
+
+async def test_plain_bytes_on_a_tls_port_end_that_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+    """One line in the log, no traceback, room for the next one."""
+    async with listening(encrypted()) as site:
+        reader, writer = await site.connect()
+        writer.write(b"LINE alice\n" * 10)
+        with suppress(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        reader, writer = await site.connect(client_context())
+        writer.write(b"LINE alice\n")
+
+        assert await reader.readline() == b"HELLO alice\n"
+        assert site.connections.strangers == 0
+        assert [record.getMessage()[:20] for record in caplog.records] == ["TLS handshake failed"]
+        writer.close()
+
+
+async def test_stranger_in_the_tls_handshake_is_counted_and_limited() -> None:
+    """The handshake is part of the login: whoever stalls in it takes the place of a stranger."""
+    async with listening(encrypted(), ConnectionLimits(total=10, strangers=1)) as site:
+        _, stalling = await site.connect()
+        reader, writer = await site.connect()
+        try:
+            refused = await reader.read()
+        except ConnectionResetError:
+            refused = b""
+
+        assert refused == b""
+        assert site.connections.strangers == 1
+        stalling.close()
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("tls", "option"),
+    [
+        (TlsConfig(key_store_path=CERTIFICATES / "missing.pem"), "keyStorePath"),
+        (TlsConfig(key_store_path=Path(__file__)), "keyStorePath"),
+        (
+            TlsConfig(key_store_path=CERTIFICATES / "broker.pem", trust_store_path=Path(__file__)),
+            "trustStorePath",
+        ),
+    ],
+)
+def test_unusable_certificate_is_a_configuration_error(tls: TlsConfig, option: str) -> None:
+    """Before anything starts, with the parameter that names the file."""
+    config = AcceptorConfig(name="secure", tls=tls, file="broker.xml", line=3)
+    with pytest.raises(ConfigError, match=rf"broker\.xml:3: acceptor secure: {option}="):
+        server_context(config)
+
+
+# Runs in a process of its own: the limit of open files is the process'.
+OUT_OF_DESCRIPTORS = """
+import asyncio, errno, os, resource
+from asyncio import constants
+from tests.transport.test_acceptor import listening
+
+constants.ACCEPT_RETRY_DELAY = 0  # asyncio's pause after EMFILE, 1 s, is not what is tested
+
+async def main():
+    complaints = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context["exception"]))
+    async with listening() as site:
+        reader, writer = await site.connect()
+        writer.write(b"LINE alice\\n")
+        assert await reader.readline() == b"HELLO alice\\n"
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        spare = os.dup(0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 1, hard))  # one descriptor left: the client's own end
+        os.close(spare)
+        late_reader, late_writer = await site.connect()
+        late_writer.write(b"LINE bob\\n")
+        while not complaints:
+            writer.write(b"ECHO still here\\n")
+            assert await reader.readline() == b"still here\\n"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert await late_reader.readline() == b"HELLO bob\\n"
+        assert {error.errno for error in complaints} == {errno.EMFILE}
+        writer.close()
+        late_writer.close()
+
+asyncio.run(main())
+"""
+
+
+def test_accepting_survives_running_out_of_file_descriptors() -> None:
+    """reliability §4, hardening 12: those who are in go on, those who wait are taken when there is room again."""
+    root = Path(__file__).resolve().parents[2]
+    program = f"import sys; sys.path.append({str(root)!r})\n" + OUT_OF_DESCRIPTORS
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (finished.returncode, finished.stderr) == (0, "")
