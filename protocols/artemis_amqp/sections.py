@@ -415,7 +415,8 @@ def _find_value(data: bytes, count: int, offset: int, stop: int, name: str) -> o
         return None
     for _ in range(count >> 1):
         value_offset = _skip_items(1, data, offset, stop)
-        if data[value_offset - len(wanted) : value_offset] == wanted:
+        # Never a negative index: compiled, such a slice of bytes fails.
+        if value_offset - len(wanted) >= offset and data[value_offset - len(wanted) : value_offset] == wanted:
             key, _ = read_value(data, offset, stop, 2)
             if key == name:
                 return read_value(data, value_offset, stop, 2)[0]
