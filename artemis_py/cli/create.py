@@ -2,13 +2,15 @@
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from artemis_py.cli.errors import Misconfigured
-from artemis_py.cli.instance import FILE_NAME, Choices, write_instance
+from artemis_py.cli.instance import Choices, write_instance
 from artemis_py.config import load
+from artemis_py.config.reader import FILE_NAME
 from artemis_py.errors import ConfigError
 from artemis_py.security.passwords import hash_password
 
@@ -17,7 +19,7 @@ NAME = re.compile(r"[\w.@-]+")
 HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 
-def checked(pattern: re.Pattern[str], legal: str) -> "click.decorators.Callable[..., str | None]":
+def checked(pattern: re.Pattern[str], legal: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """An option callback that takes only texts of a form."""
 
     def check(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -1,0 +1,97 @@
+"""`address` and `queue` against a running broker."""
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+def test_an_address_is_created_shown_updated_and_deleted(artemis: Command, name: str) -> None:
+    artemis("address", "create", name)
+    created = artemis("address", "show", name, "--json").json()["addresses"][0]
+    artemis("address", "update", name, "--anycast", "--multicast")
+    updated = artemis("address", "show", name, "--json").json()["addresses"][0]
+    deleted = artemis("address", "delete", name)
+
+    assert (created["routingTypes"], updated["routingTypes"]) == (["ANYCAST"], ["ANYCAST", "MULTICAST"])
+    assert deleted.lines == [f"deleted: address {name}"]
+    assert artemis("address", "show", name).code == 1
+
+
+def test_a_queue_is_created_with_what_was_asked_for(artemis: Command, name: str) -> None:
+    artemis(
+        *("queue", "create", f"{name}.q", "--address", name, "--multicast", "--non-durable", "--filter", "x = 1"),
+        *("--max-consumers", "3", "--exclusive", "--purge-on-no-consumers"),
+    )
+    (queue,) = artemis("queue", "stat", "--field", "name", "--value", f"{name}.q", "--json").json()["queues"]
+    attributes = ("address", "routingType", "durable", "filter", "maxConsumers", "exclusive", "purgeOnNoConsumers")
+
+    assert [queue[attribute] for attribute in attributes] == [name, "MULTICAST", False, "x = 1", 3, True, True]
+
+
+def test_a_queue_is_updated_in_what_is_named(artemis: Command, name: str) -> None:
+    artemis("queue", "create", name, "--max-consumers", "3", "--filter", "x = 1")
+    updated = artemis("queue", "update", name, "--filter", "", "--disabled", "--json").json()
+
+    assert (updated["filter"], updated["enabled"], updated["maxConsumers"]) == (None, False, 3)
+
+
+def test_a_queue_is_purged_and_deleted(artemis: Command, name: str) -> None:
+    artemis("producer", "--destination", f"queue://{name}", "--message-count", "4")
+    purged = artemis("queue", "purge", name)
+    deleted = artemis("queue", "delete", name)
+
+    assert (purged.lines, deleted.lines) == ([f"removed 4 messages from {name}"], [f"deleted: queue {name}"])
+    assert artemis("queue", "stat", "--name", name, "--json").json() == {"queues": [], "count": 0}
+
+
+def test_a_paused_queue_holds_its_messages_until_it_is_resumed(artemis: Command, name: str) -> None:
+    artemis("queue", "create", name)
+    artemis("queue", "pause", name)
+    artemis("producer", "--destination", name, "--message", "held")
+    held = artemis("consumer", "--destination", name, "--receive-timeout", "300")
+    artemis("queue", "resume", name)
+    delivered = artemis("consumer", "--destination", name, "--message-count", "1")
+
+    assert (held.lines, delivered.lines) == ([], ["held"])
+
+
+def test_statistics_are_a_table_by_default(artemis: Command, name: str) -> None:
+    artemis("queue", "create", name)
+    heading, row = artemis("queue", "stat", "--name", name).lines
+
+    assert heading.split()[:4] == ["QUEUE", "ADDRESS", "ROUTING", "CONSUMERS"]
+    assert row.split()[:4] == [name, name, "ANYCAST", "0"]
+
+
+def test_rows_are_limited_and_the_rest_is_announced(artemis: Command, name: str) -> None:
+    for number in (1, 2, 3):
+        artemis("queue", "create", f"{name}.{number}")
+    outcome = artemis("queue", "stat", "--name", name, "--max-rows", "2")
+
+    assert len(outcome.lines) == 3
+    assert outcome.err.startswith("3 queues in all")
+
+
+def test_bindings_of_an_address_are_shown(artemis: Command, name: str) -> None:
+    artemis("queue", "create", f"{name}.q", "--address", name)
+    shown = artemis("address", "show", name, "--bindings", "--json").json()
+
+    assert [queue["name"] for queue in shown["queues"]] == [f"{name}.q"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("queue", "delete", "none-such"), "queue 'none-such' does not exist"),
+        (("queue", "purge", "none-such"), "queue 'none-such' does not exist"),
+        (("queue", "stat", "--field", "nam", "--value", "x"), "did you mean name"),
+        (("address", "delete", "DLQ"), "still has queues"),
+        (("queue", "create", "DLQ"), "exists already"),
+        (("address", "show", "DQL"), "did you mean DLQ?"),
+    ],
+)
+def test_a_refusal_says_why_and_has_exit_code_1(artemis: Command, arguments: tuple[str, ...], reason: str) -> None:
+    outcome = artemis(*arguments)
+
+    assert (outcome.code, outcome.out) == (1, "")
+    assert reason in outcome.err

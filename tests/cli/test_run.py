@@ -1,0 +1,138 @@
+"""`run` and `check` as processes."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import run_command
+from tests.interop.broker_process import Instance, start_broker
+
+WRONG = Instance(core="<nonsense>1</nonsense><name></name><message-expiry-scan-period>x</message-expiry-scan-period>")
+
+
+def created(folder: Path) -> Path:
+    """An instance as `create` makes it, on ports of the system's choice."""
+    outcome = run_command(
+        *("create", str(folder), "--user", "u", "--port", "0", "--amqp-port", "0"), ARTEMIS_PY_PASSWORD="p"
+    )
+    assert outcome.code == 0, outcome.err
+    return folder
+
+
+def start(*arguments: str, folder: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "artemis_py.cli", "run", *arguments],
+        cwd=folder,
+        env=os.environ | {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def read_ports(process: "subprocess.Popen[str]") -> list[tuple[str, int]]:
+    """Name and port of each acceptor, from what `run` prints until it is ready."""
+    found: list[tuple[str, int]] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line == "ready\n":
+            return found
+        word, name, where = line.split()
+        assert word == "listening:"
+        found.append((name, int(where.rpartition(":")[2])))
+    raise AssertionError(f"the broker ended with code {process.wait()} before it was ready")
+
+
+def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None:
+    process = start(str(created(tmp_path / "i")), folder=tmp_path)
+    try:
+        ports = read_ports(process)
+        url = f"amqp://127.0.0.1:{ports[0][1]}"
+        sent = run_command("producer", "--url", url, "--user", "u", "--password", "p")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(30)
+
+    assert [name for name, _ in ports] == ["artemis", "amqp"]
+    assert (sent.code, code) == (0, 0)
+
+
+def test_without_a_folder_the_shipped_configuration_runs(tmp_path: Path) -> None:
+    process = start(folder=tmp_path)
+    try:
+        url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"
+        run_command("producer", "--url", url, "--destination", "orders", "--message", "first")
+        received = run_command("consumer", "--url", url, "--destination", "orders", "--message-count", "1")
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(30)
+
+    assert (received.lines, code) == (["first"], 0)
+
+
+def test_a_wrong_configuration_starts_nothing_and_lists_every_mistake(tmp_path: Path) -> None:
+    WRONG.write(tmp_path)
+    outcomes = [run_command(command, str(tmp_path)) for command in ("run", "check")]
+
+    for outcome in outcomes:
+        assert outcome.code == 2
+        assert outcome.out == ""
+        assert all(text in outcome.err for text in ("broker.xml:", "nonsense", "message-expiry-scan-period"))
+        assert "nothing was started" in outcome.err
+
+
+def test_a_parameter_that_no_protocol_knows_is_a_mistake(tmp_path: Path) -> None:
+    Instance(parameters="protocols=AMQP;nonsense=1").write(tmp_path)
+    outcomes = [run_command(command, str(tmp_path)) for command in ("run", "check")]
+
+    assert [outcome.code for outcome in outcomes] == [2, 2]
+    assert all("nonsense" in outcome.err for outcome in outcomes)
+
+
+def test_a_users_file_that_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
+    folder = created(tmp_path / "i")
+    (folder / "etc" / "artemis-users.properties").write_text("no equals sign\n")
+    outcomes = [run_command(command, str(folder)) for command in ("run", "check")]
+
+    assert [outcome.code for outcome in outcomes] == [2, 2]
+    assert all("artemis-users.properties:1:" in outcome.err for outcome in outcomes)
+
+
+def test_a_port_that_is_taken_is_told_in_words(tmp_path: Path) -> None:
+    first = start_broker(Instance(), tmp_path / "first")
+    folder = created(tmp_path / "i")
+    outcome = run_command("run", str(folder), ARTEMIS_PY_PORT=str(first.port))
+    first.stop()
+
+    assert outcome.code == 2
+    assert str(first.port) in outcome.err
+    assert outcome.out == ""
+
+
+def test_a_good_configuration_passes_the_check_by_folder_and_by_file(tmp_path: Path) -> None:
+    folder = created(tmp_path / "i")
+    outcomes = [run_command("check", str(place)) for place in (folder, folder / "etc" / "broker.xml")]
+
+    assert [outcome.code for outcome in outcomes] == [0, 0]
+    assert all(outcome.out.startswith("ok: ") for outcome in outcomes)
+
+
+def test_without_an_argument_the_shipped_configuration_is_checked() -> None:
+    assert run_command("check").code == 0
+
+
+def test_a_folder_without_configuration_is_exit_code_2(tmp_path: Path) -> None:
+    outcomes = [run_command(command, str(tmp_path)) for command in ("run", "check")]
+
+    assert [outcome.code for outcome in outcomes] == [2, 2]
+
+
+def test_instances_can_be_moved(tmp_path: Path) -> None:
+    """Nothing in an instance names its place."""
+    shutil.move(created(tmp_path / "i"), tmp_path / "moved")
+
+    assert run_command("check", str(tmp_path / "moved")).code == 0
