@@ -241,6 +241,15 @@ class Consumer:
                 self.hide(reference)
             self.queue.give_back(reference, outcome)
 
+    def relinquish(self, reference: Reference) -> None:
+        """Let go of a delivery without settling it; whoever adopts it is answerable for it."""
+        self.outstanding.pop(reference.sequence, None)
+
+    def adopt(self, reference: Reference) -> None:
+        """Take over a delivery that another consumer of this queue relinquished."""
+        reference.consumer = self
+        self.outstanding[reference.sequence] = reference
+
     def hide(self, reference: Reference) -> None:
         """Never offer this reference to this consumer again."""
         if reference.hidden_from is None:

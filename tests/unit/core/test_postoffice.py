@@ -1,0 +1,387 @@
+"""Addresses, routing and what happens to messages nobody takes (reference/artemis-model §1.2, §3.8, §3.9, §3.15)."""
+
+import pytest
+
+from artemis_py.core.message import RoutingType
+from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.errors import (
+    AddressExists,
+    AddressFull,
+    InUse,
+    InvalidRequest,
+    NoSuchAddress,
+    QueueExists,
+    RoutingTypeMismatch,
+)
+from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, send, settle_down
+
+ANYCAST = RoutingType.ANYCAST
+MULTICAST = RoutingType.MULTICAST
+
+
+def test_anycast_queues_of_an_address_take_turns() -> None:
+    office = make_office()
+    first = make_queue(office, "one", address="a")
+    second = make_queue(office, "two", address="a")
+
+    send(office, "a", "1", "2", "3", "4")
+
+    assert (first.message_count, second.message_count) == (2, 2)
+
+
+def test_anycast_prefers_queues_with_a_consumer() -> None:
+    office = make_office()
+    without = make_queue(office, "one", address="a")
+    recorder, _ = attach(office, make_queue(office, "two", address="a"))
+
+    send(office, "a", "1", "2")
+
+    assert (recorder.bodies(), without.message_count) == (["1", "2"], 0)
+
+
+def test_a_queue_filter_removes_the_queue_from_the_rotation() -> None:
+    office = make_office()
+    red = make_queue(office, "red", address="a", filter="colour = 'red'")
+    rest = make_queue(office, "rest", address="a")
+    for _ in range(3):
+        office.route(make_message(colour="blue"), office.addresses["a"])
+
+    assert (red.message_count, rest.message_count) == (0, 3)
+
+
+def test_multicast_gives_every_queue_the_same_message_object() -> None:
+    """One body in memory, however many subscribers."""
+    office = make_office()
+    first, _ = attach(office, make_queue(office, "one", MULTICAST, address="a"))
+    second, _ = attach(office, make_queue(office, "two", MULTICAST, address="a"))
+
+    send(office, "a", "m")
+
+    assert first.take()[0].message is second.take()[0].message
+
+
+def test_the_turn_is_kept_when_bindings_change() -> None:
+    office = make_office()
+    first = make_queue(office, "one", address="a")
+    make_queue(office, "two", address="a")
+    send(office, "a", "1")
+    third = make_queue(office, "three", address="a")
+
+    send(office, "a", "2", "3")
+
+    assert (first.message_count, third.message_count) == (1, 1)
+
+
+def test_a_wildcard_queue_gets_messages_of_present_and_future_addresses() -> None:
+    office = make_office()
+    office.create_address("news.eu", frozenset((MULTICAST,)))
+    send(office, "news.eu", "before")
+    wild = make_queue(office, "wild", MULTICAST, address="news.#")
+    office.create_address("news.us", frozenset((MULTICAST,)))
+
+    send(office, "news.eu", "1")
+    send(office, "news.us", "2")
+
+    recorder, _ = attach(office, wild)
+    assert recorder.bodies() == ["1", "2"]
+
+
+def test_a_deleted_wildcard_queue_gets_nothing_more() -> None:
+    office = make_office()
+    office.create_address("news.eu", frozenset((MULTICAST,)))
+    make_queue(office, "wild", MULTICAST, address="news.#")
+    send(office, "news.eu", "1")
+    office.delete_queue("wild")
+
+    assert office.route(make_message(), office.addresses["news.eu"]) == 0
+
+
+def test_memory_behind_a_wildcard_counts_for_the_concrete_address() -> None:
+    """Reference §1.7: a full concrete address affects the wildcard's subscribers only through that address."""
+    office = make_office()
+    office.create_address("news.eu", frozenset((MULTICAST,)))
+    make_queue(office, "wild", MULTICAST, address="news.#")
+
+    send(office, "news.eu", "1")
+
+    assert office.addresses["news.eu"].message_count == 1
+    assert office.addresses["news.#"].message_count == 0
+
+
+def test_an_fqqn_reaches_one_queue_of_either_type_and_its_filter_still_counts() -> None:
+    office = make_office()
+    make_queue(office, "one", MULTICAST, address="a")
+    two = make_queue(office, "two", MULTICAST, address="a", filter="n = 1")
+    address = office.addresses["a"]
+
+    counts = [office.route(make_message(n=n), address, "two") for n in (1, 2)]
+
+    assert (counts, two.message_count) == ([1, 0], 1)
+
+
+def test_a_queue_name_is_unique_and_the_error_names_the_owner() -> None:
+    office = make_office()
+    make_queue(office, "q", address="a")
+
+    with pytest.raises(QueueExists, match="'q' exists already, on address 'a'"):
+        make_queue(office, "q", address="b")
+
+
+@pytest.mark.parametrize("name", ["", "a::b", "x" * 5000])
+def test_impossible_address_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        make_office().create_address(name, frozenset((ANYCAST,)))
+
+
+def test_an_address_exists_once() -> None:
+    office = make_office()
+    office.create_address("a", frozenset((ANYCAST,)))
+
+    with pytest.raises(AddressExists):
+        office.create_address("a", frozenset((ANYCAST,)))
+
+
+def test_a_routing_type_in_use_cannot_be_dropped() -> None:
+    """Reference §1.1."""
+    office = make_office()
+    make_queue(office, "q", ANYCAST)
+
+    with pytest.raises(InUse, match="cannot drop ANYCAST"):
+        office.update_address("q", frozenset((MULTICAST,)))
+
+
+def test_an_address_with_queues_is_deleted_only_by_force() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    recorder, _ = attach(office, queue)
+    with pytest.raises(InUse):
+        office.delete_address("q")
+
+    office.delete_address("q", force=True)
+
+    assert (office.addresses, office.queues) == ({}, {})
+    assert recorder.ended_because == "deleted by request"
+    with pytest.raises(NoSuchAddress):
+        office.address("q")
+
+
+def test_a_queue_needs_a_routing_type_its_address_has() -> None:
+    office = make_office()
+    office.create_address("a", frozenset((MULTICAST,)))
+
+    with pytest.raises(RoutingTypeMismatch, match="not configured for queue support"):
+        make_queue(office, "q", ANYCAST, address="a")
+
+
+def test_deleting_a_queue_returns_the_memory_of_what_was_waiting_and_delivered() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    send(office, "q", "a", "b")
+    attach(office, queue, credit=1)
+
+    office.delete_queue("q", force=True)
+
+    assert office.account.size_bytes == 0
+
+
+def test_pausing_an_address_pauses_queues_that_come_later() -> None:
+    office = make_office()
+    make_queue(office)
+    office.pause_address("q", True)
+    late = make_queue(office, "late", address="q")
+    send(office, "q", "a", "b")
+    recorder, _ = attach(office, late)
+    while_paused = recorder.bodies()
+
+    office.pause_address("q", False)
+    settle_down(office)
+
+    assert (while_paused, recorder.bodies()) == ([], ["b"])
+
+
+# -- messages nobody takes -------------------------------------------------------------------------------------
+
+
+def test_an_unrouted_message_goes_to_the_dead_letter_address_if_that_is_wanted() -> None:
+    settings = AddressSettings(dead_letter_address="DLQ", send_to_dla_on_no_route=True)
+    office = make_office({"a": settings})
+    office.create_address("a", frozenset((ANYCAST,)))
+    dead_letters = make_queue(office, "DLQ")
+
+    send(office, "a", "lost")
+
+    assert (dead_letters.message_count, office.addresses["a"].unrouted) == (1, 1)
+
+
+def test_dead_letter_queues_are_made_per_origin() -> None:
+    """Reference §3.8: `DLQ.orders` gets only messages of `orders`."""
+    settings = AddressSettings(
+        dead_letter_address="DLA",
+        auto_create_dead_letter_resources=True,
+        max_delivery_attempts=1,
+        default_queue_routing_type=ANYCAST,
+    )
+    office = make_office({"#": settings})
+    for name in ("orders", "bills"):
+        queue = make_queue(office, name)
+        send(office, name, name)
+        _, consumer = attach(office, queue)
+        consumer.close(failed=True)
+
+    recorder, _ = attach(office, office.queues["DLQ.orders"])
+
+    assert recorder.bodies() == ["orders"]
+    assert office.queues["DLQ.orders"].auto_created
+    assert office.queues["DLQ.bills"].message_count == 1
+
+
+def test_a_dead_letter_behind_a_wildcard_queue_is_not_lost() -> None:
+    """Artemis loses it: the collector's filter compares with another address than the one recorded."""
+    settings = AddressSettings(
+        dead_letter_address="DLA", auto_create_dead_letter_resources=True, max_delivery_attempts=1
+    )
+    office = make_office({"#": settings})
+    office.create_address("news.eu", frozenset((MULTICAST,)))
+    wild = make_queue(office, "wild", MULTICAST, address="news.#")
+    send(office, "news.eu", "poison")
+    _, consumer = attach(office, wild)
+
+    consumer.close(failed=True)
+
+    assert office.queues["DLQ.news.eu"].message_count == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "expected"),
+    [
+        (AddressSettings(no_expiry=True, expiry_delay=5), 100, 0),
+        (AddressSettings(expiry_delay=5), 0, 5),
+        (AddressSettings(expiry_delay=5), 100, 100),
+        (AddressSettings(min_expiry_delay=10), 0, 10),
+        (AddressSettings(min_expiry_delay=10), 5, 10),
+        (AddressSettings(max_expiry_delay=50), 0, 50),
+        (AddressSettings(max_expiry_delay=50), 100, 50),
+        (AddressSettings(min_expiry_delay=10, max_expiry_delay=50), 0, 50),
+        (AddressSettings(min_expiry_delay=10, max_expiry_delay=50), 20, 20),
+    ],
+)
+def test_expiry_settings_have_their_precedence(settings: AddressSettings, asked: int, expected: int) -> None:
+    """Reference §3.9: no-expiry, then expiry-delay, then the bounds. Times are relative to arrival; 0: never."""
+    office = make_office({"a": settings})
+    office.create_address("a", frozenset((ANYCAST,)))
+    message = make_message(expires_ms=office.now_ms + asked if asked else 0)
+
+    office.route(message, office.addresses["a"])
+
+    assert message.expires_ms == (office.now_ms + expected if expected else 0)
+
+
+# -- full addresses --------------------------------------------------------------------------------------------
+
+
+def test_fail_refuses_when_the_limit_is_reached() -> None:
+    office = make_office({"q": AddressSettings(max_size_messages=2, address_full_policy=FullPolicy.FAIL)})
+    make_queue(office)
+    send(office, "q", "1", "2")
+
+    with pytest.raises(AddressFull, match="'q' is full"):
+        send(office, "q", "3")
+
+
+def test_drop_discards_silently() -> None:
+    office = make_office({"q": AddressSettings(max_size_messages=2, address_full_policy=FullPolicy.DROP)})
+    queue = make_queue(office)
+
+    send(office, "q", "1", "2", "3")
+
+    assert queue.message_count == 2
+
+
+def test_block_lets_producers_wait_and_tells_them_when_there_is_room() -> None:
+    office = make_office({"q": AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.BLOCK)})
+    queue = make_queue(office)
+    send(office, "q", "1")
+    address = office.addresses["q"]
+    told = []
+    assert address.must_wait
+    address.when_room(lambda: told.append(True))
+
+    queue.purge()
+
+    assert (told, address.must_wait) == ([True], False)
+
+
+def test_block_refuses_beyond_the_reject_threshold() -> None:
+    settings = AddressSettings(
+        max_size_bytes=1, max_size_bytes_reject_threshold=1000, address_full_policy=FullPolicy.BLOCK
+    )
+    office = make_office({"q": settings})
+    queue = make_queue(office)
+    send(office, "q", "1", "2")
+
+    with pytest.raises(AddressFull):
+        send(office, "q", "3")
+    assert queue.message_count == 2
+
+
+def test_the_global_limit_holds_producers_of_every_address() -> None:
+    office = make_office(options=BrokerSettings(global_max_size_bytes=600))
+    make_queue(office, "one")
+    make_queue(office, "two")
+    send(office, "one", "x" * 200)
+
+    assert (office.addresses["one"].must_wait, office.addresses["two"].must_wait) == (True, True)
+
+
+def test_far_above_the_global_limit_everything_is_refused() -> None:
+    office = make_office(options=BrokerSettings(global_max_size_bytes=600))
+    make_queue(office)
+    send(office, "q", "x" * 200, "x" * 200)
+
+    with pytest.raises(AddressFull):
+        send(office, "q", "x" * 200)
+
+
+def test_changed_settings_reach_addresses_that_are_there() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    office.settings.put("q", AddressSettings(max_delivery_attempts=1))
+    send(office, "q", "a")
+    _, consumer = attach(office, queue)
+
+    consumer.close(failed=True)
+
+    assert queue.message_count == 0
+
+
+def test_a_fixed_queue_attribute_cannot_be_changed() -> None:
+    office = make_office()
+    make_queue(office)
+
+    with pytest.raises(InvalidRequest, match="'durable' of queue 'q' cannot be changed"):
+        office.update_queue("q", {"durable": False})
+
+
+def test_max_consumers_cannot_go_below_those_attached() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    attach(office, queue)
+    attach(office, queue)
+
+    with pytest.raises(InvalidRequest, match="has 2 consumers"):
+        office.update_queue("q", {"max_consumers": 1})
+
+
+def test_messages_wait_for_their_scheduled_time_across_a_paused_address() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    recorder, _ = attach(office, queue)
+    office.route(make_message("later", delivery_time_ms=office.now_ms + 10), office.addresses["q"])
+    office.pause_address("q", True)
+    pass_time(office, 10)
+    while_paused = recorder.bodies()
+
+    office.pause_address("q", False)
+    settle_down(office)
+
+    assert (while_paused, recorder.bodies()) == ([], ["later"])

@@ -1,0 +1,504 @@
+"""What a client may have created, sent and undone: sessions, transactions, the reaper (reference §1.3, §2.4, §3.18)."""
+
+import pytest
+
+from artemis_py.core.access import Permission, Subject
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import ACCEPTED, RELEASED
+from artemis_py.core.reaper import Reaper
+from artemis_py.core.session import Session
+from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
+from artemis_py.errors import (
+    AddressFull,
+    MaxConsumersReached,
+    NoSuchAddress,
+    NoSuchQueue,
+    NotAuthorized,
+    RoutingTypeMismatch,
+    TransactionRolledBack,
+    UnknownTransaction,
+)
+from tests.core_harness import Recorder, attach, make_message, make_office, make_queue, make_session, settle_down
+
+ANYCAST = RoutingType.ANYCAST
+MULTICAST = RoutingType.MULTICAST
+
+
+# -- creation on demand ----------------------------------------------------------------------------------------
+
+
+def test_a_typed_producer_creates_address_and_queue() -> None:
+    office = make_office()
+
+    make_session(office).producer("orders", ANYCAST)
+
+    assert office.addresses["orders"].auto_created
+    assert office.queues["orders"].auto_created
+
+
+def test_an_untyped_producer_of_an_unknown_address_uses_the_default_type() -> None:
+    office = make_office()
+
+    make_session(office).producer("orders")
+
+    assert office.addresses["orders"].routing_types == {MULTICAST}
+    assert office.queues == {}
+
+
+def test_an_untyped_producer_of_an_address_with_both_types_creates_nothing() -> None:
+    """Reference §1.3: a null routing type is reported as existing."""
+    office = make_office()
+    office.create_address("a", frozenset(RoutingType))
+
+    make_session(office).producer("a")
+
+    assert office.queues == {}
+
+
+def test_a_typed_producer_widens_an_address() -> None:
+    office = make_office()
+    office.create_address("a", frozenset((MULTICAST,)))
+
+    make_session(office).producer("a", ANYCAST)
+
+    assert office.addresses["a"].routing_types == set(RoutingType)
+
+
+def test_no_second_queue_is_made_where_one_can_take_the_message() -> None:
+    office = make_office()
+    make_queue(office, "other", address="a")
+
+    make_session(office).producer("a", ANYCAST)
+
+    assert list(office.queues) == ["other"]
+
+
+def test_an_fqqn_producer_creates_the_named_queue() -> None:
+    office = make_office()
+
+    make_session(office).producer("a::q", MULTICAST)
+
+    assert office.queues["q"].routing_type is MULTICAST
+
+
+def test_an_fqqn_must_name_a_queue_of_its_address() -> None:
+    office = make_office()
+    make_queue(office, "q", address="a")
+
+    with pytest.raises(NoSuchQueue, match="belongs to address 'a'"):
+        make_session(office).producer("b::q", ANYCAST)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (AddressSettings(auto_create_addresses=False), NoSuchAddress),
+        (AddressSettings(auto_create_queues=False), NoSuchQueue),
+    ],
+)
+def test_what_may_not_be_created_is_refused(settings: AddressSettings, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        make_session(make_office({"#": settings})).producer("a", ANYCAST)
+
+
+def test_widening_is_refused_where_addresses_are_not_created() -> None:
+    office = make_office({"#": AddressSettings(auto_create_addresses=False)})
+    office.create_address("a", frozenset((MULTICAST,)))
+
+    with pytest.raises(RoutingTypeMismatch):
+        make_session(office).producer("a", ANYCAST)
+
+
+def test_a_consumer_gets_the_queue_of_the_address_name_before_any_other() -> None:
+    office = make_office()
+    make_queue(office, "first", address="a")
+    own = make_queue(office, "a", address="a")
+
+    assert make_session(office).queue_to_consume("a") is own
+
+
+def test_a_consumer_is_not_given_a_wildcard_queue() -> None:
+    """Reference §7.1 (ARTEMIS-5337)."""
+    office = make_office()
+    make_queue(office, "a.#", address="a.#")
+
+    assert make_session(office).queue_to_consume("a.b").name == "a.b"
+
+
+def test_a_reaped_queue_is_made_anew_for_a_producer_that_stayed() -> None:
+    office = make_office()
+    producer = make_session(office).producer("a", ANYCAST)
+    office.delete_address("a", force=True)
+
+    producer.send(make_message())
+
+    assert office.queues["a"].message_count == 1
+
+
+# -- rights ----------------------------------------------------------------------------------------------------
+
+
+class Only:
+    """Grants some permissions everywhere."""
+
+    def __init__(self, *permissions: Permission) -> None:
+        self._permissions = permissions
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        return permission in self._permissions
+
+
+@pytest.mark.parametrize(
+    ("granted", "missing"),
+    [
+        ((), Permission.SEND),
+        ((Permission.SEND,), Permission.CREATE_ADDRESS),
+        ((Permission.SEND, Permission.CREATE_ADDRESS), Permission.CREATE_DURABLE_QUEUE),
+    ],
+)
+def test_each_step_of_creation_on_demand_needs_its_permission(
+    granted: tuple[Permission, ...], missing: Permission
+) -> None:
+    """Reference/reliability §4, item 8: auto-create is checked separately."""
+    office = make_office()
+    office.access = Only(*granted)
+
+    with pytest.raises(NotAuthorized, match=f"user 'tester' lacks permission '{missing.value}' on"):
+        make_session(office).producer("a", ANYCAST)
+
+
+def test_consuming_and_browsing_are_different_permissions() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    office.access = Only(Permission.BROWSE)
+    session = make_session(office)
+
+    session.consume(queue, Recorder(), browse=True)
+
+    with pytest.raises(NotAuthorized, match="'consume'"):
+        session.consume(queue, Recorder())
+
+
+def test_only_its_own_connection_consumes_from_a_temporary_queue() -> None:
+    office = make_office()
+    queue = make_session(office).create_temporary_queue(ANYCAST)
+
+    with pytest.raises(NotAuthorized, match="belongs to another connection"):
+        make_session(office).consume(queue, Recorder())
+
+
+def test_max_consumers_does_not_count_browsers() -> None:
+    office = make_office()
+    queue = make_queue(office, max_consumers=1)
+    session = make_session(office)
+    session.consume(queue, Recorder(), browse=True)
+    session.consume(queue, Recorder())
+
+    with pytest.raises(MaxConsumersReached):
+        session.consume(queue, Recorder())
+
+
+# -- end -------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_takes_its_temporary_resources_along() -> None:
+    office = make_office()
+    session = make_session(office)
+    session.create_temporary_queue(ANYCAST)
+    session.create_temporary_address(MULTICAST)
+
+    session.close()
+
+    assert (office.addresses, office.queues, office.sessions) == ({}, {}, {})
+
+
+def test_a_broken_session_returns_deliveries_and_undoes_its_transactions() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    session = make_session(office)
+    recorder = Recorder()
+    session.consume(queue, recorder).grant(10)
+    producer = session.producer("q", ANYCAST)
+    producer.send(make_message("kept"))
+    settle_down(office)
+    transaction = session.begin()
+    transaction.settle(recorder.take()[0], ACCEPTED)
+    producer.send(make_message("undone"), transaction)
+
+    session.close(failed=True)
+
+    other, _ = attach(office, queue)
+    assert [(one.message.data, one.delivery_count) for one in other.take()] == [(b"kept", 1)]
+    assert office.account.message_count == 1
+
+
+# -- transactions ----------------------------------------------------------------------------------------------
+
+
+def test_sends_become_visible_at_commit_in_order() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    recorder, _ = attach(office, queue)
+    session = make_session(office)
+    producer = session.producer("q")
+    transaction = session.begin()
+    producer.send(make_message("1"), transaction)
+    producer.send(make_message("outside"))
+    producer.send(make_message("2"), transaction)
+    settle_down(office)
+    before = recorder.bodies()
+
+    session.commit(transaction)
+    settle_down(office)
+
+    assert (before, recorder.bodies()) == (["outside"], ["1", "2"])
+    with pytest.raises(UnknownTransaction):
+        session.transaction(transaction.id)
+
+
+def test_rolled_back_sends_never_happened() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    session = make_session(office)
+    transaction = session.begin()
+    session.producer("q").send(make_message(), transaction)
+
+    session.rollback(transaction)
+
+    assert (queue.message_count, office.account.size_bytes) == (0, 0)
+
+
+def test_a_settlement_holds_only_after_commit_and_a_rollback_counts_as_an_attempt() -> None:
+    """Reference/amqp10 §13.2: rolled-back retirements count as a delivery attempt."""
+    office = make_office()
+    queue = make_queue(office)
+    session = make_session(office)
+    session.producer("q").send(make_message("a"))
+    recorder = Recorder()
+    consumer = session.consume(queue, recorder)
+    consumer.grant(10)
+    settle_down(office)
+    transaction = session.begin()
+    transaction.settle(recorder.take()[0], ACCEPTED)
+    in_doubt = queue.delivering_count
+
+    session.rollback(transaction)
+    settle_down(office)
+
+    again = recorder.take()[0]
+    assert (in_doubt, again.delivery_count) == (1, 1)
+
+
+def test_a_delivery_the_client_kept_stays_with_it_after_rollback() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    session = make_session(office)
+    session.producer("q").send(make_message("a"))
+    recorder = Recorder()
+    consumer = session.consume(queue, recorder)
+    consumer.grant(10)
+    settle_down(office)
+    reference = recorder.take()[0]
+    transaction = session.begin()
+    transaction.settle(reference, ACCEPTED, is_final=False)
+    session.rollback(transaction)
+    settle_down(office)
+    assert recorder.take() == []
+
+    consumer.settle(reference, ACCEPTED)
+
+    assert queue.message_count == 0
+
+
+def test_other_outcomes_than_accepted_wait_for_commit_too() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    session = make_session(office)
+    session.producer("q").send(make_message("a"))
+    recorder = Recorder()
+    session.consume(queue, recorder).grant(10)
+    settle_down(office)
+    transaction = session.begin()
+    transaction.settle(recorder.take()[0], RELEASED)
+    settle_down(office)
+    before = recorder.take()
+
+    session.commit(transaction)
+    settle_down(office)
+
+    assert (before, recorder.bodies()) == ([], ["a"])
+
+
+def test_a_failed_send_makes_the_transaction_rollback_only() -> None:
+    office = make_office({"q": AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)})
+    queue = make_queue(office)
+    session = make_session(office)
+    producer = session.producer("q")
+    transaction = session.begin()
+    producer.send(make_message(), transaction)
+    with pytest.raises(AddressFull):
+        producer.send(make_message(), transaction)
+
+    with pytest.raises(TransactionRolledBack, match="is full"):
+        session.commit(transaction)
+    assert queue.message_count == 0
+
+
+def test_a_delivery_is_settled_once() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    session = make_session(office)
+    session.producer("q").send(make_message())
+    recorder = Recorder()
+    consumer = session.consume(queue, recorder)
+    consumer.grant(1)
+    settle_down(office)
+    reference = recorder.take()[0]
+    consumer.settle(reference, ACCEPTED)
+
+    assert not session.begin().settle(reference, ACCEPTED)
+    consumer.settle(reference, RELEASED)
+    assert (queue.message_count, queue.messages_acknowledged) == (0, 1)
+
+
+# -- the reaper ------------------------------------------------------------------------------------------------
+
+
+def used_queue(office: PostOffice, **options: object) -> Session:
+    """An auto-created queue that had a consumer."""
+    session = make_session(office)
+    session.producer("a", ANYCAST)
+    session.consume(office.queues["a"], Recorder())
+    session.close()
+    return session
+
+
+def test_the_reaper_needs_two_passes() -> None:
+    """Reference §2.4."""
+    office = make_office()
+    used_queue(office)
+    reaper = Reaper(office)
+    reaper.reap()
+    after_one = list(office.queues)
+
+    reaper.reap()
+    reaper.reap()
+    reaper.reap()
+
+    assert (after_one, list(office.queues), list(office.addresses)) == (["a"], [], [])
+
+
+def test_a_consumer_between_two_passes_saves_the_queue() -> None:
+    office = make_office()
+    used_queue(office)
+    reaper = Reaper(office)
+    reaper.reap()
+    used_queue(office)
+
+    reaper.reap()
+
+    assert list(office.queues) == ["a"]
+
+
+def test_a_queue_nobody_used_is_kept_unless_the_check_is_skipped() -> None:
+    for skip, expected in ((False, ["a"]), (True, [])):
+        office = make_office({"#": AddressSettings(auto_delete_queues_skip_usage_check=skip)})
+        make_session(office).producer("a", ANYCAST)
+        reaper = Reaper(office)
+
+        reaper.reap()
+        reaper.reap()
+
+        assert list(office.queues) == expected
+
+
+def test_a_queue_with_messages_is_kept_unless_the_count_allows_it() -> None:
+    for count, expected in ((0, ["a"]), (-1, [])):
+        office = make_office({"#": AddressSettings(auto_delete_queues_message_count=count)})
+        used_queue(office)
+        make_session(office).producer("a", ANYCAST).send(make_message())
+        reaper = Reaper(office)
+
+        reaper.reap()
+        reaper.reap()
+
+        assert list(office.queues) == expected
+
+
+def test_the_delay_counts_from_the_last_consumer() -> None:
+    office = make_office({"#": AddressSettings(auto_delete_queues_delay=1000)})
+    used_queue(office)
+    reaper = Reaper(office)
+    for _ in range(3):
+        reaper.reap()
+    early = list(office.queues)
+    office.now_ms += 1000
+
+    reaper.reap()
+    reaper.reap()
+
+    assert (early, list(office.queues)) == (["a"], [])
+
+
+def test_the_start_up_pass_deletes_empty_queues_at_once() -> None:
+    office = make_office()
+    make_session(office).producer("a", ANYCAST)
+    make_session(office).producer("b", ANYCAST).send(make_message())
+
+    Reaper(office).reap_at_start()
+
+    assert list(office.queues) == ["b"]
+
+
+def test_configured_queues_are_never_reaped() -> None:
+    office = make_office({"#": AddressSettings(auto_delete_created_queues=True)})
+    office.create_address("a", frozenset((ANYCAST,)))
+    office.create_queue(QueueConfig(name="a", address="a", routing_type=ANYCAST, configuration_managed=True))
+    session = make_session(office)
+    session.consume(office.queues["a"], Recorder())
+    session.close()
+    reaper = Reaper(office)
+
+    reaper.reap()
+    reaper.reap()
+
+    assert list(office.queues) == ["a"]
+
+
+def test_a_client_that_deletes_the_last_queue_takes_an_auto_created_address_along() -> None:
+    office = make_office()
+    session = make_session(office)
+    session.producer("a", ANYCAST)
+
+    session.delete_queue("a")
+
+    assert office.addresses == {}
+
+
+def test_old_transactions_are_rolled_back() -> None:
+    office = make_office(options=BrokerSettings(transaction_timeout_ms=1000))
+    session = make_session(office)
+    transaction = session.begin()
+    reaper = Reaper(office)
+    reaper.start()
+
+    office.now_ms += 1000
+    office.handle_deadlines()
+
+    assert not transaction.is_open
+    with pytest.raises(UnknownTransaction):
+        session.transaction(transaction.id)
+
+
+def test_a_stopped_reaper_does_nothing_more() -> None:
+    office = make_office(options=BrokerSettings(transaction_timeout_ms=1000))
+    transaction = make_session(office).begin()
+    reaper = Reaper(office)
+    reaper.start()
+    reaper.stop()
+
+    office.now_ms += 10_000
+    office.handle_deadlines()
+
+    assert transaction.is_open
