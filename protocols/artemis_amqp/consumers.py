@@ -1,0 +1,211 @@
+"""A link on which a client receives: deliveries become transfers, and the client's states become outcomes."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp import errors
+from artemis_amqp.format import AMQP_FORMAT
+from artemis_amqp.link import SenderLink
+from artemis_amqp.performatives import (
+    Accepted,
+    AmqpError,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    TransactionalState,
+    encode,
+)
+from artemis_amqp.sections import annotations_bytes, from_view, header_bytes
+from artemis_py.core.message import Message
+from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Reference
+from artemis_py.errors import ProtocolError, UnknownTransaction
+
+if TYPE_CHECKING:
+    from artemis_amqp.handler import AmqpHandler
+
+ACCEPTED_CODE: Final = 0x24
+"""How the engine reports the state `accepted`, by far the most frequent, without an object."""
+ACCEPTED_STATE: Final = encode(Accepted())
+
+
+def encoded(message: Message) -> tuple[bytes, bytes]:
+    """Annotations and bare message in AMQP's encoding, converted once if another protocol wrote the message.
+
+    Raises ProtocolError if it cannot be converted.
+    """
+    if message.format is AMQP_FORMAT:
+        return message.annotations, message.data
+    encodings = message.encodings
+    if encodings is None:
+        encodings = message.encodings = {}
+    bare = encodings.get("AMQP")
+    if bare is None:
+        annotations, bare = from_view(message.view)
+        encodings["AMQP annotations"] = annotations
+        encodings["AMQP"] = bare
+    return encodings["AMQP annotations"], bare
+
+
+class OutgoingLink:
+    """What the broker does on a link towards one consuming client; the core's `Sink`."""
+
+    def __init__(self, handler: "AmqpHandler", link: SenderLink, consumer_is_presettled: bool) -> None:
+        self._handler: AmqpHandler = handler
+        self._link: SenderLink = link
+        self._presettled: bool = consumer_is_presettled
+        self._resuming: list[tuple[bytes, Reference, object]] = []
+        """Deliveries of before a re-attach, to be taken up again: (delivery-tag, reference, the client's state)."""
+        self.consumer: Consumer | None = None
+        """Set right after construction: the core needs the sink to make the consumer."""
+        self.default_outcome: object = None
+        self.max_message_size: int = 0
+        """What the client accepts; 0: anything."""
+
+    # -- from the core ---------------------------------------------------------------------------------------
+
+    def deliver(self, reference: Reference) -> None:
+        """Write one transfer."""
+        message = reference.message
+        link = self._link
+        annotations: bytes
+        if message.format is AMQP_FORMAT:
+            annotations, bare = message.annotations, message.data
+        else:
+            try:
+                annotations, bare = encoded(message)
+            except ProtocolError:
+                # Nobody on this protocol can read it: to the dead-letter address (reference/artemis-model §4.1.6).
+                self._give_back(reference, REJECTED)
+                return
+        expires_ms = message.expires_ms
+        ttl_ms = -1
+        if expires_ms:
+            ttl_ms = max(0, expires_ms - self._handler.postoffice.now_ms)
+        count = reference.delivery_count
+        head = header_bytes(message.durable, message.priority, ttl_ms, count == 0, count) + annotations_bytes(
+            annotations, reference.sequence, message.extra
+        )
+        if self.max_message_size and len(head) + len(bare) > self.max_message_size:
+            # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
+            self._give_back(reference, RELEASED)
+            return
+        link.send(head, bare, reference, self._presettled)
+        consumer = self.consumer
+        if consumer is not None:
+            if self._presettled:
+                consumer.settle(reference, ACCEPTED)
+            if consumer.credit > 0 and not link.can_send:
+                consumer.blocked = True
+
+    def _give_back(self, reference: Reference, outcome: int) -> None:
+        consumer = self.consumer
+        if consumer is not None:
+            consumer.credit += 1
+            consumer.settle(reference, outcome, False)
+
+    def drained(self) -> None:
+        """Nothing is left for a draining client."""
+        self._link.drained()
+
+    def ended(self, reason: str) -> None:
+        """The queue was deleted."""
+        self.consumer = None
+        self._handler.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
+        self._handler.wake()
+
+    # -- from the client -------------------------------------------------------------------------------------
+
+    def on_credit(self, link: SenderLink) -> None:
+        """The client changed its credit, or there is room for output again."""
+        consumer = self.consumer
+        if consumer is None:
+            return
+        if self._resuming:
+            self._resume()
+        consumer.blocked = link.credit > 0 and not link.can_send
+        consumer.grant(link.credit, link.drain)
+
+    def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
+        """The client's word on one delivery."""
+        consumer = self.consumer
+        if consumer is None:
+            return
+        assert isinstance(token, Reference)
+        reference: Reference = token
+        if state == ACCEPTED_CODE:
+            durable = reference.handle != 0
+            consumer.settle(reference, ACCEPTED)
+            if not settled:
+                self._confirm(delivery_id, ACCEPTED_STATE, durable)
+            return
+        if type(state) is TransactionalState:
+            self._settle_in_transaction(delivery_id, reference, state, settled)
+            return
+        if state is None or type(state) is Received:
+            if not settled:
+                return
+            # Settled without a state: the source's default outcome applies (AMQP 1.0 §3.4).
+            state = self.default_outcome
+        outcome, here = self._outcome(state)
+        durable = reference.handle != 0
+        consumer.settle(reference, outcome, here)
+        if not settled:
+            self._confirm(delivery_id, encode(state), durable)
+
+    def _confirm(self, delivery_id: int, state: bytes, durable: bool) -> None:
+        """Settle what the client left for us to settle, when its effect is durable."""
+        if durable and self._handler.stores:
+            self._handler.when_durable(partial(self._link.settle, delivery_id, state))
+        else:
+            self._link.settle(delivery_id, state)
+
+    def _outcome(self, state: object) -> tuple[int, bool]:
+        """What a terminal state means to the queue, and whether the message may come here again."""
+        if isinstance(state, Accepted):
+            return ACCEPTED, True
+        if isinstance(state, Rejected):
+            return (FAILED if self._handler.parameters.reject_counts_as_failed else REJECTED), True
+        if isinstance(state, Modified):
+            return (FAILED if state.delivery_failed else RELEASED), not state.undeliverable_here
+        if isinstance(state, Released):
+            return RELEASED, True
+        return FAILED, True
+
+    def _settle_in_transaction(
+        self, delivery_id: int, reference: Reference, state: TransactionalState, settled: bool
+    ) -> None:
+        coordinator = self._handler.coordinator
+        try:
+            transaction = coordinator.find(state.txn_id)
+        except UnknownTransaction as error:
+            self._handler.detach(self._link, errors.to_amqp(error))
+            return
+        outcome, here = self._outcome(self.default_outcome if state.outcome is None else state.outcome)
+        if transaction.settle(reference, outcome, here, settled) and not settled:
+            coordinator.settle_at_end(transaction, self._link, delivery_id, encode(state.outcome or Accepted()))
+
+    # -- resuming --------------------------------------------------------------------------------------------
+
+    def plan_resumption(self, tag: bytes, reference: Reference, state: object) -> None:
+        """Take up a delivery that the client still knows, as soon as it gives credit (reference/amqp10 §9)."""
+        self._resuming.append((tag, reference, state))
+
+    def _resume(self) -> None:
+        link = self._link
+        consumer = self.consumer
+        while self._resuming and consumer is not None and link.can_send:
+            tag, reference, state = self._resuming.pop(0)
+            if state is None or isinstance(state, Received):
+                annotations, bare = encoded(reference.message)
+                message = reference.message
+                ttl_ms = max(0, message.expires_ms - self._handler.postoffice.now_ms) if message.expires_ms else -1
+                count = reference.delivery_count
+                head = header_bytes(message.durable, message.priority, ttl_ms, False, count)
+                head += annotations_bytes(annotations, reference.sequence, message.extra)
+                link.send(head, bare, reference, False, tag=tag, resume=True)
+            else:
+                # The client had decided: its outcome stands, and the resumed transfer says that we know.
+                outcome, here = self._outcome(state)
+                consumer.settle(reference, outcome, here)
+                link.send(b"", b"", reference, True, state=encode(state), tag=tag, resume=True)

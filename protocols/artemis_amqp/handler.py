@@ -1,0 +1,598 @@
+"""What one AMQP connection means to the broker: logins, links and their ends.
+
+The engine (`connection`, `session`, `link`) knows what may come when; this module knows what it is for. Producing,
+consuming and transactions have modules of their own.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp import errors
+from artemis_amqp.addressing import (
+    Prefixes,
+    SourceFilters,
+    TOPIC_CAPABILITIES,
+    read_filters,
+    routing_type_of,
+)
+from artemis_amqp.connection import AmqpConnection
+from artemis_amqp.consumers import OutgoingLink
+from artemis_amqp.coordinator import CoordinatorLink, Transactions
+from artemis_amqp.coordinator import answer as coordinator_answer
+from artemis_amqp.link import Link, ReceiverLink, SenderLink
+from artemis_amqp.performatives import (
+    AmqpError,
+    Attach,
+    Begin,
+    Close,
+    Coordinator,
+    Detach,
+    End,
+    Modified,
+    Open,
+    Source,
+    Target,
+)
+from artemis_amqp.producers import IncomingLink
+from artemis_amqp.session import AmqpSession
+from artemis_amqp.subscriptions import Afterlife, Subscription, find_durable, open_source
+from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource, SuspendedTarget
+from artemis_amqp.types import Symbol, UInt
+from artemis_py.core.access import Subject
+from artemis_py.core.message import RoutingType
+from artemis_py.core.queue import FAILED, Reference
+from artemis_py.core.session import Session
+from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
+from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
+
+if TYPE_CHECKING:
+    from artemis_amqp.manager import AmqpProtocolManager, Parameters
+
+logger = logging.getLogger(__name__)
+
+SOLE_CONNECTION: Final = Symbol("sole-connection-for-container")
+DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
+OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"))
+_ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
+_ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
+_CLOSE_EXISTING: Final = 1
+
+_ACCEPTED: Final = Symbol("amqp:accepted:list")
+_REJECTED: Final = Symbol("amqp:rejected:list")
+OUTCOMES: Final = (_ACCEPTED, _REJECTED, Symbol("amqp:released:list"), Symbol("amqp:modified:list"))
+DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
+
+_NEVER: Final = "never"
+_LINK_DETACH: Final = "link-detach"
+
+# SASL outcome codes (AMQP 1.0 §5.3.3.6).
+_SASL_OK: Final = 0
+_SASL_AUTH: Final = 1
+_SASL_SYS: Final = 2
+_SASL_SYS_TEMP: Final = 4
+
+
+class LinkEnd:
+    """Our half of one attached link."""
+
+    def __init__(self, handler: "AmqpHandler", link: Link, key: LinkKey, attach: Attach) -> None:
+        self.handler: Final = handler
+        self.link: Final = link
+        self.key: Final = key
+        self.attach: Final = attach
+        self.outgoing: OutgoingLink | None = None
+        self.incoming: IncomingLink | None = None
+        self.coordinator: CoordinatorLink | None = None
+        self.subscription: Subscription | None = None
+        self.dynamic_node: str | None = None
+
+    def stolen(self) -> None:
+        """Another attach took our name (AMQP 1.0 §2.6.1)."""
+        logger.info("link stolen: container=%s link=%s", self.key[0], self.key[2])
+        self.handler.steal(self)
+
+
+class AmqpHandler:
+    """One AMQP connection; what the transport and the engine hold on to."""
+
+    def __init__(self, manager: "AmqpProtocolManager", context: ConnectionContext, parameters: "Parameters") -> None:
+        self.manager: Final = manager
+        self.context: Final = context
+        self.parameters: Final = parameters
+        self.prefixes: Final[Prefixes] = parameters.prefixes
+        self.postoffice: Final = manager.postoffice
+        self.stores: Final[bool] = manager.postoffice.storage.is_durable
+        self.container_id: str = ""
+        self.coordinator: Final = Transactions(self)
+        self.engine: Final = AmqpConnection(self, parameters.limits(context), is_client=False)
+        self._subject: Subject | None = None
+        self._session: Session | None = None
+        self._exchange: SaslExchange | None = None
+        self._is_logging_in = False
+        self._ends: dict[Link, LinkEnd] = {}
+        self._durable: list[Callable[[], None]] = []
+        self._is_lost = False
+
+    @property
+    def core_session(self) -> Session:
+        """The core's session of this connection; there is one once it is open."""
+        session = self._session
+        assert session is not None
+        return session
+
+    # -- the transport's side --------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether everything was said."""
+        return self.engine.closed
+
+    @property
+    def logged_in(self) -> bool:
+        """Whether the client is known and has opened its connection."""
+        return self._session is not None
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Take bytes; answers that wait for the store are asked for once per call."""
+        self.engine.receive_data(data, now)
+        self._ask_store()
+
+    def data_to_send(self) -> bytes:
+        """Take the output."""
+        return self.engine.data_to_send()
+
+    def next_deadline(self) -> float | None:
+        """When a heartbeat is due, or the client's silence gets too long."""
+        return self.engine.next_deadline()
+
+    def handle_deadline(self, now: float) -> None:
+        """Heartbeats and the idle time-out."""
+        self.engine.handle_deadline(now)
+
+    def pause(self) -> None:
+        """The client does not read."""
+        self.engine.pause()
+
+    def resume(self) -> None:
+        """It reads again."""
+        self.engine.resume()
+
+    def shutdown(self, reason: str) -> None:
+        """Say goodbye: consumers are detached by the close, what they hold returns to its queues."""
+        if not self.engine.closed:
+            self._close_core(failed=False)
+            self.engine.close(AmqpError(errors.CONNECTION_FORCED, reason))
+
+    def connection_lost(self) -> None:
+        """The socket is gone."""
+        self._is_lost = True
+        self._close_core(failed=True)
+        self.manager.forget(self)
+
+    def wake(self) -> None:
+        """There is output outside of a call from the transport."""
+        self.context.wake()
+
+    # -- durable answers ---------------------------------------------------------------------------------------
+
+    def when_durable(self, answer: Callable[[], None]) -> None:
+        """Write this answer once everything that was put so far is durable."""
+        self._durable.append(answer)
+
+    def _ask_store(self) -> None:
+        if self._durable:
+            answers, self._durable = self._durable, []
+            self.postoffice.storage.when_durable(lambda: self._stored(answers))
+
+    def _stored(self, answers: list[Callable[[], None]]) -> None:
+        if self._is_lost or self.engine.closed:
+            return
+        for answer in answers:
+            answer()
+        self.wake()
+
+    # -- login -----------------------------------------------------------------------------------------------
+
+    def on_sasl_header(self) -> None:
+        """The client wants to authenticate: name the mechanisms."""
+        self.engine.send_sasl_mechanisms(self.context.authenticator.mechanisms(self.context))
+
+    def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
+        """The client chose a mechanism."""
+        self._exchange = self.context.authenticator.begin(mechanism, self.context)
+        if self._exchange is None:
+            logger.info("login refused: peer=%s mechanism=%s is not offered", self.context.peer, mechanism)
+            self.engine.send_sasl_outcome(_SASL_AUTH, b"")
+            return
+        self._exchange.respond(initial_response, self._challenge, self._logged_in)
+
+    def on_sasl_response(self, data: bytes) -> None:
+        """The client answered a challenge."""
+        if self._exchange is not None:
+            self._exchange.respond(data, self._challenge, self._logged_in)
+
+    def _challenge(self, data: bytes) -> None:
+        if not self.engine.closed and not self._is_lost:
+            self.engine.send_sasl_challenge(data)
+            self.wake()
+
+    def _logged_in(self, result: LoginResult) -> None:
+        if self.engine.closed or self._is_lost:
+            return
+        self._exchange = None
+        if result.outcome is LoginOutcome.OK:
+            self._subject = result.subject
+            self.engine.send_sasl_outcome(_SASL_OK, result.data)
+        else:
+            code = _SASL_AUTH if result.outcome is LoginOutcome.BAD_CREDENTIALS else _SASL_SYS_TEMP
+            self.engine.send_sasl_outcome(code, b"")
+        self._ask_store()
+        self.wake()
+
+    # -- connection --------------------------------------------------------------------------------------------
+
+    def on_open(self, opening: Open) -> None:
+        """The client opens; without SASL before it must be welcome anonymously."""
+        self.container_id = opening.container_id
+        if self._subject is not None:
+            self._opened(opening, self._subject)
+            return
+
+        def done(result: LoginResult) -> None:
+            if self.engine.closed or self._is_lost:
+                return
+            if result.outcome is LoginOutcome.OK and result.subject is not None:
+                self._subject = result.subject
+                self._opened(opening, result.subject)
+            else:
+                self._refuse(AmqpError(errors.UNAUTHORIZED_ACCESS, "log in with SASL: anonymous access is not allowed"))
+            self.wake()
+
+        self.context.authenticator.login(None, None, self.context, done)
+
+    def _opened(self, opening: Open, subject: Subject) -> None:
+        if SOLE_CONNECTION in opening.desired_capabilities:
+            others = self.manager.connections_of(self.container_id, self)
+            if others and not self._displace(opening, others):
+                return
+        self._session = Session(self.postoffice, subject, self.container_id, self.context.peer, "AMQP")
+        self.manager.remember(self)
+        self.engine.send_open(self._our_open(None))
+        logger.info(
+            "connection opened: peer=%s user=%s container=%s", self.context.peer, subject.name, self.container_id
+        )
+
+    def _displace(self, opening: Open, others: "list[AmqpHandler]") -> bool:
+        """Apply the client's wish to be its container's only connection (reference/amqp10 §15.2)."""
+        policy = (opening.properties or {}).get(_ENFORCEMENT_POLICY)
+        if policy == _CLOSE_EXISTING:
+            for other in others:
+                info: dict[Symbol, object] = {Symbol("sole-connection-enforcement"): True}
+                other.end(AmqpError(errors.RESOURCE_LOCKED, "another connection of this container took over", info))
+            return True
+        self._refuse(
+            AmqpError(
+                errors.INVALID_FIELD,
+                f"container-id '{self.container_id}' is connected already",
+                {Symbol("invalid-field"): Symbol("container-id")},
+            )
+        )
+        return False
+
+    def end(self, error: AmqpError) -> None:
+        """Close this connection from our side."""
+        self._close_core(failed=False)
+        self.engine.close(error)
+        self.wake()
+
+    def _refuse(self, error: AmqpError) -> None:
+        """Refuse a connection: open first, then close (reference/amqp10 §5.1)."""
+        self.engine.send_open(self._our_open({_ESTABLISHMENT_FAILED: True}))
+        self.engine.close(error)
+
+    def _our_open(self, extra: dict[Symbol, object] | None) -> Open:
+        properties: dict[Symbol, object] = {
+            Symbol("product"): "artemis_py",
+            Symbol("version"): self.manager.version,
+        }
+        if extra is not None:
+            properties |= extra
+        return self.engine.our_open(self.postoffice.options.name, OFFERED, properties)
+
+    def on_begin(self, session: AmqpSession, begin: Begin) -> None:
+        """The engine answers; there is nothing to decide."""
+
+    def on_end(self, session: AmqpSession, end: End) -> None:
+        """A session ends: its links are detached, not closed (AMQP 1.0 §2.5.6)."""
+        for link in list(self._ends):
+            if link.session is session:
+                self._detached(link, closed=False, failed=False)
+
+    def on_close(self, close: Close | None) -> None:
+        """The client says goodbye."""
+        self._close_core(failed=False)
+
+    def on_error(self, error: AmqpError) -> None:
+        """The client broke the protocol; the engine has said so."""
+        logger.warning(
+            "connection closed: peer=%s reason=%s: %r", self.context.peer, error.condition, error.description
+        )
+        self._close_core(failed=True)
+
+    def on_writable(self) -> None:
+        """Output went out: consumers that waited for room go on."""
+        for end in self._ends.values():
+            outgoing = end.outgoing
+            if outgoing is not None and outgoing.consumer is not None and outgoing.consumer.blocked:
+                outgoing.on_credit(outgoing.link)
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def on_attach(self, link: Link, attach: Attach) -> None:
+        """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
+        end = LinkEnd(self, link, (self.container_id, attach.role, attach.name), attach)
+        try:
+            if isinstance(link, ReceiverLink):
+                self._attach_producer(end, link, attach)
+            else:
+                assert isinstance(link, SenderLink)
+                self._attach_consumer(end, link, attach)
+        except (Refusal, MalformedFrame, errors.Condition) as error:
+            logger.info("link refused: peer=%s link=%s reason=%s", self.context.peer, attach.name, error)
+            self._clean_up(end)
+            link.refuse(errors.to_amqp(error))
+
+    def _register(self, end: LinkEnd) -> None:
+        self.manager.termini.attach(end.key, end)
+        self._ends[end.link] = end
+
+    def _attach_producer(self, end: LinkEnd, link: ReceiverLink, attach: Attach) -> None:
+        target = attach.target
+        outcomes = () if attach.source is None else attach.source.outcomes
+        supports_rejected = not outcomes or _REJECTED in outcomes
+        if isinstance(target, Coordinator):
+            coordinator = end.coordinator = CoordinatorLink(self, link, supports_rejected)
+            link.handler = coordinator
+            self._register(end)
+            link.accept(attach.source, coordinator_answer(target), max_message_size=self.parameters.max_message_size)
+            coordinator.start()
+            return
+        if target is None:
+            # A sender that only asks what we remember of its terminus (reference/amqp10 §9).
+            raise NoSuchQueue(f"nothing is known of a target for link '{attach.name}'")
+        answer = target
+        producer = None
+        if target.dynamic:
+            name = self._create_node(end, target.capabilities, target.dynamic_node_properties, target.expiry_policy)
+            answer = _with_address(target, name)
+            producer = self.core_session.producer(name, routing_type_of(target.capabilities))
+        elif target.address:
+            name, prefixed = self.prefixes.strip(target.address)
+            routing_type = routing_type_of(target.capabilities)
+            producer = self.core_session.producer(name, prefixed if routing_type is None else routing_type)
+        incoming = end.incoming = IncomingLink(self, link, producer, supports_rejected)
+        link.handler = incoming
+        self._register(end)
+        suspended = self.manager.termini.resume(end.key)
+        if isinstance(suspended, SuspendedTarget) and attach.unsettled:
+            incoming.unsettled = {tag: state for tag, state in suspended.unsettled.items() if tag in attach.unsettled}
+        link.accept(
+            attach.source,
+            answer,
+            max_message_size=self.parameters.max_message_size,
+            offered_capabilities=(DELAYED_DELIVERY,) if DELAYED_DELIVERY in attach.desired_capabilities else (),
+            unsettled=errors.decode_states(incoming.unsettled) if incoming.unsettled else None,
+        )
+        incoming.start()
+
+    def _create_node(
+        self,
+        end: LinkEnd,
+        capabilities: tuple[Symbol, ...],
+        properties: dict[Symbol, object] | None,
+        expiry_policy: str,
+    ) -> str:
+        """A dynamic node: a temporary queue, or a temporary address for topics."""
+        if any(capability in TOPIC_CAPABILITIES for capability in capabilities):
+            name = self.core_session.create_temporary_address(RoutingType.MULTICAST).name
+        else:
+            name = self.core_session.create_temporary_queue(RoutingType.ANYCAST).name
+        end.dynamic_node = name
+        return name
+
+    def _attach_consumer(self, end: LinkEnd, link: SenderLink, attach: Attach) -> None:
+        source = attach.source
+        filters = SourceFilters()
+        if source is None:
+            queue = find_durable(self, attach)
+            if queue is None:
+                raise NoSuchQueue(f"there is no durable subscription '{attach.name}' of '{self.container_id}'")
+            answer = Source(
+                address=queue.address.name, durable=UNSETTLED_STATE, expiry_policy=_NEVER, distribution_mode="copy"
+            )
+            subscription = Subscription(queue=queue, afterlife=Afterlife.UNSUBSCRIBE)
+        elif source.dynamic:
+            filters = read_filters(source)
+            name = self._create_node(end, source.capabilities, source.dynamic_node_properties, source.expiry_policy)
+            answer = _with_source(source, name, filters)
+            if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
+                queue = self.core_session.create_temporary_queue(RoutingType.MULTICAST, name)
+            else:
+                queue = self.postoffice.queue(name)
+            subscription = Subscription(queue=queue, filter=filters.combined(self.container_id))
+        else:
+            filters = read_filters(source)
+            subscription = open_source(self, attach, source, filters)
+            answer = _with_source(source, source.address, filters)
+        end.subscription = subscription
+        # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
+        self._register(end)
+        self.manager.termini.release(subscription.queue, end.key)
+        resumed, given_up = self._take_back(end, subscription, attach)
+        presettled = attach.snd_settle_mode == 1
+        outgoing = OutgoingLink(self, link, presettled)
+        try:
+            consumer = self.core_session.consume(
+                subscription.queue, outgoing, subscription.filter, subscription.browse, subscription.priority
+            )
+        except Refusal:
+            for reference in resumed.values():
+                reference.queue.give_back(reference, FAILED)
+            raise
+        outgoing.consumer = consumer
+        outgoing.default_outcome = DEFAULT_OUTCOME if source is None else source.default_outcome or DEFAULT_OUTCOME
+        outgoing.max_message_size = attach.max_message_size or 0
+        for tag, reference in resumed.items():
+            consumer.adopt(reference)
+            outgoing.plan_resumption(tag, reference, (attach.unsettled or {}).get(tag))
+        end.outgoing = outgoing
+        link.handler = outgoing
+        link.accept(
+            answer,
+            attach.target if isinstance(attach.target, Target) else None,
+            unsettled=dict.fromkeys(resumed) if resumed else None,
+        )
+
+    def _take_back(
+        self, end: LinkEnd, subscription: Subscription, attach: Attach
+    ) -> tuple[dict[bytes, Reference], int]:
+        """Deliveries of this link's former life that both sides remember; all others return to the queue."""
+        suspended = self.manager.termini.resume(end.key)
+        if not isinstance(suspended, SuspendedSource):
+            return {}, 0
+        resumed: dict[bytes, Reference] = {}
+        if suspended.consumer.queue is subscription.queue and not suspended.consumer.is_closed:
+            known = attach.unsettled or {}
+            for tag, reference in suspended.unsettled.items():
+                if tag in known and suspended.consumer.outstanding.get(reference.sequence) is reference:
+                    suspended.consumer.relinquish(reference)
+                    resumed[tag] = reference
+        suspended.give_back()
+        return resumed, len(suspended.unsettled) - len(resumed)
+
+    def on_detach(self, link: Link, detach: Detach) -> None:
+        """The client detaches or closes a link; the engine answers."""
+        self._detached(link, detach.closed, failed=False)
+
+    def detach(self, link: Link, error: AmqpError) -> None:
+        """Detach a link from our side, for the reason given."""
+        if link.is_attached:
+            self._detached(link, closed=False, failed=False, suspends=False)
+            link.detach(error)
+            self.wake()
+
+    def steal(self, end: LinkEnd) -> None:
+        """Another link took this one's name."""
+        self._detached(end.link, closed=False, failed=False)
+        end.link.detach(AmqpError(errors.STOLEN, "the link was attached elsewhere under the same name"))
+        self.wake()
+
+    def _detached(self, link: Link, closed: bool, failed: bool, suspends: bool = True) -> None:
+        """One link is gone; decide about everything it held."""
+        end = self._ends.pop(link, None)
+        if end is None:
+            return
+        self.manager.termini.detach(end.key, end)
+        session = self.core_session
+        outgoing = end.outgoing
+        if outgoing is not None and outgoing.consumer is not None:
+            consumer = outgoing.consumer
+            outgoing.consumer = None
+            timeout_s = _resumption_timeout_s(end.attach.source)
+            unsettled = {} if closed or not suspends or consumer.browse else _unsettled_references(link)
+            if timeout_s != 0 and unsettled and end.subscription is not None:
+                session.consumers.pop(consumer.id, None)
+                self.manager.termini.suspend(
+                    end.key, SuspendedSource(consumer, unsettled, failed), None if timeout_s < 0 else timeout_s
+                )
+            else:
+                session.close_consumer(consumer, failed)
+        if end.coordinator is not None:
+            end.coordinator.close()
+        incoming = end.incoming
+        if incoming is not None and incoming.unsettled and not closed and suspends:
+            target = end.attach.target
+            timeout_s = _resumption_timeout_s(target if isinstance(target, Target) else None)
+            if timeout_s != 0:
+                self.manager.termini.suspend(
+                    end.key, SuspendedTarget(incoming.unsettled), None if timeout_s < 0 else timeout_s
+                )
+        self._end_subscription(end, closed)
+        self._clean_up(end)
+
+    def _end_subscription(self, end: LinkEnd, closed: bool) -> None:
+        subscription = end.subscription
+        if subscription is None:
+            return
+        queue = subscription.queue
+        if queue.is_deleted or queue.configuration_managed:
+            return
+        afterlife = subscription.afterlife
+        if afterlife is Afterlife.TEMPORARY:
+            self.core_session.delete_temporary(queue.name)
+        elif not queue.consumers and (
+            afterlife is Afterlife.LAST_ONE or (afterlife is Afterlife.UNSUBSCRIBE and closed)
+        ):
+            try:
+                self.core_session.delete_queue(queue.name)
+            except Refusal as refusal:
+                logger.warning("subscription not deleted: queue=%s reason=%s", queue.name, refusal)
+
+    def _clean_up(self, end: LinkEnd) -> None:
+        """Undo what an attach made for the link alone."""
+        self._ends.pop(end.link, None)
+        self.manager.termini.detach(end.key, end)
+        if end.dynamic_node is not None and self._session is not None:
+            self._session.delete_temporary(end.dynamic_node)
+            end.dynamic_node = None
+
+    def _close_core(self, failed: bool) -> None:
+        """Give everything back to the core; harmless the second time."""
+        if self._session is None:
+            return
+        for link in list(self._ends):
+            self._detached(link, closed=False, failed=failed)
+        session, self._session = self._session, None
+        session.close(failed)
+
+
+def _unsettled_references(link: Link) -> dict[bytes, Reference]:
+    assert isinstance(link, SenderLink)
+    return {tag: token for tag, token in link.unsettled_tokens().items() if isinstance(token, Reference)}
+
+
+def _resumption_timeout_s(terminus: Source | Target | None) -> int:
+    """How long unsettled deliveries wait for their client: seconds, 0 not at all, -1 for ever."""
+    if terminus is None or terminus.durable != UNSETTLED_STATE:
+        return 0
+    return -1 if terminus.expiry_policy == _NEVER else terminus.timeout
+
+
+def _with_address(target: Target, name: str) -> Target:
+    return Target(
+        address=name,
+        durable=target.durable,
+        expiry_policy=target.expiry_policy,
+        timeout=target.timeout,
+        dynamic=target.dynamic,
+        dynamic_node_properties=target.dynamic_node_properties,
+        capabilities=target.capabilities,
+    )
+
+
+def _with_source(source: Source, name: str | None, filters: SourceFilters) -> Source:
+    """The source we really serve: filters that are applied, and the outcomes we understand."""
+    return Source(
+        address=name,
+        durable=source.durable,
+        expiry_policy=source.expiry_policy,
+        timeout=source.timeout,
+        dynamic=source.dynamic,
+        dynamic_node_properties=source.dynamic_node_properties,
+        distribution_mode=source.distribution_mode,
+        filter=filters.applied or None,
+        default_outcome=source.default_outcome if source.default_outcome is not None else DEFAULT_OUTCOME,
+        outcomes=source.outcomes or OUTCOMES,
+        capabilities=source.capabilities,
+    )

@@ -1,0 +1,154 @@
+"""AMQP 1.0 as a protocol of the broker: the entry point `AMQP` of the group `artemis_py.protocols`."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from attrs import frozen
+
+from artemis_amqp.addressing import Prefixes
+from artemis_amqp.handler import AmqpHandler
+from artemis_amqp.limits import ConnectionLimits
+from artemis_amqp.termini import Termini
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.protocol import ConnectionContext, Parameter
+
+_HEAD: Final = b"AMQP"
+
+PARAMETERS: Final = (
+    Parameter(name="anycastPrefix", kind=str, default="", help="Address prefixes that mean ANYCAST, comma separated."),
+    Parameter(
+        name="multicastPrefix", kind=str, default="", help="Address prefixes that mean MULTICAST, comma separated."
+    ),
+    Parameter(name="amqpCredits", kind=int, default=1000, help="Messages a producer may send ahead."),
+    Parameter(name="amqpLowCredits", kind=int, default=300, help="Credit is topped up when this few are left."),
+    Parameter(name="maxFrameSize", kind=int, default=131072, help="Largest frame in bytes, both ways; at least 512."),
+    Parameter(
+        name="amqpIdleTimeout",
+        kind=int,
+        default=60_000,
+        help="Milliseconds of silence after which a client is dropped; 0: never. Half of it is announced.",
+    ),
+    Parameter(
+        name="amqpMaxMessageSize", kind=int, default=100 * 1024 * 1024, help="Largest message in bytes; announced."
+    ),
+    Parameter(name="amqpMaxSessions", kind=int, default=255, help="Sessions of one connection."),
+    Parameter(name="amqpMaxLinks", kind=int, default=1024, help="Links of one session."),
+    Parameter(
+        name="amqpUseModifiedForTransientDeliveryErrors",
+        kind=bool,
+        default=False,
+        help="Answer modified(delivery-failed) instead of rejected when an address is full.",
+    ),
+    Parameter(
+        name="amqpTreatRejectAsUnmodifiedDeliveryFailed",
+        kind=bool,
+        default=False,
+        help="A rejected message counts as a failed attempt instead of going to the dead-letter address at once.",
+    ),
+)
+
+
+@frozen(kw_only=True)
+class Parameters:
+    """One acceptor's AMQP parameters."""
+
+    prefixes: Prefixes
+    credits: int
+    low_credits: int
+    max_frame_size: int
+    idle_timeout_ms: int
+    max_message_size: int
+    max_sessions: int
+    max_links: int
+    modified_when_full: bool
+    reject_counts_as_failed: bool
+
+    def limits(self, context: ConnectionContext) -> ConnectionLimits:
+        """What the engine enforces."""
+        return ConnectionLimits(
+            max_frame_size=self.max_frame_size,
+            channel_max=self.max_sessions - 1,
+            handle_max=self.max_links - 1,
+            max_message_size=self.max_message_size,
+            idle_timeout_s=self.idle_timeout_ms / 1000,
+            output_limit_bytes=context.output_limit_bytes,
+        )
+
+
+def read_parameters(given: Mapping[str, str]) -> Parameters:
+    """From an acceptor's URL, already checked against `PARAMETERS`."""
+
+    def text(name: str) -> str:
+        return given.get(name, "")
+
+    def number(name: str) -> int:
+        default = next(parameter.default for parameter in PARAMETERS if parameter.name == name)
+        assert isinstance(default, int)
+        return int(given[name]) if name in given else default
+
+    def flag(name: str) -> bool:
+        return given.get(name, "false").lower() == "true"
+
+    return Parameters(
+        prefixes=Prefixes.parse(text("anycastPrefix"), text("multicastPrefix")),
+        credits=number("amqpCredits"),
+        low_credits=min(number("amqpLowCredits"), number("amqpCredits") - 1),
+        max_frame_size=max(512, number("maxFrameSize")),
+        idle_timeout_ms=number("amqpIdleTimeout"),
+        max_message_size=number("amqpMaxMessageSize"),
+        max_sessions=max(1, min(number("amqpMaxSessions"), 65536)),
+        max_links=max(1, number("amqpMaxLinks")),
+        modified_when_full=flag("amqpUseModifiedForTransientDeliveryErrors"),
+        reject_counts_as_failed=flag("amqpTreatRejectAsUnmodifiedDeliveryFailed"),
+    )
+
+
+class AmqpProtocolManager:
+    """What all AMQP connections of a broker share."""
+
+    name = "AMQP"
+    parameters: Sequence[Parameter] = PARAMETERS
+
+    def __init__(self, postoffice: PostOffice) -> None:
+        self.postoffice: Final = postoffice
+        self.termini: Final = Termini(postoffice.hub.timers, lambda: postoffice.now_ms)
+        self.version: Final = _version()
+        self._containers: dict[str, list[AmqpHandler]] = {}
+
+    def matches(self, head: bytes) -> bool | None:
+        """All of AMQP's protocol headers begin alike."""
+        if len(head) < len(_HEAD):
+            return None if _HEAD.startswith(head) else False
+        return head.startswith(_HEAD)
+
+    def connect(self, context: ConnectionContext) -> AmqpHandler:
+        """Start a conversation."""
+        return AmqpHandler(self, context, read_parameters(context.parameters))
+
+    def remember(self, handler: AmqpHandler) -> None:
+        """The connection is open."""
+        self._containers.setdefault(handler.container_id, []).append(handler)
+
+    def forget(self, handler: AmqpHandler) -> None:
+        """The connection is gone."""
+        handlers = self._containers.get(handler.container_id)
+        if handlers is not None and handler in handlers:
+            handlers.remove(handler)
+            if not handlers:
+                del self._containers[handler.container_id]
+
+    def connections_of(self, container_id: str, other_than: AmqpHandler) -> list[AmqpHandler]:
+        """Open connections of a container."""
+        return [
+            handler
+            for handler in self._containers.get(container_id, ())
+            if handler is not other_than and not handler.closed
+        ]
+
+
+def _version() -> str:
+    try:
+        return version("artemis_py")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,264 @@
+"""A link on which a client sends: transfers become messages, and each gets its outcome.
+
+An outcome is written once the message is where it was asked to be: durable messages wait for the store, all others
+are answered in the same turn. Credit is topped up as answers go out, and withheld while the address is full.
+"""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp import errors
+from artemis_amqp.addressing import Prefixes
+from artemis_amqp.format import AMQP_FORMAT
+from artemis_amqp.link import ReceiverLink
+from artemis_amqp.performatives import (
+    Accepted,
+    AmqpError,
+    Modified,
+    Rejected,
+    Target,
+    TransactionalState,
+    encode,
+)
+from artemis_amqp.sections import Sections, read_to, split_sections
+from artemis_amqp.session import AmqpSession
+from artemis_amqp.types import Symbol
+from artemis_py.core.destination import Address
+from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.routing import NO_TYPE
+from artemis_py.core.session import Producer, Session
+from artemis_py.core.transaction import Transaction
+from artemis_py.errors import AddressFull, MalformedFrame, NoSuchAddress, Refusal
+
+if TYPE_CHECKING:
+    from artemis_amqp.handler import AmqpHandler
+
+logger = logging.getLogger(__name__)
+
+ACCEPTED_STATE: Final = encode(Accepted())
+
+DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
+DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
+ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
+JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
+
+# x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17).
+_JMS_TYPES: Final = {0: RoutingType.ANYCAST, 1: RoutingType.MULTICAST, 2: RoutingType.ANYCAST, 3: RoutingType.MULTICAST}
+
+# Producers an anonymous link keeps ready, by address. Each costs about 1 KiB and saves a permission check per message.
+RELAY_CACHE_LIMIT: Final = 256
+
+
+def read_message(sections: Sections, now_ms: int, producer: str) -> Message:
+    """The message that arrived: what routing needs to know, and its octets.
+
+    An absolute-expiry-time beats the header's ttl, as in Artemis (reference/artemis-model §4.1.5).
+    """
+    expires_ms = sections.expires_at_ms
+    if expires_ms <= 0:
+        expires_ms = now_ms + sections.ttl_ms if sections.ttl_ms >= 0 else 0
+    message = Message(
+        AMQP_FORMAT,
+        "",
+        sections.bare,
+        sections.annotations_raw,
+        sections.durable,
+        sections.priority,
+        expires_ms,
+        0,
+        NO_TYPE,
+        producer,
+    )
+    annotations = sections.annotations
+    if annotations is not None:
+        _read_annotations(message, annotations, now_ms)
+    return message
+
+
+def _read_annotations(message: Message, annotations: dict[object, object], now_ms: int) -> None:
+    """Scheduling and routing type; values of a wrong type are somebody else's and mean nothing to us."""
+    time = annotations.get(DELIVERY_TIME)
+    delay = annotations.get(DELIVERY_DELAY)
+    if isinstance(time, int) and time > 0:
+        message.delivery_time_ms = int(time)
+    elif isinstance(delay, int) and delay > 0:
+        message.delivery_time_ms = now_ms + int(delay)
+    kind = annotations.get(ROUTING_TYPE)
+    if isinstance(kind, int) and kind in (0, 1):
+        message.routing_type = int(kind)
+
+
+class IncomingLink:
+    """What the broker does with the deliveries of one producing client."""
+
+    def __init__(self, handler: "AmqpHandler", link: ReceiverLink, producer: Producer | None, supports_rejected: bool):
+        self._handler: AmqpHandler = handler
+        self._link: ReceiverLink = link
+        self._producer: Producer | None = producer
+        """None: an anonymous terminus; each message says where it goes."""
+        self._relayed: dict[tuple[str, int], Producer] = {}
+        self._supports_rejected: bool = supports_rejected
+        self._session: Session = handler.core_session
+        self._credit: int = handler.parameters.credits
+        self._low_credit: int = handler.parameters.low_credits
+        self._unanswered: int = 0
+        """Deliveries that wait for the store."""
+        self._is_waiting: bool = False
+        """Credit is withheld until the address has room."""
+        self.unsettled: dict[bytes, bytes] = {}
+        """With rcv-settle-mode second: outcomes by delivery-tag that the client did not settle yet."""
+
+    def start(self) -> None:
+        """Let the client send."""
+        self._top_up()
+
+    # -- deliveries ------------------------------------------------------------------------------------------
+
+    def on_transfer(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One complete delivery."""
+        if resume:
+            self._resumed(delivery_id, tag, settled)
+            return
+        handler = self._handler
+        transaction: Transaction | None = None
+        try:
+            if message_format != 0:
+                raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
+            if state is not None and type(state) is TransactionalState:
+                transaction = handler.coordinator.find(state.txn_id)
+            message = read_message(split_sections(payload), handler.postoffice.now_ms, handler.container_id)
+            producer = self._producer
+            if producer is None:
+                producer = self._relay(message)
+            producer.send(message, transaction)
+        except (Refusal, MalformedFrame, errors.Condition) as error:
+            self._refuse(delivery_id, tag, settled, error, transaction)
+            return
+        if not settled:
+            if transaction is not None:
+                outcome = encode(TransactionalState(txn_id=handler.coordinator.id_of(transaction), outcome=Accepted()))
+                self._answer(delivery_id, tag, outcome)
+            elif message.durable and handler.stores:
+                self._unanswered += 1
+                handler.when_durable(partial(self._stored, delivery_id, tag))
+            elif link.rcv_settle_mode == 0:
+                link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
+            else:
+                self._answer(delivery_id, tag, ACCEPTED_STATE)
+        if link.credit <= self._low_credit:
+            self._top_up()
+
+    def _stored(self, delivery_id: int, tag: bytes) -> None:
+        self._unanswered -= 1
+        self._answer(delivery_id, tag, ACCEPTED_STATE)
+        self._top_up()
+
+    def _answer(self, delivery_id: int, tag: bytes, state: bytes) -> None:
+        settles = self._link.rcv_settle_mode == 0
+        if not settles:
+            self.unsettled[tag] = state
+        self._link.session.settle_incoming(delivery_id, delivery_id, state, settles)
+
+    def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
+        """The client settled a delivery whose outcome it has (rcv-settle-mode second)."""
+        self.unsettled.pop(tag, None)
+
+    def _resumed(self, delivery_id: int, tag: bytes, settled: bool) -> None:
+        """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
+
+        What we do not know is ignored (reference/amqp10 §9).
+        """
+        state = self.unsettled.get(tag)
+        if settled or state is None:
+            self.unsettled.pop(tag, None)
+            if not settled:
+                self._link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
+        else:
+            self._answer(delivery_id, tag, state)
+
+    def _refuse(
+        self, delivery_id: int, tag: bytes, settled: bool, error: Exception, transaction: Transaction | None
+    ) -> None:
+        amqp_error = errors.to_amqp(error)
+        logger.debug("message refused: link=%s reason=%s", self._link.name, error)
+        if transaction is not None and isinstance(error, Refusal):
+            transaction.fail(error)
+        if not settled and self._supports_rejected:
+            outcome: object = Rejected(error=amqp_error)
+            if isinstance(error, AddressFull) and self._handler.parameters.modified_when_full:
+                outcome = Modified(delivery_failed=True)
+            if transaction is not None:
+                outcome = TransactionalState(txn_id=self._handler.coordinator.id_of(transaction), outcome=outcome)
+            self._answer(delivery_id, tag, encode(outcome))
+            self._top_up()
+        elif settled and (transaction is not None or isinstance(error, AddressFull)):
+            # Nothing can be said about a settled delivery: the transaction fails, a full address drops it.
+            self._top_up()
+        else:
+            info = dict(amqp_error.info or {})
+            info[Symbol("delivery-tag")] = tag
+            self._handler.detach(self._link, AmqpError(amqp_error.condition, amqp_error.description, info))
+
+    # -- anonymous terminus ----------------------------------------------------------------------------------
+
+    def _relay(self, message: Message) -> Producer:
+        """The producer for the message's `to`. Raises Refusal (reference/amqp10 §15.1)."""
+        to = read_to(message.data)
+        if not to:
+            raise errors.Condition(errors.PRECONDITION_FAILED, "a message on an anonymous link needs a 'to' address")
+        name, routing_type = self._handler.prefixes.strip(to)
+        if routing_type is None and message.routing_type == NO_TYPE:
+            annotations = message.view.annotations if message.annotations else {}
+            kind = annotations.get(JMS_DESTINATION)
+            if isinstance(kind, int):
+                routing_type = _JMS_TYPES.get(kind)
+        elif routing_type is None:
+            routing_type = RoutingType(message.routing_type)
+        key = (name, NO_TYPE if routing_type is None else int(routing_type))
+        producer = self._relayed.get(key)
+        if producer is None:
+            producer = self._session.producer(name, routing_type)
+            if len(self._relayed) >= RELAY_CACHE_LIMIT:
+                self._relayed.clear()
+            self._relayed[key] = producer
+        elif producer.address is not None and producer.address.is_deleted:
+            producer.prepare()
+        return producer
+
+    # -- credit ----------------------------------------------------------------------------------------------
+
+    def _top_up(self) -> None:
+        """Grant credit unless enough is out or unanswered, or the address is full."""
+        link = self._link
+        if not link.is_attached or link.credit + self._unanswered > self._low_credit or self._is_waiting:
+            return
+        full = self._full_address()
+        if full is not None:
+            self._is_waiting = True
+            full.when_room(self._has_room)
+            return
+        link.grant(self._credit - self._unanswered)
+
+    def _full_address(self) -> Address | None:
+        producers = self._relayed.values() if self._producer is None else (self._producer,)
+        for producer in producers:
+            if producer.must_wait:
+                return producer.address
+        return None
+
+    def _has_room(self) -> None:
+        self._is_waiting = False
+        if self._link.is_attached:
+            self._top_up()
+            self._handler.wake()

@@ -1,0 +1,225 @@
+"""Which queue a receiving link gets, and what becomes of it when the link goes (reference/artemis-model §4.1.4)."""
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from artemis_amqp import errors
+from artemis_amqp.addressing import GLOBAL, SHARED, SourceFilters, cut_parameters, routing_type_of, subscription_name
+from artemis_amqp.performatives import Attach, Source
+from artemis_py.core.address import parse_fqqn
+from artemis_py.core.filter import Filter
+from artemis_py.core.message import RoutingType
+from artemis_py.core.queue import Queue
+from artemis_py.core.settings import QueueConfig
+from artemis_py.errors import NoSuchAddress, NoSuchQueue, RoutingTypeMismatch
+
+if TYPE_CHECKING:
+    from artemis_amqp.handler import AmqpHandler
+
+COPY: Final = "copy"
+
+
+class Afterlife(Enum):
+    """What happens to the queue when its link goes."""
+
+    KEEP = "keep"
+    """It is nobody's in particular."""
+    UNSUBSCRIBE = "unsubscribe"
+    """A durable subscription: closing the link deletes it, detaching keeps it."""
+    LAST_ONE = "last one"
+    """A shared volatile subscription: deleted with its last consumer."""
+    TEMPORARY = "temporary"
+    """Made for this link: deleted with it."""
+
+
+@frozen(kw_only=True)
+class Subscription:
+    """What a receiving link reads from."""
+
+    queue: Queue
+    filter: Filter | None = None
+    """Of the consumer; a subscription's own filter is its queue's."""
+    browse: bool = False
+    priority: int = 0
+    afterlife: Afterlife = Afterlife.KEEP
+
+
+def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters: SourceFilters) -> Subscription:
+    """Find or create the queue for a source with an address.
+
+    Raises Refusal of any kind, and errors.Condition where the answer is AMQP's own.
+    """
+    if source.address is None:
+        raise errors.Condition(errors.INVALID_FIELD, "a source needs an address, or dynamic=true")
+    session = handler.core_session
+    office = handler.postoffice
+    text, priority = cut_parameters(source.address)
+    text, prefixed = handler.prefixes.strip(text)
+    name, queue_name = parse_fqqn(text)
+    if queue_name is not None and not name:
+        name = office.queue(queue_name).address.name
+    routing_type = routing_type_of(source.capabilities)
+    if routing_type is None:
+        routing_type = prefixed
+    priority = _link_priority(attach, priority)
+    existing = office.addresses.get(name)
+    if routing_type is not None:
+        _require(handler, name, routing_type, is_fqqn=queue_name is not None)
+    elif existing is not None and existing.routing_types == {RoutingType.MULTICAST}:
+        routing_type = RoutingType.MULTICAST
+    else:
+        routing_type = RoutingType.ANYCAST
+    browse = source.distribution_mode == COPY
+    if routing_type is RoutingType.ANYCAST:
+        if queue_name is None:
+            queue = session.queue_to_consume(name)
+        else:
+            queue = _named_queue(handler, name, queue_name, routing_type, None)
+        if queue.routing_type is not RoutingType.ANYCAST and queue_name is None:
+            raise RoutingTypeMismatch(f"queue '{queue.name}' is MULTICAST; consume it as '{name}::{queue.name}'")
+        consumer_filter = filters.combined(handler.container_id)
+        return Subscription(queue=queue, filter=consumer_filter, browse=browse, priority=priority)
+    if queue_name is not None:
+        return _open_named(handler, name, queue_name, filters, browse, priority)
+    return _subscribe(handler, attach, source, name, filters, priority)
+
+
+def _link_priority(attach: Attach, default: int) -> int:
+    """The link property `priority` beats the address' parameter."""
+    for key, value in (attach.properties or {}).items():
+        if key == "priority" and isinstance(value, int) and not isinstance(value, bool):
+            return int(value)
+    return default
+
+
+def _require(handler: "AmqpHandler", name: str, routing_type: RoutingType, is_fqqn: bool) -> None:
+    """The address must support what the client asks for; an unknown one is created with that type.
+
+    A receiver never widens an address that is there (reference/artemis-model §1.4, asymmetry).
+    """
+    office = handler.postoffice
+    address = office.addresses.get(name)
+    if address is None:
+        if not office.settings.resolve(name).auto_create_addresses:
+            raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
+        handler.core_session.create_address(name, frozenset((routing_type,)), auto_created=True)
+    elif routing_type not in address.routing_types and not (is_fqqn and routing_type is RoutingType.ANYCAST):
+        kind, other = ("queue", "topic") if routing_type is RoutingType.ANYCAST else ("topic", "queue")
+        raise RoutingTypeMismatch(
+            f"address '{name}' is not configured for {kind} support: it is {address_types(address.routing_types)}. "
+            f"Attach with the capability '{other}', or give the address {routing_type.name} as well"
+        )
+
+
+def address_types(routing_types: frozenset[RoutingType]) -> str:
+    """For error texts."""
+    return " and ".join(sorted(routing_type.name for routing_type in routing_types))
+
+
+def _named_queue(
+    handler: "AmqpHandler", name: str, queue_name: str, routing_type: RoutingType, queue_filter: str | None
+) -> Queue:
+    """The queue an FQQN names, created if allowed. Raises NoSuchQueue, NoSuchAddress, NotAuthorized."""
+    office = handler.postoffice
+    queue = office.queues.get(queue_name)
+    if queue is not None:
+        if queue.address.name != name:
+            raise NoSuchQueue(f"queue '{queue_name}' is bound to address '{queue.address.name}', not to '{name}'")
+        return queue
+    settings = office.settings.resolve(name)
+    if not settings.auto_create_queues:
+        raise NoSuchQueue(f"queue '{queue_name}' does not exist and auto-create-queues is off for '{name}'")
+    _require(handler, name, routing_type, is_fqqn=False)
+    return handler.core_session.create_queue(
+        QueueConfig(name=queue_name, address=name, routing_type=routing_type, filter=queue_filter, auto_created=True)
+    )
+
+
+def _open_named(
+    handler: "AmqpHandler", name: str, queue_name: str, filters: SourceFilters, browse: bool, priority: int
+) -> Subscription:
+    """Multicast and FQQN: that queue; a selector is its filter, unless the client only browses."""
+    if browse:
+        queue = _named_queue(handler, name, queue_name, RoutingType.MULTICAST, None)
+        return Subscription(
+            queue=queue, filter=filters.combined(handler.container_id), browse=True, priority=priority
+        )
+    wanted = filters.combined(handler.container_id)
+    queue = _named_queue(
+        handler, name, queue_name, RoutingType.MULTICAST, None if wanted is None else wanted.text
+    )
+    if wanted is not None and queue.filter != wanted:
+        raise errors.Condition(
+            errors.ILLEGAL_STATE,
+            f"queue '{queue_name}' exists with {_filter_text(queue.filter)}; it cannot be read with another",
+        )
+    return Subscription(queue=queue, priority=priority)
+
+
+def _filter_text(queue_filter: Filter | None) -> str:
+    return "no filter" if queue_filter is None else f"the filter {queue_filter.text}"
+
+
+def _subscribe(
+    handler: "AmqpHandler", attach: Attach, source: Source, name: str, filters: SourceFilters, priority: int
+) -> Subscription:
+    """A subscription of a multicast address."""
+    session = handler.core_session
+    wanted = filters.combined(handler.container_id)
+    text = None if wanted is None else wanted.text
+    is_durable = source.durable > 0
+    is_shared = SHARED in source.capabilities
+    if not is_durable and not is_shared:
+        queue = session.create_temporary_queue(RoutingType.MULTICAST, name, text)
+        return Subscription(queue=queue, priority=priority, afterlife=Afterlife.TEMPORARY)
+    queue_name = subscription_name(
+        handler.container_id,
+        attach.name,
+        is_durable,
+        is_shared,
+        GLOBAL in source.capabilities,
+        handler.postoffice.options.amqp_use_core_subscription_naming,
+    )
+    existing = handler.postoffice.queues.get(queue_name)
+    if existing is not None and not existing.configuration_managed:
+        if existing.address.name != name or existing.filter != wanted:
+            if existing.consumers:
+                raise errors.Condition(
+                    errors.ILLEGAL_STATE,
+                    f"subscription '{queue_name}' is in use on address '{existing.address.name}' with "
+                    f"{_filter_text(existing.filter)}; it can be changed when nobody consumes from it",
+                )
+            session.delete_queue(queue_name)
+            existing = None
+            if name not in handler.postoffice.addresses:
+                _require(handler, name, RoutingType.MULTICAST, is_fqqn=False)
+    if existing is None:
+        existing = session.create_queue(
+            QueueConfig(
+                name=queue_name,
+                address=name,
+                routing_type=RoutingType.MULTICAST,
+                durable=is_durable,
+                filter=text,
+                max_consumers=-1 if is_shared else 1,
+                auto_delete=False,
+            )
+        )
+    afterlife = Afterlife.UNSUBSCRIBE if is_durable else Afterlife.LAST_ONE
+    return Subscription(queue=existing, priority=priority, afterlife=afterlife)
+
+
+def find_durable(handler: "AmqpHandler", attach: Attach) -> Queue | None:
+    """The durable subscription of this link name: how a client without a source asks what we remember."""
+    wanted = attach.desired_capabilities
+    queue_name = subscription_name(
+        handler.container_id,
+        attach.name,
+        True,
+        SHARED in wanted,
+        GLOBAL in wanted,
+        handler.postoffice.options.amqp_use_core_subscription_naming,
+    )
+    return handler.postoffice.queues.get(queue_name)
