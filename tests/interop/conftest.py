@@ -53,7 +53,9 @@ ADDRESSES: Final = """
 <address name="limited.one"><anycast><queue name="limited.one" max-consumers="1"/></anycast></address>
 <address name="pair"><anycast><queue name="pair.left"/><queue name="pair.right"/></anycast></address>
 <address name="both.static"><anycast><queue name="both.static"/></anycast><multicast/></address>
-<address name="filtered"><multicast><queue name="filtered.red"><filter string="colour = 'red'"/></queue></multicast></address>
+<address name="filtered">
+  <multicast><queue name="filtered.red"><filter string="colour = 'red'"/></queue></multicast>
+</address>
 <address name="exclusive"><anycast><queue name="exclusive" exclusive="true"/></anycast></address>
 <address name="noroute.topic"><multicast/></address>
 """

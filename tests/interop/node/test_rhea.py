@@ -31,7 +31,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_scenario_has_a_test(project: Path) -> None:
     """The names read from the source are the ones that run."""
     listed = subprocess.run(
-        ["node", "scenarios.js", "--list"], cwd=project, check=True, capture_output=True, text=True, timeout=RUN_TIMEOUT_S
+        ["node", "scenarios.js", "--list"],
+        cwd=project,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT_S,
     )
 
     assert listed.stdout.split() == NAMES

@@ -110,7 +110,7 @@ class Received:
 
 
 @define(eq=False)
-class _LinkEvents(Handler):
+class _LinkEvents(Handler):  # type: ignore[misc]
     """Collects what happens on one link."""
 
     received: list[tuple[Delivery, bytes]] = field(factory=list)
@@ -341,7 +341,10 @@ class Client:
         events = _LinkEvents()
         setup = _Setup(capabilities=capabilities, dynamic=dynamic, settled=settled, desired=desired)
         link = self.connection.container.create_sender(
-            self.connection.conn, address, name=name or f"sender-{next(self._names)}", handler=events,
+            self.connection.conn,
+            address,
+            name=name or f"sender-{next(self._names)}",
+            handler=events,
             options=[setup, *options],
         )
         self._opened(link)
@@ -351,7 +354,11 @@ class Client:
         """Attach a controlling link for transactions (§4.3)."""
         events = _LinkEvents()
         link = self.connection.container.create_sender(
-            self.connection.conn, None, name=f"coordinator-{next(self._names)}", handler=events, options=[_ToCoordinator()]
+            self.connection.conn,
+            None,
+            name=f"coordinator-{next(self._names)}",
+            handler=events,
+            options=[_ToCoordinator()],
         )
         self._opened(link)
         return Sender(self, link, events)
@@ -380,12 +387,21 @@ class Client:
         if selector is not None:
             filter_set["jms-selector"] = Described(SELECTOR_CODE, selector)
         setup = _Setup(
-            capabilities=capabilities, dynamic=dynamic, settled=settled, durable=durable, copy=copy, filters=filter_set,
+            capabilities=capabilities,
+            dynamic=dynamic,
+            settled=settled,
+            durable=durable,
+            copy=copy,
+            filters=filter_set,
             priority=priority,
         )
         link = self.connection.container.create_receiver(
-            self.connection.conn, address, name=name or f"receiver-{next(self._names)}", dynamic=dynamic,
-            handler=events, options=[setup, *options],
+            self.connection.conn,
+            address,
+            name=name or f"receiver-{next(self._names)}",
+            dynamic=dynamic,
+            handler=events,
+            options=[setup, *options],
         )
         self._opened(link)
         return Receiver(self, link, events)
@@ -507,9 +523,8 @@ def encode(message: Message | bytes | str | None) -> bytes:
     """The encoded form of what a test wants to send."""
     if isinstance(message, bytes):
         return message
-    if not isinstance(message, Message):
-        message = Message(body=message)
-    return bytes(message.encode())
+    whole: Any = message if isinstance(message, Message) else Message(body=message)
+    return bytes(whole.encode())
 
 
 # Descriptor codes of the sections before the bare message: header, delivery and message annotations (§3.2).

@@ -1,4 +1,4 @@
-"""Which queue a link ends at: capabilities, routing types, FQQN, relay and dynamic nodes (reference 1.3 to 1.5, 4.1)."""
+"""Which queue a link ends at: capabilities, routing types, FQQN, relay, dynamic nodes (reference 1.3 to 1.5, 4.1)."""
 
 import pytest
 from proton import Delivery, Described, Message, byte, symbol, ulong
@@ -209,9 +209,7 @@ def test_fully_qualified_name_of_another_address_is_not_found(broker: BrokerProc
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_unknown_address_is_not_found_when_nothing_is_auto_created(
-    broker: BrokerProcess, name: str, role: str
-) -> None:
+def test_unknown_address_is_not_found_when_nothing_is_auto_created(broker: BrokerProcess, name: str, role: str) -> None:
     """Reference 4.5."""
     with Client(broker.url) as client, pytest.raises(Refused) as refused:
         getattr(client, role)(f"strict.{name}")

@@ -22,9 +22,9 @@ class Producer(MessagingHandler):  # type: ignore[misc]
 
     def on_sendable(self, event: Any) -> None:
         while event.sender.credit and self.sent < self.total:
-            delivery = event.sender.send(Message(id=self.sent, body=self.sent))
+            event.sender.send(Message(id=self.sent, body=self.sent))
             self.sent += 1
-            if delivery.settled:
+            if event.sender.snd_settle_mode == event.sender.SND_SETTLED:
                 self.confirmed += 1
         self.finish(event)
 
@@ -63,7 +63,7 @@ class Server(MessagingHandler):  # type: ignore[misc]
         self.url, self.address = url, address
 
     def on_start(self, event: Any) -> None:
-        self.connection = event.container.connect(self.url, reconnect=False)
+        self.connection = event.container.connect(self.url, handler=self, reconnect=False)
         event.container.create_receiver(self.connection, self.address)
         self.relay = event.container.create_sender(self.connection, None)
 
@@ -86,7 +86,7 @@ class Requester(MessagingHandler):  # type: ignore[misc]
         self.answer: Any = None
 
     def on_start(self, event: Any) -> None:
-        self.connection = event.container.connect(self.url, reconnect=False)
+        self.connection = event.container.connect(self.url, handler=self, reconnect=False)
         self.sender = event.container.create_sender(self.connection, self.address)
         self.receiver = event.container.create_receiver(self.connection, None, dynamic=True)
 

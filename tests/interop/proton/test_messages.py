@@ -207,10 +207,22 @@ def test_message_without_header_is_not_durable(broker: BrokerProcess, name: str)
 def test_properties_and_annotations_reach_the_consumer(broker: BrokerProcess, name: str) -> None:
     """§3.2.3 to §3.2.5: every field; unknown message annotations travel with the message."""
     sent = Message(
-        id=uuid.UUID(int=1), user_id=b"user", address=name, subject="subject", reply_to="reply", correlation_id=ulong(7),
-        content_type=symbol("text/plain"), content_encoding=symbol("gzip"), expiry_time=0, creation_time=1700000000.0,
-        group_id="group", group_sequence=3, reply_to_group_id="other", properties={"s": "t", "n": 1, "b": True},
-        annotations={symbol("x-opt-mine"): "kept"}, body="m",
+        id=uuid.UUID(int=1),
+        user_id=b"user",
+        address=name,
+        subject="subject",
+        reply_to="reply",
+        correlation_id=ulong(7),
+        content_type=symbol("text/plain"),
+        content_encoding=symbol("gzip"),
+        expiry_time=0,
+        creation_time=1700000000.0,
+        group_id="group",
+        group_sequence=3,
+        reply_to_group_id="other",
+        properties={"s": "t", "n": 1, "b": True},
+        annotations={symbol("x-opt-mine"): "kept"},
+        body="m",
     )
     with Client(broker.url) as client:
         client.send(name, sent)
@@ -341,7 +353,14 @@ def test_blocked_producer_gets_credit_again_when_there_is_room(broker: BrokerPro
 
 def _wide_list_section(code: int, items: bytes, number: int) -> bytes:
     """A list section in its widest form: ulong descriptor of nine bytes, list32."""
-    return b"\x00\x80" + code.to_bytes(8, "big") + b"\xd0" + (len(items) + 4).to_bytes(4, "big") + number.to_bytes(4, "big") + items
+    return (
+        b"\x00\x80"
+        + code.to_bytes(8, "big")
+        + b"\xd0"
+        + (len(items) + 4).to_bytes(4, "big")
+        + number.to_bytes(4, "big")
+        + items
+    )
 
 
 def _map_section(code: int, items: bytes) -> bytes:

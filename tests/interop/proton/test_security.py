@@ -90,9 +90,8 @@ def test_refused_login_does_not_disturb_others(secure: BrokerProcess) -> None:
 
 def test_anonymous_user_has_no_roles_of_others(secure: BrokerProcess) -> None:
     """Reference 6.3: whoever comes in without a name gets what the rules grant: here nothing."""
-    with Client(secure.url, allowed_mechs="ANONYMOUS") as client:
-        with pytest.raises(Refused) as refused:
-            client.sender("shop.orders")
+    with Client(secure.url, allowed_mechs="ANONYMOUS") as client, pytest.raises(Refused) as refused:
+        client.sender("shop.orders")
 
     assert refused.value.condition == DENIED
 
@@ -170,9 +169,8 @@ def test_relay_checks_every_message(secure: BrokerProcess) -> None:
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_creating_on_demand_needs_its_permission(secure: BrokerProcess, name: str, role: str) -> None:
     """Reference 1.3: `createAddress` and the queue's permission at auto-create."""
-    with client_of(secure, "writer") as client:
-        with pytest.raises(Refused) as refused:
-            getattr(client, role)(name)
+    with client_of(secure, "writer") as client, pytest.raises(Refused) as refused:
+        getattr(client, role)(name)
 
     assert refused.value.condition == DENIED
 

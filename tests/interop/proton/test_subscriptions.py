@@ -53,7 +53,13 @@ def test_durable_subscription_survives_its_connection(broker: BrokerProcess, top
     ],
 )
 def test_subscription_queue_has_the_name_artemis_gives_it(
-    broker: BrokerProcess, topic: str, container: str, link: str, durable: bool, capabilities: tuple[str, ...], queue: str
+    broker: BrokerProcess,
+    topic: str,
+    container: str,
+    link: str,
+    durable: bool,
+    capabilities: tuple[str, ...],
+    queue: str,
 ) -> None:
     """Reference 4.1.4, names: what is queued for the subscription is found under its fully qualified name."""
     with Client(broker.url, container) as client, Client(broker.url) as other:

@@ -288,6 +288,7 @@ def test_coordinator_tells_what_it_can(broker: BrokerProcess) -> None:
 
 def test_protons_own_transaction_class_works(broker: BrokerProcess, name: str) -> None:
     """The style of `proton.reactor`: declare, send, commit; declare, send, abort."""
+
     class Publisher(MessagingHandler, TransactionHandler):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()

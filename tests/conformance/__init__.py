@@ -1,0 +1,1 @@
+"""The checklist of semantics that are easy to miss (reference §9.2)."""

@@ -1,0 +1,137 @@
+"""A core without protocol or socket: clients with inboxes, and a clock that the test moves."""
+
+from typing import Any, Final
+
+from artemis_py.core.access import AccessControl, OpenAccess, Subject
+from artemis_py.core.address import MatchHierarchy, WildcardSyntax
+from artemis_py.core.filter import parse_filter
+from artemis_py.core.message import Message, MessageView, RoutingType
+from artemis_py.core.plain import plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Queue, Reference
+from artemis_py.core.reaper import Reaper
+from artemis_py.core.session import Session
+from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.store.memory import MemoryStore
+
+ANYCAST: Final = RoutingType.ANYCAST
+MULTICAST: Final = RoutingType.MULTICAST
+NOW_MS: Final = 1_700_000_000_000
+
+
+class Inbox:
+    """A consumer's sink: keeps what it gets until the test settles it."""
+
+    def __init__(self) -> None:
+        self.references: list[Reference] = []
+        self.consumer: Consumer | None = None
+
+    def deliver(self, reference: Reference) -> None:
+        self.references.append(reference)
+
+    def drained(self) -> None: ...
+
+    def ended(self, reason: str) -> None: ...
+
+    @property
+    def bodies(self) -> list[object]:
+        """Bodies of what it has."""
+        return [reference.message.view.body for reference in self.references]
+
+    def settle(self, outcome: int) -> None:
+        """End the oldest delivery it has."""
+        assert self.consumer is not None
+        self.consumer.settle(self.references.pop(0), outcome)
+
+    def accept(self) -> None:
+        self.settle(ACCEPTED)
+
+    def release(self) -> None:
+        self.settle(RELEASED)
+
+    def fail(self) -> None:
+        self.settle(FAILED)
+
+    def reject(self) -> None:
+        self.settle(REJECTED)
+
+
+class World:
+    """A post office, one session with all rights, and time."""
+
+    def __init__(
+        self,
+        settings: dict[str, AddressSettings] | None = None,
+        options: BrokerSettings | None = None,
+        access: AccessControl | None = None,
+    ) -> None:
+        hierarchy = MatchHierarchy[AddressSettings](WildcardSyntax())
+        for match, values in (settings or {}).items():
+            hierarchy.add(match, values)
+        self.office: Final = PostOffice(
+            SettingsRepository(hierarchy), MemoryStore(), options or BrokerSettings(), access or OpenAccess()
+        )
+        self.office.now_ms = NOW_MS
+        self.reaper: Final = Reaper(self.office)
+        self.session: Final = self.login("tester")
+
+    def login(self, user: str, *roles: str) -> Session:
+        """A session of a user."""
+        return Session(self.office, Subject(user, frozenset(roles)), f"client-{user}")
+
+    def address(self, name: str, *types: RoutingType, auto_created: bool = False) -> None:
+        """Create an address."""
+        self.office.create_address(name, frozenset(types), auto_created)
+
+    def queue(self, name: str, address: str, routing_type: RoutingType = ANYCAST, **attributes: Any) -> Queue:
+        """Create a queue on an address that exists."""
+        return self.office.create_queue(
+            QueueConfig(name=name, address=address, routing_type=routing_type, **attributes)
+        )
+
+    def send(
+        self,
+        address: str,
+        body: object = "m",
+        routing_type: RoutingType | None = None,
+        expires_ms: int = 0,
+        **properties: Any,
+    ) -> Message:
+        """Send as a client does, with auto-creation; then deliver what can be delivered."""
+        message = plain_message(address, MessageView(body=body, properties=properties))
+        message.expires_ms = expires_ms
+        self.session.producer(address, routing_type).send(message)
+        self.run()
+        return message
+
+    def consume(
+        self, name: str, credit: int = 100, selector: str | None = None, session: Session | None = None
+    ) -> Inbox:
+        """Attach to a queue by its name."""
+        inbox = Inbox()
+        filter = None if selector is None else parse_filter(selector)
+        inbox.consumer = (session or self.session).consume(self.office.queue(name), inbox, filter)
+        inbox.consumer.grant(credit)
+        self.run()
+        return inbox
+
+    def leave(self, inbox: Inbox) -> None:
+        """Detach a consumer in good order."""
+        assert inbox.consumer is not None
+        self.session.close_consumer(inbox.consumer)
+        self.run()
+
+    def bodies(self, queue: str) -> list[object]:
+        """What waits in a queue."""
+        return [reference.message.view.body for reference in self.office.queue(queue).browse_all()]
+
+    def run(self) -> None:
+        """Deliver until nothing moves."""
+        while self.office.run():
+            pass
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Move the clock and do what was planned until then."""
+        self.office.now_ms += milliseconds
+        self.office.handle_deadlines()
+        self.run()
