@@ -1,6 +1,5 @@
 """`artemis-py browse`: show the messages of a queue and leave them there."""
 
-import time
 from typing import Any
 
 import click
@@ -34,12 +33,10 @@ class Browsing(Conversation):
         self.printed = printed
         self.progress = progress
         self.received = 0
-        self.started_at = 0.0
         self._window_left = 0
 
     def begin(self, event: Event) -> None:
         """Attach a browser."""
-        self.started_at = time.monotonic()
         options: list[Any] = [Copy()]
         if self.filter:
             options.append(Selector(self.filter))
@@ -74,7 +71,7 @@ class Browsing(Conversation):
 
     def tick(self) -> None:
         """Show how far we are."""
-        self.progress.show(self.received, time.monotonic() - self.started_at)
+        self.progress.show(self.received, self.elapsed_s)
 
 
 @click.command()
@@ -95,4 +92,4 @@ def browse(
         browsing = Browsing(target, destination, message_count, filter, printed, progress)
         browsing.run()
     if not quiet:
-        click.echo(summary("seen", browsing.received, time.monotonic() - browsing.started_at), err=True)
+        click.echo(summary("seen", browsing.received, browsing.elapsed_s), err=True)

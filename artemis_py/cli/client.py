@@ -168,6 +168,7 @@ class Conversation(MessagingHandler):
         self.is_open = False
         self.is_finished = False
         self.was_interrupted = False
+        self.opened_at = self.finished_at = 0.0
         self._container: Any = None
         self._deadline = 0.0
         """When the broker must have answered our open, and later our close."""
@@ -193,9 +194,15 @@ class Conversation(MessagingHandler):
         """Close the connection in good order."""
         if not self.is_finished:
             self.is_finished = True
+            self.finished_at = time.monotonic()
             self._deadline = time.monotonic() + TIMEOUT_S
             if self.connection is not None:
                 self.connection.close()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the connection was opened, until the work was finished."""
+        return (self.finished_at or time.monotonic()) - self.opened_at if self.is_open else 0.0
 
     def fail(self, failure: click.ClickException) -> None:
         """Remember the first failure and stop."""
@@ -239,6 +246,7 @@ class Conversation(MessagingHandler):
         """Start the work, once."""
         if not self.is_open:
             self.is_open = True
+            self.opened_at = time.monotonic()
             self.begin(event)
 
     def on_connection_error(self, event: Event) -> None:

@@ -41,12 +41,11 @@ class Consuming(Conversation):
         self.received = 0
         self.broke_on_null = False
         self.granted = 0
-        self.started_at = 0.0
         self.last_at = 0.0
 
     def begin(self, event: Event) -> None:
         """Attach a receiver."""
-        self.started_at = self.last_at = time.monotonic()
+        self.last_at = time.monotonic()
         options: Any = Selector(self.filter) if self.filter else None
         receiver: Any = event.container.create_receiver(self.connection, self.address, options=options)
         want(receiver.source, self.capability)
@@ -81,7 +80,7 @@ class Consuming(Conversation):
     def tick(self) -> None:
         """Time out, and show how far we are."""
         now = time.monotonic()
-        self.progress.show(self.received, now - self.started_at)
+        self.progress.show(self.received, self.elapsed_s)
         if self.receive_timeout_s is not None and self.is_open and now - self.last_at >= self.receive_timeout_s:
             self.finish()
 
@@ -121,6 +120,6 @@ def consumer(
         )
         consuming.run()
     if not quiet:
-        click.echo(summary("received", consuming.received, consuming.last_at - consuming.started_at), err=True)
+        click.echo(summary("received", consuming.received, consuming.last_at - consuming.opened_at), err=True)
     if message_count is not None and consuming.received < message_count and not consuming.broke_on_null:
         raise Failed(f"received {consuming.received} of {message_count} messages")

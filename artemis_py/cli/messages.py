@@ -30,7 +30,8 @@ def as_json(message: Message) -> dict[str, object]:
         "subject": message.subject,
         "reply_to": message.reply_to,
         "correlation_id": message.correlation_id,
-        "content_type": message.content_type,
+        # Proton reads a missing one as the text None.
+        "content_type": None if message.content_type == "None" else message.content_type,
         "durable": message.durable,
         "priority": message.priority,
         "ttl_ms": round(message.ttl * 1000) or None,

@@ -1,7 +1,6 @@
 """`artemis-py producer`: send messages as fast as the broker takes them, and say what became of them."""
 
 import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,11 +34,9 @@ class Producing(Conversation):
         self.progress = progress
         self.sent = 0
         self.confirmed = 0
-        self.started_at = 0.0
 
     def begin(self, event: Event) -> None:
         """Attach a sender."""
-        self.started_at = time.monotonic()
         sender: Any = event.container.create_sender(self.connection, self.address)
         want(sender.target, self.capability)
 
@@ -71,7 +68,7 @@ class Producing(Conversation):
 
     def tick(self) -> None:
         """Show how far we are."""
-        self.progress.show(self.confirmed, time.monotonic() - self.started_at)
+        self.progress.show(self.confirmed, self.elapsed_s)
 
 
 def parse_property(text: str) -> tuple[str, object]:
@@ -119,8 +116,7 @@ def producer(
     with Progress("sent", message_count) as progress:
         producing = Producing(target, destination, message_count, message, body, progress)
         producing.run()
-    elapsed_s = time.monotonic() - producing.started_at
     if not quiet:
-        click.echo(summary("sent", producing.confirmed, elapsed_s), err=True)
+        click.echo(summary("sent", producing.confirmed, producing.elapsed_s), err=True)
     if producing.confirmed < message_count:
         raise Failed(f"interrupted: {message_count - producing.confirmed} messages were not confirmed")
