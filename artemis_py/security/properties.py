@@ -42,7 +42,7 @@ def parse_properties(text: str, file: str) -> list[Entry]:
     lines_by_name: dict[str, int] = {}
     # Not splitlines: a password may contain what Unicode calls a line separator.
     for line, content in enumerate(text.split("\n"), 1):
-        content = content.strip()
+        content = _strip(content)
         if not content or content[0] in "#!":
             continue
         try:
@@ -62,7 +62,7 @@ def parse_properties(text: str, file: str) -> list[Entry]:
 
 def split_list(value: str) -> list[str]:
     """The items between the commas of a value, unescaped; `\\,` is a comma within an item. Empty items are dropped."""
-    items = (unescape(item.strip()) for item in _split(value, ",", -1))
+    items = (unescape(_strip(item)) for item in _split(value, ",", -1))
     return [item for item in items if item]
 
 
@@ -92,12 +92,20 @@ def _entry(content: str, line: int) -> Entry:
     parts = _split(content, "=", 1)
     if len(parts) == 1:
         raise ValueError("expected `name = value`")
-    name = unescape(parts[0].strip())
+    name = unescape(_strip(parts[0]))
     if not name:
         raise ValueError("there is no name before the `=`")
-    value = parts[1].strip()
+    value = _strip(parts[1])
     unescape(value)
     return Entry(name, value, line)
+
+
+def _strip(text: str) -> str:
+    """Without the space around it, but with a last one that is escaped."""
+    stripped = text.strip()
+    backslashes = len(stripped) - len(stripped.rstrip("\\"))
+    following = text.lstrip()[len(stripped) :][:1]
+    return stripped + following if backslashes % 2 and following in (" ", "\t") else stripped
 
 
 def _split(text: str, separator: str, limit: int) -> list[str]:

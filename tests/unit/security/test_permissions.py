@@ -1,0 +1,96 @@
+"""Permissions under address matches (reference §6.3, §1.5, §1.8)."""
+
+import pytest
+
+from artemis_py.core.access import OpenAccess, Permission, Subject
+from artemis_py.core.address import WildcardSyntax
+from artemis_py.core.settings import BrokerSettings
+from artemis_py.errors import InvalidRequest
+from artemis_py.security.permissions import AccessRules
+
+APP = Subject("ann", frozenset(["app"]))
+OPS = Subject("bob", frozenset(["ops", "staff"]))
+NOBODY = Subject(None)
+
+
+def rules(*, uuid_namespace: str | None = None, markers: str | None = None) -> AccessRules:
+    return AccessRules(
+        {
+            "#": {Permission.SEND: frozenset(["ops"]), Permission.CONSUME: frozenset(["ops"])},
+            "orders.#": {Permission.SEND: frozenset(["app", "ops"])},
+            "orders.eu": {Permission.CONSUME: frozenset(["app"])},
+            "orders.eu::audit": {Permission.CONSUME: frozenset(["ops"])},
+            "orders.eu::*": {Permission.CONSUME: frozenset(["anybody"])},
+            "temp.#": {Permission.CONSUME: frozenset(["app"])},
+            "(orders.#)": {Permission.CONSUME: frozenset(["staff"])},
+        },
+        BrokerSettings(uuid_namespace=uuid_namespace, literal_match_markers=markers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "permission", "address", "queue", "allowed"),
+    [
+        (OPS, Permission.SEND, "anything", None, True),
+        (APP, Permission.SEND, "anything", None, False),
+        (NOBODY, Permission.SEND, "anything", None, False),
+        (APP, Permission.SEND, "orders", None, True),
+        (APP, Permission.SEND, "orders.us", None, True),
+        (OPS, Permission.CONSUME, "orders.us", None, False),
+        (APP, Permission.SEND, "orders.eu", None, False),
+        (APP, Permission.CONSUME, "orders.eu", None, True),
+        (APP, Permission.CONSUME, "orders.eu", "q", True),
+        (APP, Permission.CONSUME, "orders.eu", "audit", False),
+        (OPS, Permission.CONSUME, "orders.eu", "audit", True),
+        (OPS, Permission.SEND, "orders.eu", "audit", False),
+        (OPS, Permission.MANAGE, "anything", None, False),
+    ],
+)
+def test_only_the_most_specific_match_counts(
+    subject: Subject, permission: Permission, address: str, queue: str | None, allowed: bool
+) -> None:
+    """Reference §6.3: not merged, what a match does not list it denies; §1.5: exact `address::queue` first."""
+    assert rules().allows(subject, permission, address, queue) is allowed
+
+
+def test_names_of_clients_never_widen_a_rule() -> None:
+    """Hardening 8: wildcards and `::` in an address or queue name are plain text to the rules."""
+    for name in ["*", "#", "orders.*", "orders.#", "(orders.#)", "x::orders.eu"]:
+        assert not rules().allows(APP, Permission.CONSUME, name)
+        assert not rules().allows(APP, Permission.CONSUME, "x", name)
+    assert not rules().allows(Subject("x", frozenset(["anybody"])), Permission.CONSUME, "orders.eu", "q")
+
+
+def test_without_a_match_nothing_is_allowed() -> None:
+    """Deny by default; `security-enabled=false` is the explicit opposite."""
+    empty = AccessRules({}, BrokerSettings())
+
+    assert not any(empty.allows(OPS, permission, "a") for permission in Permission)
+    assert all(OpenAccess().allows(NOBODY, permission, "a") for permission in Permission)
+
+
+def test_made_up_names_are_looked_up_below_the_namespace() -> None:
+    """Reference §1.8, uuid-namespace; and only if it is set."""
+    made_up = "2f2b7b6e-3f0a-4d55-9d5f-0d7b0f7c2a11"
+
+    assert rules(uuid_namespace="temp").allows(APP, Permission.CONSUME, made_up)
+    assert rules(uuid_namespace="temp").allows(APP, Permission.CONSUME, made_up, made_up)
+    assert not rules().allows(APP, Permission.CONSUME, made_up)
+    assert not rules(uuid_namespace="temp").allows(APP, Permission.CONSUME, "x")
+
+
+def test_literal_match_covers_the_address_of_that_name() -> None:
+    """Reference §1.9."""
+    assert rules(markers="()").allows(OPS, Permission.CONSUME, "orders.#")
+    assert not rules(markers="()").allows(OPS, Permission.CONSUME, "orders.us")
+    assert not rules().allows(OPS, Permission.CONSUME, "orders.#")
+
+
+def test_rules_follow_the_wildcard_syntax_and_refuse_illegal_matches() -> None:
+    """Reference §1.7, §1.8."""
+    options = BrokerSettings(wildcards=WildcardSyntax("/", ">", "+"))
+    found = AccessRules({"a/>": {Permission.SEND: frozenset(["app"])}}, options)
+
+    assert found.allows(APP, Permission.SEND, "a/b/c")
+    with pytest.raises(InvalidRequest, match="last word"):
+        AccessRules({"a/>/b": {}}, options)
