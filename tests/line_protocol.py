@@ -2,7 +2,7 @@
 
 Lines of text over the core's sessions; it uses only what `artemis_py.protocol` and the core offer to everybody:
 
-    LINE alice          -> HELLO alice            log in
+    LINE alice          -> HELLO alice            log in; without a name: anonymously
     SEND address text   -> SENT 1                 or REFUSED and the reason
     TAKE queue count    -> MESSAGE text ...       each acknowledged as it is written
     ECHO text           -> text
@@ -128,7 +128,7 @@ class LineConnection:
         word, _, rest = line.partition(" ")
         if self._session is None:
             if word == "LINE":
-                self.context.authenticator.login(rest, None, self.context, self._logged_in)
+                self.context.authenticator.login(rest or None, None, self.context, self._logged_in)
             return
         match word:
             case "SEND":

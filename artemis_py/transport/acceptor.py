@@ -35,6 +35,11 @@ class Acceptor:
         return [manager.name for manager in self._terms.managers]
 
     @property
+    def is_listening(self) -> bool:
+        """Whether the socket is open."""
+        return self._server is not None
+
+    @property
     def port(self) -> int:
         """The port that clients connect to; where the configuration says 0, the one the operating system chose."""
         assert self._server is not None

@@ -109,6 +109,10 @@ class Connections:
         if not self._members:
             self._empty.set()
 
+    async def wait_empty(self) -> None:
+        """Until the last connection is gone."""
+        await self._empty.wait()
+
     async def shutdown(self, reason: str, timeout_s: float) -> None:
         """End all connections politely; those still there after `timeout_s` are cut off."""
         for member in list(self._members):

@@ -1,0 +1,301 @@
+"""The broker: builds the parts, starts and stops them in order. Read this first.
+
+    security ── who may come in ──┐
+    config ── what there is ──────┼─► post office ◄── protocol managers ◄── acceptors ◄── sockets
+    store ── what survives ───────┘        ▲
+                                    management, reaper
+
+Nothing is decided here. Each part gets what it needs passed in, so two brokers in one process share nothing.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from types import TracebackType
+from typing import Final
+from uuid import uuid4
+
+from artemis_py.config.acceptor_url import check_parameters
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.core.access import AccessControl, OpenAccess
+from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.reaper import Reaper
+from artemis_py.core.settings import AddressSettings, SettingsRepository
+from artemis_py.errors import ConfigError, Problem
+from artemis_py.management.endpoint import ManagementEndpoint
+from artemis_py.management.event_log import EventLog
+from artemis_py.management.facts import AcceptorFacts, BrokerFacts
+from artemis_py.protocol import Authenticator, ManagerFactory
+from artemis_py.security.authenticator import AcceptorAuthenticator, AnonymousAccess, OpenAuthenticator
+from artemis_py.security.logins import LoginService
+from artemis_py.security.permissions import AccessRules
+from artemis_py.security.users import UserFiles
+from artemis_py.store.memory import MemoryStore
+from artemis_py.transport.acceptor import Acceptor, managers_of
+from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.connections import ConnectionLimits, Connections
+from artemis_py.transport.driver import Terms
+from artemis_py.transport.tls import server_context
+from artemis_py.transport.turn import Turn
+from artemis_py.transport.worker import Worker
+
+LOGGER: Final = logging.getLogger(__name__)
+
+ENTRY_POINTS: Final = "artemis_py.protocols"
+
+# How long clients have to read the goodbye and close their side. An embedded broker must not hold up its program;
+# one that serves a network gives a slow link its round trips (Artemis: shutdownTimeout, 3 s).
+EMBEDDED_GOODBYE_S: Final = 0.5
+SERVER_GOODBYE_S: Final = 3.0
+
+# How often the files of users and roles are looked at (two calls of stat); as Artemis looks at its files.
+USERS_REFRESH_S: Final = 5.0
+
+ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""What a client on this machine connects to where the broker listens on every interface."""
+
+
+def embedded_config() -> BrokerConfig:
+    """A broker inside a program: on a free port of this machine, open to it, first sends land in queues."""
+    anycast = AddressSettings(
+        default_address_routing_type=RoutingType.ANYCAST, default_queue_routing_type=RoutingType.ANYCAST
+    )
+    return BrokerConfig(
+        security_enabled=False,
+        acceptors=(AcceptorConfig(name="embedded", port=0),),
+        address_settings={"#": anycast},
+    )
+
+
+def installed_protocols() -> list[ManagerFactory]:
+    """The protocols that installed packages announce, by name. Raises ConfigError if one cannot be loaded."""
+    factories: list[ManagerFactory] = []
+    for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry_point: entry_point.name):
+        try:
+            factories.append(entry_point.load())
+        except (ImportError, AttributeError) as error:
+            text = f"{entry_point.value} cannot be loaded: {error}; reinstalling its package may help"
+            raise ConfigError([Problem(ENTRY_POINTS, 0, entry_point.name, text)]) from error
+    return factories
+
+
+class Broker:
+    """One broker in a running event loop: `async with Broker() as broker`. It starts once and stops once."""
+
+    def __init__(self, config: BrokerConfig | None = None, protocols: Sequence[ManagerFactory] | None = None) -> None:
+        """No configuration: `embedded_config`. No protocols: the installed ones. Nothing happens before `start`."""
+        self.config = embedded_config() if config is None else config
+        self._factories = protocols
+        self._exits: list[Callable[[], object]] = []
+        self._acceptors: list[Acceptor] = []
+        self.connections = Connections(ConnectionLimits.of_this_process())
+        self._hurry = asyncio.Event()
+        settings = self.config.settings
+        hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
+        repository = SettingsRepository(hierarchy, settings)
+        for match, address_settings in self.config.address_settings.items():
+            repository.add(match, address_settings)
+        self.postoffice = PostOffice(repository, MemoryStore(), settings, self._access(), EventLog())
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen. Raises ConfigError with all that is wrong, and then nothing is left running."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        for problem in self.config.warnings:
+            LOGGER.warning("%s", problem)
+        loop = asyncio.get_running_loop()
+        turn = Turn(self.postoffice, loop)
+        self._exits.append(turn.stop)
+        turn.enter()
+        factories = installed_protocols() if self._factories is None else self._factories
+        managers = [factory(self.postoffice) for factory in factories]
+        problems = [problem for acceptor in self.config.acceptors for problem in check_parameters(acceptor, managers)]
+        if problems:
+            raise ConfigError(problems)
+        worker = Worker(loop, turn.enter)
+        self._exits.append(worker.stop)
+        authenticator = self._authenticators(loop, worker)
+        self._acceptors = [
+            Acceptor(
+                Terms(
+                    config=config,
+                    managers=managers_of(config, managers),
+                    authenticator=authenticator(config),
+                    turn=turn,
+                    connections=self.connections,
+                    tls=server_context(config),
+                )
+            )
+            for config in self.config.acceptors
+        ]
+        self._deploy()
+        self._manage()
+        reaper = Reaper(self.postoffice)
+        reaper.start()
+        self._exits.append(reaper.stop)
+        turn.plan()
+        for acceptor in self._acceptors:
+            self._exits.append(acceptor.stop)
+            await acceptor.start()
+        LOGGER.info("broker started: name=%s", self.config.settings.name)
+
+    async def stop(self, reason: str = "the broker stops", goodbye_s: float = EMBEDDED_GOODBYE_S) -> None:
+        """Close the sockets, say goodbye to the clients, return what they held to the queues. Safe to repeat."""
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        if self.config.graceful_shutdown_enabled and self._exits:
+            await self._wait_for_clients()
+        await self.connections.shutdown(reason, goodbye_s)
+        is_running = bool(self._exits)
+        while self._exits:
+            self._exits.pop()()
+        if is_running:
+            LOGGER.info("broker stopped: name=%s", self.config.settings.name)
+
+    def hurry(self) -> None:
+        """Wait no longer for clients to leave by themselves (`graceful-shutdown-enabled`)."""
+        self._hurry.set()
+
+    async def __aenter__(self) -> "Broker":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _wait_for_clients(self) -> None:
+        """Until the last client left, the time is over, or somebody is in a hurry."""
+        timeout_ms = self.config.graceful_shutdown_timeout_ms
+        waiting = [asyncio.ensure_future(self.connections.wait_empty()), asyncio.ensure_future(self._hurry.wait())]
+        await asyncio.wait(
+            waiting, timeout=None if timeout_ms < 0 else timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    # -- what clients need -----------------------------------------------------------------------------------
+
+    def url(self, scheme: str) -> str:
+        """Where clients of a protocol connect to: `url("amqp")` is `amqp://127.0.0.1:port`, or `amqps://` with TLS.
+
+        Raises LookupError if no acceptor speaks the protocol.
+        """
+        for acceptor in self._acceptors:
+            if scheme.upper() in acceptor.protocols:
+                host = ANY_HOST.get(acceptor.config.host, acceptor.config.host)
+                secure = "" if acceptor.config.tls is None else "s"
+                return f"{scheme}{secure}://{f'[{host}]' if ':' in host else host}:{acceptor.port}"
+        raise LookupError(f"no acceptor of this broker speaks {scheme}")
+
+    def acceptor_facts(self) -> list[AcceptorFacts]:
+        """The listening sockets, with the ports they got."""
+        return [
+            AcceptorFacts(
+                name=acceptor.config.name,
+                host=acceptor.config.host,
+                port=acceptor.port,
+                protocols=tuple(acceptor.protocols),
+            )
+            for acceptor in self._acceptors
+            if acceptor.is_listening
+        ]
+
+    # -- assembly --------------------------------------------------------------------------------------------
+
+    def _access(self) -> AccessControl:
+        if not self.config.security_enabled:
+            return OpenAccess()
+        return AccessRules(self.config.security_settings, self.config.settings)
+
+    def _authenticators(
+        self, loop: asyncio.AbstractEventLoop, worker: Worker
+    ) -> Callable[[AcceptorConfig], Authenticator]:
+        """What makes the authenticator of each acceptor. Raises ConfigError if the users' files cannot be used."""
+        if not self.config.security_enabled:
+            open_to_all = OpenAuthenticator()
+            return lambda acceptor: open_to_all
+        login = self.config.login
+        files = UserFiles(login.folder / login.users_file, login.folder / login.roles_file)
+        logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
+
+        def refresh() -> None:
+            users = files.reload()
+            if users is not None:
+                logins.replace_users(users)
+                LOGGER.info("users reloaded: file=%s", login.users_file)
+            timer[0] = loop.call_later(USERS_REFRESH_S, refresh)
+
+        timer = [loop.call_later(USERS_REFRESH_S, refresh)]
+        self._exits.append(lambda: timer[0].cancel())
+        return lambda acceptor: AcceptorAuthenticator(
+            logins,
+            acceptor.sasl_mechanisms,
+            AnonymousAccess(login.anonymous_access.value),
+            frozenset(login.anonymous_roles),
+        )
+
+    def _deploy(self) -> None:
+        """Create the addresses and queues of the configuration."""
+        for address in self.config.addresses:
+            self.postoffice.create_address(address.name, address.routing_types)
+            for queue in address.queues:
+                self.postoffice.create_queue(queue)
+
+    def _manage(self) -> None:
+        facts = BrokerFacts(
+            version=_installed_version(),
+            node_id=str(uuid4()),
+            started_ms=self.postoffice.now_ms,
+            acceptors=self.acceptor_facts,
+        )
+        endpoint = ManagementEndpoint(self.postoffice, facts)
+        self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)
+
+
+def _installed_version() -> str:
+    try:
+        return version("artemis_py")
+    except PackageNotFoundError:  # run from the source tree
+        return "unknown"
+
+
+async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = None) -> None:
+    """Run a broker until SIGTERM or SIGINT; the second signal ends the wait for clients that are still there.
+
+    `ready` is called when all acceptors listen. Raises ConfigError before that.
+    """
+    loop = asyncio.get_running_loop()
+    signalled = asyncio.Event()
+    broker = Broker(config)
+
+    def receive(name: str) -> None:
+        LOGGER.info("signal received: name=%s", name)
+        if signalled.is_set():
+            broker.hurry()
+        signalled.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, receive, number.name)
+    try:
+        await broker.start()
+        if ready is not None:
+            ready(broker)
+        await signalled.wait()
+        await broker.stop(goodbye_s=SERVER_GOODBYE_S)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,51 @@
+"""What the core decides, as the operator reads it."""
+
+import logging
+
+import pytest
+
+from artemis_py.core.access import Permission, Subject
+from artemis_py.management.event_log import EventLog
+
+
+@pytest.fixture
+def log() -> EventLog:
+    return EventLog(lambda: 0.0)
+
+
+def test_denial_names_user_operation_and_address(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """The issue: denials are logged with user, operation and address."""
+    log.denied(Subject("alice"), Permission.SEND, "orders", None, "192.0.2.1:5")
+
+    expected = "permission denied: user=alice permission=send address=orders peer=192.0.2.1:5"
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.WARNING, expected)]
+
+
+def test_repeated_denials_do_not_fill_the_log(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """A client decides how often it asks."""
+    for _ in range(1000):
+        log.denied(Subject(None), Permission.CONSUME, "orders", "q", "192.0.2.1:5")
+
+    assert len(caplog.records) == 1
+
+
+def test_discarded_messages_are_told(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """DESIGN: nothing vanishes without a word."""
+    log.unrouted("news")
+    log.dropped("q", "expired, and its address has no expiry-address", 3)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "message without a queue discarded: address=news",
+        "messages discarded: queue=q count=3 reason=expired, and its address has no expiry-address",
+    ]
+
+
+def test_what_is_created_on_demand_is_for_debugging_only(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Clients create at will; a busy broker's log stays readable."""
+    caplog.set_level(logging.INFO)
+    log.address_created("a", True)
+    log.queue_created("q", "a", True)
+    log.queue_deleted("q", "a", "unused")
+    log.address_deleted("a", "unused")
+
+    assert caplog.records == []
