@@ -18,5 +18,4 @@ class AcceptorControl(Control):
         "Host": lambda control: control.acceptor.host,
         "Port": lambda control: control.acceptor.port,
         "Protocols": lambda control: list(control.acceptor.protocols),
-        "Started": lambda control: control.acceptor.started,
     }

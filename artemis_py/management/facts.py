@@ -5,16 +5,15 @@ from collections.abc import Callable, Sequence
 from attrs import frozen
 
 
-@frozen(kw_only=True)
+@frozen
 class AcceptorFacts:
-    """One listening socket."""
+    """One socket that listens now."""
 
     name: str
     host: str
     port: int
     """The real one, also where the configuration said 0."""
     protocols: tuple[str, ...]
-    started: bool = True
 
 
 @frozen(kw_only=True)

@@ -42,7 +42,7 @@ class World:
             version="1.2.3",
             node_id="node-1",
             started_ms=NOW_MS - 90_061_500,
-            acceptors=lambda: [AcceptorFacts(name="main", host="127.0.0.1", port=5672, protocols=("AMQP",))],
+            acceptors=lambda: [AcceptorFacts("main", "127.0.0.1", 5672, ("AMQP",))],
         )
         self.endpoint = ManagementEndpoint(self.postoffice, facts)
         self.postoffice.register_endpoint(MANAGEMENT, self.endpoint)

@@ -1,0 +1,54 @@
+"""`artemis-py run`: a broker in the foreground."""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import click
+
+from artemis_py.broker import Broker, serve
+from artemis_py.cli.errors import Failed, Misconfigured
+from artemis_py.cli.instance import configuration_file
+from artemis_py.config import load, load_default
+from artemis_py.errors import ConfigError
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(exists=True, path_type=Path))
+@click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), default="INFO", show_default=True)
+@click.option(
+    "--port-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="When ready, write the ports of the acceptors here, one a line.",
+)
+def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
+    """Start the broker of the instance in DIR; without DIR one with the shipped configuration.
+
+    It prints where it listens, then "ready", logs to standard error, and stops in good order on SIGTERM and Ctrl-C.
+    """
+    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    try:
+        config = load_default() if folder is None else load(configuration_file(folder))
+        asyncio.run(serve(config, lambda broker: announce(broker, port_file)))
+    except ConfigError as error:
+        raise Misconfigured(error) from None
+    except OSError as error:
+        raise Failed(f"{error.filename or 'start'}: {error.strerror}") from None
+
+
+def announce(broker: Broker, port_file: Path | None) -> None:
+    """Say where clients can connect. Raises OSError if the port file cannot be written."""
+    facts = broker.acceptor_facts()
+    for fact in facts:
+        host = f"[{fact.host}]" if ":" in fact.host else fact.host
+        click.echo(f"listening: {fact.name} {host}:{fact.port}")
+    if port_file is not None:
+        # Renamed into place: whoever waits for the file never sees half of it.
+        written = port_file.with_name(f"{port_file.name}.{os.getpid()}")
+        written.write_text("".join(f"{fact.port}\n" for fact in facts), encoding="ascii")
+        written.replace(port_file)
+    click.echo("ready")
