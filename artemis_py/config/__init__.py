@@ -1,7 +1,8 @@
 """broker.xml to typed options. It reads and assembles; what an option means is known where it is used."""
 
 from artemis_py.config.acceptor_url import check_parameters
-from artemis_py.config.broker_config import AnonymousAccess, BrokerConfig, LoginConfig
+from artemis_py.config.broker_config import BrokerConfig, LoginConfig
 from artemis_py.config.reader import load, load_default, parse
+from artemis_py.security.authenticator import AnonymousAccess
 
 __all__ = ["AnonymousAccess", "BrokerConfig", "LoginConfig", "check_parameters", "load", "load_default", "parse"]

@@ -18,6 +18,7 @@ from artemis_py.config.variables import Written
 from artemis_py.core.settings import Option
 from artemis_py.errors import Problem
 from artemis_py.protocol import Parameter, ProtocolManager
+from artemis_py.security.authenticator import MECHANISMS
 from artemis_py.transport.config import (
     ACCEPTOR_OPTIONS,
     DEFAULT_PORT,
@@ -49,11 +50,10 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
     if endpoint is None:
         return None
     for mechanism in values.get("sasl_mechanisms", ()):
-        if mechanism not in known.SASL_MECHANISMS:
-            report.problem(
-                evolve(written.place, part="saslMechanisms"),
-                f"{mechanism} is no mechanism; {suggest(mechanism, known.SASL_MECHANISMS)}",
-            )
+        if mechanism not in MECHANISMS:
+            is_known = mechanism in known.SASL_MECHANISMS
+            message = known.unsupported(mechanism) if is_known else suggest(mechanism, MECHANISMS)
+            report.problem(evolve(written.place, part="parameter saslMechanisms"), f"{mechanism}: {message}")
     host, port = endpoint
     return AcceptorConfig(
         name=name,
@@ -75,7 +75,7 @@ def check_parameters(acceptor: AcceptorConfig, managers: Iterable[ProtocolManage
     for name in acceptor.protocols:
         if name not in by_name:
             missing = known.unsupported(name) if name in known.PROTOCOLS else suggest(name, by_name)
-            report.problem(evolve(place, part="protocols"), f"{name} is not installed: {missing}")
+            report.problem(evolve(place, part="parameter protocols"), f"{name}: {missing}")
     spoken = [manager for name, manager in by_name.items() if name in acceptor.protocols or not acceptor.protocols]
     legal = {parameter.name: parameter for manager in spoken for parameter in manager.parameters}
     for name, text in acceptor.parameters.items():

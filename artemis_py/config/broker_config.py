@@ -1,7 +1,6 @@
 """Everything that broker.xml says, as the parts of the broker take it."""
 
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -18,15 +17,8 @@ from artemis_py.core.settings import (
     options_of,
 )
 from artemis_py.errors import Problem
+from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.transport.config import AcceptorConfig
-
-
-class AnonymousAccess(Enum):
-    """From where clients may come without a name and password."""
-
-    LOOPBACK = "LOOPBACK"
-    EVERYWHERE = "EVERYWHERE"
-    NOWHERE = "NOWHERE"
 
 
 @frozen(kw_only=True)

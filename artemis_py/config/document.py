@@ -4,11 +4,12 @@ No document type, hence no entities and no bombs made of them; no XInclude, no n
 (reference/reliability §4, hardening 5). Artemis leaves entities on.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from lxml import etree
 
 from artemis_py.config.report import Place, Report, local_name
+from artemis_py.errors import ConfigError
 
 # A broker.xml with a thousand addresses has about 200 KiB; five levels are in use.
 SIZE_LIMIT_BYTES: Final = 1024 * 1024
@@ -21,10 +22,17 @@ OWN_NAMESPACE: Final = "urn:artemis-py"
 
 def read_document(data: bytes, report: Report) -> Any:
     """The root element. Raises ConfigError, with this one mistake, for what is no harmless XML."""
-    _guard(data, report)
-    # A second parser, because one with a target of our own forgets the lines.
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
-    root = etree.fromstring(data, parser)
+    if len(data) > SIZE_LIMIT_BYTES:
+        _refuse(report, 0, f"is larger than {SIZE_LIMIT_BYTES} bytes; nothing in it was read")
+    if not data.strip():
+        _refuse(report, 0, "is empty; a configuration starts with <configuration>")
+    try:
+        _guard(data, report)
+        # A second parser, because one with a target of our own forgets the lines.
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        _refuse(report, error.lineno or 0, f"is not well-formed XML: {error.msg}")
     _check_root(root, report)
     report.raise_problems()
     return root
@@ -56,25 +64,20 @@ class _Guard:
 
 
 def _guard(data: bytes, report: Report) -> None:
-    if len(data) > SIZE_LIMIT_BYTES:
-        _refuse(report, 0, f"is larger than {SIZE_LIMIT_BYTES} bytes; nothing in it was read")
+    """Refuse what is dangerous; raises lxml's XMLSyntaxError for what is no XML."""
     parser = etree.XMLParser(target=_Guard(), resolve_entities=False, no_network=True)
     line = 0
     try:
-        for line, text in enumerate(data.splitlines(keepends=True), 1):  # noqa: B007  read when parsing fails
+        for line, text in enumerate(data.splitlines(keepends=True), 1):  # noqa: B007  read when it is refused
             parser.feed(text)
         parser.close()
     except _Refused as error:
         _refuse(report, line, str(error))
-    except etree.XMLSyntaxError as error:
-        if not data.strip():
-            _refuse(report, 0, "is empty; a configuration starts with <configuration>")
-        _refuse(report, error.lineno or line, f"is not well-formed XML: {error.msg}")
 
 
-def _refuse(report: Report, line: int, message: str) -> None:
+def _refuse(report: Report, line: int, message: str) -> NoReturn:
     report.problem(Place(file=report.file, line=line, element="XML"), message)
-    report.raise_problems()
+    raise ConfigError(report.problems)
 
 
 def _check_root(root: Any, report: Report) -> None:

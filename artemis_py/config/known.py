@@ -103,7 +103,8 @@ ACCEPTOR_PARAMETERS: Final = _names(
 
 PROTOCOLS: Final = frozenset(["AMQP", "CORE", "HORNETQ", "MQTT", "OPENWIRE", "STOMP"])
 
-SASL_MECHANISMS: Final = frozenset(["ANONYMOUS", "EXTERNAL", "GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+SASL_MECHANISMS: Final = frozenset(["GSSAPI", "SCRAM-SHA-512"])
+"""Those that this broker does not have."""
 
 PERMISSIONS: Final = frozenset(["edit", "view"])
 """Those that this broker does not have."""

@@ -191,8 +191,8 @@ def test_what_may_not_stand_there(core: str, expected: str) -> None:
         (
             "<wildcard-addresses><delimiter>#</delimiter></wildcard-addresses>",
             (
-                "wildcard-addresses: delimiter, any-words and single-word must be three different characters other than "
-                "a backslash, not '#', '#' and '*'"
+                "wildcard-addresses: delimiter, any-words and single-word must be three different characters other "
+                "than a backslash, not '#', '#' and '*'"
             ),
         ),
         (

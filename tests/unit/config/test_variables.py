@@ -104,8 +104,8 @@ def test_a_wrong_value_from_the_environment_names_the_variable() -> None:
     """The file cannot be blamed."""
     assert mistakes(ARTEMIS_PY_CORE_GLOBAL_MAX_SIZE="big") == [
         (
-            'environment:0: ARTEMIS_PY_CORE_GLOBAL_MAX_SIZE: "big" is not a size; write bytes, or a number with K, M or G '
-            "such as 10M"
+            'environment:0: ARTEMIS_PY_CORE_GLOBAL_MAX_SIZE: "big" is not a size; write bytes, or a number with K, M '
+            "or G such as 10M"
         )
     ]
 

@@ -1,0 +1,230 @@
+"""Acceptor URLs: what the transport reads, what is left for protocols, and what is wrong with either."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from artemis_py.config import check_parameters
+from artemis_py.config.known import ACCEPTOR_PARAMETERS
+from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection
+from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS, AcceptorConfig, TlsConfig
+from tests.unit.config.samples import mistakes, other_value, read
+
+NOT_YET = "known to Artemis, not supported by artemis_py yet; remove it"
+
+
+class Speaker:
+    """A protocol that is only looked at."""
+
+    def __init__(self, name: str, *parameters: Parameter) -> None:
+        self.name = name
+        self.parameters: Sequence[Parameter] = parameters
+
+    def matches(self, head: bytes) -> bool | None:
+        return False
+
+    def connect(self, context: ConnectionContext) -> ProtocolConnection:
+        raise NotImplementedError
+
+
+AMQP = Speaker(
+    "AMQP",
+    Parameter(name="amqpCredits", kind=int, default=1000, help=""),
+    Parameter(name="anycastPrefix", kind=str, default="", help=""),
+    Parameter(name="amqpStrict", kind=bool, default=False, help=""),
+)
+OTHER = Speaker("OTHER", Parameter(name="otherLimit", kind=int, default=0, help=""))
+
+
+def acceptor_element(url: str) -> str:
+    """An `<acceptors>` with one acceptor."""
+    return f'<acceptors><acceptor name="a">{url}</acceptor></acceptors>'
+
+
+def acceptor(url: str, folder: Path = Path()) -> AcceptorConfig:
+    """The acceptor that a URL gives."""
+    return read(acceptor_element(url), folder=folder).acceptors[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        ("tcp://127.0.0.1:5672", "127.0.0.1", 5672),
+        (" tcp://localhost ", "localhost", 61616),
+        ("tcp://[::1]:0/?backlog=5", "::1", 0),
+        ("tcp://0.0.0.0:65535?", "0.0.0.0", 65535),
+    ],
+)
+def test_a_url_has_a_host_and_a_port(url: str, host: str, port: int) -> None:
+    """Without a port it is Artemis' 61616; an IPv6 address is in brackets."""
+    config = acceptor(url)
+
+    assert (config.host, config.port) == (host, port)
+
+
+@pytest.mark.parametrize("option", ACCEPTOR_OPTIONS, ids=lambda option: option.name)
+def test_a_parameter_of_the_transport_reaches_its_field(option: object) -> None:
+    """Reference §6.5."""
+    chosen = next(each for each in ACCEPTOR_OPTIONS if each is option)
+    text, value = other_value(chosen)
+
+    config = acceptor(f"tcp://h:1?{chosen.name}={text}")
+
+    assert getattr(config, chosen.attribute) == value != chosen.default
+    assert config.parameters == {}
+
+
+@pytest.mark.parametrize("separator", [";", "&amp;", " ; "])
+def test_parameters_are_separated_as_in_artemis(separator: str) -> None:
+    """`;`, or `&` as XML wants it."""
+    config = acceptor(f"tcp://h:1?tcpNoDelay=false{separator}backlog=7;")
+
+    assert (config.tcp_no_delay, config.backlog) == (False, 7)
+
+
+def test_what_the_transport_does_not_know_is_left_for_the_protocols() -> None:
+    """As text, percent signs decoded, with the place for messages about it."""
+    config = acceptor("tcp://h:1?anycastPrefix=queue%3A//;amqpCredits=5;tcpNoDelay=true")
+
+    assert config.parameters == {"anycastPrefix": "queue://", "amqpCredits": "5"}
+    assert (config.file, config.line) == ("broker.xml", 4)
+
+
+def test_tls_needs_its_switch(tmp_path: Path) -> None:
+    """Reference §6.5: `sslEnabled` is false by default, and the rest has no effect then."""
+    assert acceptor("tcp://h:1?keyStorePath=broker.pem", tmp_path).tls is None
+
+
+def test_tls_files_are_sought_beside_broker_xml(tmp_path: Path) -> None:
+    """All TLS options; a path may also be absolute."""
+    for name in ("broker.pem", "key.pem", "ca.pem"):
+        (tmp_path / name).touch()
+    url = (
+        "tcp://h:1?sslEnabled=true;keyStorePath=broker.pem;keyStorePassword=a%3Bb;privateKeyPath=key.pem;"
+        f"trustStorePath={tmp_path}/ca.pem;needClientAuth=true"
+    )
+
+    assert acceptor(url, tmp_path).tls == TlsConfig(
+        key_store_path=tmp_path / "broker.pem",
+        key_store_password="a;b",
+        private_key_path=tmp_path / "key.pem",
+        trust_store_path=tmp_path / "ca.pem",
+        need_client_auth=True,
+    )
+    assert len(TLS_OPTIONS) == 6
+
+
+def test_the_password_is_not_in_the_log() -> None:
+    """Whoever prints a configuration must not print secrets."""
+    assert "secret" not in repr(TlsConfig(key_store_path=Path("x"), key_store_password="secret"))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("", '"" is not a URL; write one such as tcp://127.0.0.1:5672?protocols=AMQP'),
+        ("127.0.0.1:5672", '"127.0.0.1:5672" is not a URL; write one such as tcp://127.0.0.1:5672?protocols=AMQP'),
+        ("vm://0", f"scheme vm: {NOT_YET}"),
+        ("amqp://h:1", "scheme amqp: only tcp is possible"),
+        (
+            "tcp://h:65536",
+            '"tcp://h:65536" has no valid host and port; the port is a number up to 65535',
+        ),
+        ("tcp://h:x", '"tcp://h:x" has no valid host and port; the port is a number up to 65535'),
+        ("tcp://[::1", '"tcp://[::1" has no valid host and port; the port is a number up to 65535'),
+        (
+            "tcp://:1",
+            (
+                '"tcp://:1" is not of the form tcp://host:port?name=value; '
+                "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
+            ),
+        ),
+        (
+            "tcp://u:p@h:1",
+            (
+                '"tcp://u:p@h:1" is not of the form tcp://host:port?name=value; '
+                "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
+            ),
+        ),
+        ("tcp://h:1?tcpNoDelay", 'parameter "tcpNoDelay" has no value; write name=value'),
+        ("tcp://h:1?backlog=1;backlog=2", "parameter backlog: is there twice; keep one"),
+        (
+            "tcp://h:1?tcpNoDelay=1",
+            'parameter tcpNoDelay: "1" is neither true nor false; write one of the two in lower case',
+        ),
+        ("tcp://h:1?handshake-timeout=0", "parameter handshake-timeout: 0 is too small; write 1 or more"),
+        (
+            "tcp://h:1?handshake-timeout=1m",
+            'parameter handshake-timeout: "1m" is not a whole number; write a number of seconds without a unit',
+        ),
+        ("tcp://h:1?saslMechanisms=PLAIN,GSSAPI", f"parameter saslMechanisms: GSSAPI: {NOT_YET}"),
+        ("tcp://h:1?saslMechanisms=PLAN", "parameter saslMechanisms: PLAN: did you mean PLAIN?"),
+        (
+            "tcp://h:1?sslEnabled=true",
+            "parameter keyStorePath: is missing; with sslEnabled it names the PEM file with the broker's certificate",
+        ),
+        (
+            "tcp://h:1?sslEnabled=true;keyStorePath=nowhere.pem",
+            "parameter keyStorePath: there is no file nowhere.pem",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_url(url: str, expected: str) -> None:
+    """One message each, with the parameter's name."""
+    assert mistakes(acceptor_element(url)) == [f"broker.xml:4: acceptor: {expected}"]
+
+
+def test_client_certificates_need_somebody_who_signs_them(tmp_path: Path) -> None:
+    """Otherwise every client would be turned away."""
+    (tmp_path / "k").touch()
+    element = acceptor_element("tcp://h:1?sslEnabled=true;keyStorePath=k;needClientAuth=true")
+
+    assert mistakes(element, folder=tmp_path) == [
+        (
+            "broker.xml:4: acceptor: parameter trustStorePath: is missing; with needClientAuth it names the "
+            "certificates that may sign those of clients"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", []),
+        ("amqpCredits=5;amqpStrict=true;anycastPrefix=x;otherLimit=-1", []),
+        ("protocols=AMQP;amqpCredits=5", []),
+        ("amqpCredit=5", ["parameter amqpCredit: is unknown; did you mean amqpCredits?"]),
+        ("tcpNodelay=true", ["parameter tcpNodelay: is unknown; did you mean tcpNoDelay?"]),
+        ("zzz=1", ["parameter zzz: is unknown; docs/configuration.md lists the possible ones"]),
+        (
+            "amqpCredits=many;amqpStrict=TRUE",
+            [
+                'parameter amqpCredits: "many" is not a whole number; write one such as 1000',
+                'parameter amqpStrict: "TRUE" is neither true nor false; write one of the two in lower case',
+            ],
+        ),
+        (
+            "protocols=AMQP;otherLimit=1",
+            ["parameter otherLimit: is for OTHER, which this acceptor does not speak; remove it, or add OTHER"],
+        ),
+        ("supportAdvisory=true", [f"parameter supportAdvisory: {NOT_YET}"]),
+        ("protocols=AMQP,STOMP", [f"parameter protocols: STOMP: {NOT_YET}"]),
+        ("protocols=AMPQ", ["parameter protocols: AMPQ: did you mean AMQP?"]),
+    ],
+)
+def test_parameters_are_checked_against_the_protocols_that_are_there(query: str, expected: list[str]) -> None:
+    """Only now it is known who reads what."""
+    problems = check_parameters(acceptor(f"tcp://h:1?{query}"), [AMQP, OTHER])
+
+    assert [str(problem) for problem in problems] == [f"broker.xml:4: acceptor: {message}" for message in expected]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(ACCEPTOR_PARAMETERS - {option.name for option in (*ACCEPTOR_OPTIONS, *TLS_OPTIONS)})
+)
+def test_every_parameter_of_artemis_is_known(name: str) -> None:
+    """Reference §6.5, §4.1.1, §4.2.1, §4.3.1: no protocol here reads anything."""
+    (problem,) = check_parameters(acceptor(f"tcp://h:1?{name}=1"), [Speaker("NONE")])
+
+    assert problem.message == f"parameter {name}: {NOT_YET}"

@@ -1,0 +1,101 @@
+"""The files in conf/: what a newcomer starts with."""
+
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from artemis_py.config import AnonymousAccess, BrokerConfig, load_default
+from artemis_py.config.reader import shipped_folder
+from artemis_py.core.access import Permission
+from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.message import RoutingType
+from artemis_py.core.settings import AddressSettings, ResolvedSettings, SettingsRepository
+
+
+def resolve(config: BrokerConfig, address: str) -> ResolvedSettings:
+    """What applies to an address."""
+    hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(config.settings.wildcards)
+    repository = SettingsRepository(hierarchy, config.settings)
+    for match, settings in config.address_settings.items():
+        repository.add(match, settings)
+    return repository.resolve(address)
+
+
+def test_it_is_valid_and_gives_no_warning() -> None:
+    """Whatever the environment says."""
+    assert load_default({}).warnings == ()
+
+
+def test_a_first_amqp_send_finds_a_queue() -> None:
+    """Reference §1.4: with Artemis' defaults the message would vanish."""
+    settings = resolve(load_default({}), "anything")
+
+    assert settings.default_address_routing_type is RoutingType.ANYCAST
+    assert settings.default_queue_routing_type is RoutingType.ANYCAST
+    assert settings.auto_create_addresses
+    assert settings.auto_create_queues
+
+
+def test_what_was_created_on_first_use_stays() -> None:
+    """As in the file that Artemis generates."""
+    settings = resolve(load_default({}), "anything")
+
+    assert not settings.auto_delete_queues
+    assert not settings.auto_delete_addresses
+
+
+def test_failed_and_expired_messages_have_a_place() -> None:
+    """DLQ and ExpiryQueue are settings, addresses and queues."""
+    config = load_default({})
+    settings = resolve(config, "anything")
+
+    assert [address.name for address in config.addresses] == [settings.dead_letter_address, settings.expiry_address]
+    assert all(address.routing_types == frozenset([RoutingType.ANYCAST]) for address in config.addresses)
+    assert [queue.name for address in config.addresses for queue in address.queues] == ["DLQ", "ExpiryQueue"]
+
+
+def test_it_listens_on_this_machine_only_on_both_well_known_ports() -> None:
+    """61616 speaks everything, 5672 AMQP."""
+    acceptors = load_default({}).acceptors
+
+    assert [(each.host, each.port, each.protocols) for each in acceptors] == [
+        ("127.0.0.1", 61616, ()),
+        ("127.0.0.1", 5672, ("AMQP",)),
+    ]
+
+
+def test_its_ports_can_be_chosen_from_outside() -> None:
+    """For tests, containers, and a second broker."""
+    acceptors = load_default({"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "1"}).acceptors
+
+    assert [acceptor.port for acceptor in acceptors] == [0, 1]
+
+
+def test_clients_on_this_machine_need_no_name_and_may_do_everything() -> None:
+    """And nobody else gets in: there is no user and no default password."""
+    config = load_default({})
+    (role,) = config.login.anonymous_roles
+
+    assert config.login.anonymous_access is AnonymousAccess.LOOPBACK
+    assert config.security_settings["#"] == {permission: {role} for permission in Permission}
+
+
+@pytest.mark.parametrize("name", ["artemis-users.properties", "artemis-roles.properties"])
+def test_the_users_and_roles_files_are_empty(name: str) -> None:
+    """Instructions only."""
+    login = load_default({}).login
+    lines = (shipped_folder() / name).read_text().splitlines()
+
+    assert name in (login.users_file, login.roles_file)
+    assert all(line.startswith("#") for line in lines)
+
+
+def test_editors_find_the_schema_beside_it() -> None:
+    """The schema location is relative, and all schema files are there."""
+    folder = shipped_folder()
+    root = etree.parse(str(folder / "broker.xml")).getroot()
+    location = root.get("{http://www.w3.org/2001/XMLSchema-instance}schemaLocation").split()
+
+    assert location == ["urn:activemq", "artemis-py.xsd"]
+    assert (Path(folder) / location[1]).is_file()
