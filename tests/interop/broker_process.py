@@ -1,4 +1,4 @@
-"""The broker as an operator runs it: a process with an instance folder, a port and a log.
+"""The broker as an operator runs it: installed, a process with an instance folder, a port and a log.
 
 The tests know nothing of the broker but its command line and its wire. `ARTEMIS_PY_INTEROP_BROKER` names another
 command that takes an instance folder and the file to announce its port in: any broker that reads the same
@@ -21,8 +21,6 @@ START_TIMEOUT_S: Final = 60.0
 """Far above the promised half second: a loaded machine must not fail the suite."""
 STOP_TIMEOUT_S: Final = 30.0
 POLL_INTERVAL_S: Final = 0.02
-
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 # A log line of a level at which someone must act, or the start of a traceback.
 COMPLAINT: Final = re.compile(r"\b(ERROR|CRITICAL|Traceback)\b|^\w*(Error|Exception):", re.MULTILINE)
@@ -147,9 +145,7 @@ def start_broker(instance: Instance, directory: Path) -> BrokerProcess:
     else:
         command = [sys.executable, "-m", "artemis_py.cli", "run", str(directory), "--port-file", str(port_file)]
     with open(directory / "stdout.log", "wb") as stdout, open(directory / "stderr.log", "wb") as stderr:
-        process = subprocess.Popen(
-            command, cwd=directory, env=_environment(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
-        )
+        process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
     deadline = time.monotonic() + START_TIMEOUT_S
     while (port := _read_port(port_file)) is None:
         if process.poll() is not None or time.monotonic() > deadline:
@@ -170,22 +166,3 @@ def _read_port(path: Path) -> int | None:
         return None
     match = re.search(r"(\d+)\s*\n", text)
     return int(match[1]) if match else None
-
-
-def _environment() -> dict[str, str]:
-    """Ours, plus the source checkout when the package is not installed (`protocols/` is a root of its own)."""
-    environment = dict(os.environ)
-    if (REPOSITORY / "artemis_py").is_dir() and not _is_installed():
-        roots = [str(REPOSITORY), str(REPOSITORY / "protocols"), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(root for root in roots if root)
-    return environment
-
-
-def _is_installed() -> bool:
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        distribution("artemis_py")
-    except PackageNotFoundError:
-        return False
-    return True

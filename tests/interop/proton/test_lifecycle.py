@@ -1,6 +1,7 @@
-"""Starting and stopping the process around living clients."""
+"""Starting and stopping the process, and what a configuration of its own changes for clients."""
 
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,12 @@ from proton import ConnectionException, Message
 from tests.interop.broker_process import BrokerProcess, Instance, start_broker
 from tests.interop.conftest import StartBroker
 from tests.interop.proton.client import Client
+from tests.interop.proton.test_transactions import Coordinator, retire
 
 ENDED = (ConnectionException, OSError)
+
+OPENING = b"AMQP\x00\x01\x00\x00" + bytes.fromhex("00000013 02000000 005310 c0 06 01 a103 726177")
+"""Protocol header and an open with the container-id `raw`."""
 
 
 def test_clients_are_told_when_the_broker_stops(start: StartBroker) -> None:
@@ -62,7 +67,8 @@ def test_two_brokers_run_side_by_side(start: StartBroker) -> None:
 
 def test_lost_clients_leave_no_trace(start: StartBroker) -> None:
     """A hundred connections that vanish in the middle of work: the next one is served."""
-    broker = start(Instance())
+    unlimited = '<address-setting match="q"><max-delivery-attempts>-1</max-delivery-attempts></address-setting>'
+    broker = start(Instance(settings=unlimited))  # each message is on its way to every client that gets lost
     for index in range(100):
         client = Client(broker.url)
         client.sender("q").start(str(index), settled=True)
@@ -137,8 +143,6 @@ def test_transaction_that_lasts_too_long_is_rolled_back(start: StartBroker) -> N
             "<transaction-timeout-scan-period>50</transaction-timeout-scan-period>"
         )
     )
-    from tests.interop.proton.test_transactions import Coordinator, retire
-
     with Client(broker.url) as client, Client(broker.url) as other:
         client.send("q", "m")
         transaction = Coordinator(client).declare()
@@ -147,3 +151,35 @@ def test_transaction_that_lasts_too_long_is_rolled_back(start: StartBroker) -> N
         receiver.close()
 
         assert other.receiver("q").receive().body == "m"
+
+
+def test_message_above_the_links_maximum_ends_the_link(start: StartBroker) -> None:
+    """§2.7.3 max-message-size: the broker says what it takes; above it `amqp:link:message-size-exceeded`."""
+    broker = start(Instance(parameters="protocols=AMQP;amqpMaxMessageSize=10000"))
+    with Client(broker.url, max_frame_size=512) as client:
+        other = client.sender("q")
+        sender = client.sender("q")
+        announced = sender.link.remote_max_message_size
+        sender.start(Message(body=bytes(20_000)))
+        refusal = sender.wait_closed()
+        other.send(Message(body=bytes(9_000)))
+
+        assert announced == 10_000
+        assert refusal.condition == "amqp:link:message-size-exceeded"
+        assert [len(body) for body in client.bodies("q")] == [9_000]
+
+
+def test_silent_client_is_dropped(start: StartBroker) -> None:
+    """§2.4.5: silence beyond the announced idle time-out (half of it is announced) ends the connection."""
+    broker = start(Instance(parameters="protocols=AMQP;amqpIdleTimeout=400"))
+    with Client(broker.url) as client:
+        announced = client.connection.conn.transport.remote_idle_timeout
+        with socket.create_connection((broker.host, broker.port), 20) as silent:
+            silent.sendall(OPENING)
+            received = b""
+            while data := silent.recv(65536):
+                received += data
+            client.sync()
+
+        assert announced == 0.2
+        assert b"amqp:resource-limit-exceeded" in received

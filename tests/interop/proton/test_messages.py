@@ -256,26 +256,6 @@ def test_message_without_body_is_passed_on(broker: BrokerProcess, name: str) -> 
     assert received.bare == b"\x00\x53\x77\x40"
 
 
-def test_message_larger_than_the_links_maximum_ends_the_link(broker: BrokerProcess, name: str) -> None:
-    """§2.7.3 max-message-size: the broker says what it takes; above it `amqp:link:message-size-exceeded`."""
-    with Client(broker.url) as client:
-        sender = client.sender(name)
-        limit = sender.link.remote_max_message_size
-        if not limit:
-            pytest.skip("this broker sets no limit")
-        sender.link.delivery("large")
-        chunk = bytes(1 << 20)
-        sender.link.stream(b"\x00\x53\x75\xb0" + (limit + 1).to_bytes(4, "big"))
-        sent = 0
-        while sent <= limit and not sender.link.state & sender.link.REMOTE_CLOSED:
-            sender.link.stream(chunk)
-            sent += len(chunk)
-            client.connection.container.process()
-        refusal = sender.wait_closed()
-
-        assert refusal.condition == "amqp:link:message-size-exceeded"
-
-
 def test_two_queues_do_not_mix(broker: BrokerProcess, name: str) -> None:
     """An address is an end-point of its own."""
     with Client(broker.url) as client:
