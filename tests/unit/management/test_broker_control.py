@@ -293,6 +293,16 @@ def test_the_auto_created_address_goes_with_its_last_queue_if_asked() -> None:
     assert "auto" not in world.postoffice.addresses
 
 
+def test_the_auto_created_address_stays_while_it_has_another_queue() -> None:
+    world = World()
+    world.postoffice.create_address("auto", MULTICAST, auto_created=True)
+    for name in ("q", "other"):
+        world.call("broker", "createQueue", "auto", name)
+    world.call("broker", "destroyQueue", "q", False, True)
+
+    assert [queue.name for queue in world.postoffice.addresses["auto"].queues] == ["other"]
+
+
 def test_an_address_created_by_name_stays_when_its_last_queue_goes() -> None:
     world = world_with_queues("q")
     world.call("broker", "destroyQueue", "q", False, True)
