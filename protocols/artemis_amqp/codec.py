@@ -573,14 +573,8 @@ def _write_octets(out: bytearray, code: int, octets: bytes) -> None:
         out.append(size)
     else:
         out.append(code + 0x10)
-        out += _size(size)
+        out += _U32.pack(size)
     out += octets
-
-
-def _size(size: int) -> bytes:
-    if size > 0xFFFFFFFF:
-        raise ValueError(f"{size} octets are more than an AMQP value can have")
-    return _U32.pack(size)
 
 
 def _check_range(kind: type, value: int, low: int, high: int) -> None:
@@ -713,7 +707,7 @@ def write_compound(out: bytearray, code: int, count: int, content: bytearray | b
         out.append(count)
     else:
         out.append(code + 0x10)
-        out += _size(size + 4)
+        out += _U32.pack(size + 4)
         out += _U32.pack(count)
     out += content
 

@@ -54,6 +54,7 @@ class Kind:
     read: Callable[[bytes, int, int, int], tuple[object, int]]
     """(data, offset, end, depth) -> value, next offset. None for null."""
     write: Callable[[bytearray, object], None]
+    """Never called for a field at its default."""
 
 
 def _wrong_type(kind: str, value: object) -> InvalidField:
@@ -71,7 +72,7 @@ def _plain(name: str, python_type: type) -> Kind:
         return value, offset
 
     def write(out: bytearray, value: object) -> None:
-        write_value(out, python_type(value) if is_wrapped and value is not None else value)
+        write_value(out, python_type(value) if is_wrapped else value)
 
     return Kind(name, read, write)
 
@@ -112,9 +113,6 @@ def _read_symbols(data: bytes, offset: int, end: int, depth: int) -> tuple[objec
 
 
 def _write_symbols(out: bytearray, value: object) -> None:
-    if value is None:
-        out.append(0x40)
-        return
     assert isinstance(value, tuple)
     write_value(out, Array(SYMBOL_CODE, (Symbol(symbol) for symbol in value)))
 
@@ -149,9 +147,6 @@ def _read_fields(data: bytes, offset: int, end: int, depth: int) -> tuple[object
 
 
 def _write_fields(out: bytearray, value: object) -> None:
-    if value is None:
-        out.append(0x40)
-        return
     assert isinstance(value, Mapping)
     write_value(out, {Symbol(key): item for key, item in value.items()})
 
@@ -174,9 +169,6 @@ def _read_unsettled(data: bytes, offset: int, end: int, depth: int) -> tuple[obj
 
 
 def _write_unsettled(out: bytearray, value: object) -> None:
-    if value is None:
-        out.append(0x40)
-        return
     assert isinstance(value, Mapping)
     content = bytearray()
     for tag, state in value.items():

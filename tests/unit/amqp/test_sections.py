@@ -234,6 +234,8 @@ MALFORMED_MESSAGES = {
     "header is null": _section(0x70, None),
     "header with six fields": _section(0x70, [None] * 6),
     "header with an item cut": bytes.fromhex("005370c0030240" + "50"),
+    "header without value": b"\x00\x80" + bytes(7) + b"\x70",
+    "header whose items end early": bytes.fromhex("005370c00403415005"),
     "header with items left over": bytes.fromhex("005370c003014140"),
     "header with too few items": bytes.fromhex("005370c0020240"),
     "header size beyond the end": bytes.fromhex("005370c0050141"),
@@ -253,6 +255,7 @@ MALFORMED_MESSAGES = {
     "properties with four billion fields": bytes.fromhex("005373d000000005ffffffff40"),
     "properties with octets left over": bytes.fromhex("005373c003014040"),
     "properties cut within": bytes.fromhex("005373c00302a105"),
+    "properties that end before the expiry": bytes.fromhex("005373c00c09a1026161" + "40" * 7),
     "expiry is a string": _section(0x73, [None] * 8 + ["soon"]),
     "expiry is cut": bytes.fromhex("005373c00b09" + "40" * 8 + "8300"),
     "properties before the expiry are cut": bytes.fromhex("005373c00a09" + "40" * 7 + "a1ff"),
@@ -427,7 +430,10 @@ def test_broker_properties_replace_what_came() -> None:
         _section(0x72, {Symbol("x-opt-ORIG-QUEUE"): "old", Symbol("x-opt-a"): 1, ULong(5): 2})
     ).annotations_raw
 
-    assert _annotations_of(annotations_bytes(raw, 3, {"_AMQ_ORIG_QUEUE": "new"})) == {
+    section = annotations_bytes(raw, 3, {"_AMQ_ORIG_QUEUE": "new"})
+
+    assert section.count(b"x-opt-ORIG-QUEUE") == 1
+    assert _annotations_of(section) == {
         "x-opt-sequence-number": 3,
         "x-opt-ORIG-QUEUE": "new",
         "x-opt-a": 1,
