@@ -15,8 +15,8 @@ ROWS: Final = {
     "artemis_py": 0,  # the package itself holds nothing but its docstring
     "artemis_py.errors": 1,
     "artemis_py.core": 2,
-    "artemis_py.security": 3,
     "artemis_py.protocol": 3,
+    "artemis_py.security": 4,  # fulfils the Authenticator of protocol.py
     "artemis_amqp": 4,
     "artemis_mqtt": 4,
     "artemis_openwire": 4,
