@@ -31,7 +31,7 @@ from artemis_py.core.settings import (
     Option,
     QueueConfig,
 )
-from artemis_py.errors import InvalidFilter, InvalidRequest
+from artemis_py.errors import ConfigError, InvalidFilter, InvalidRequest, Problem
 from artemis_py.transport.config import AcceptorConfig
 
 Value = TypeVar("Value")
@@ -56,10 +56,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> BrokerConfig
         with path.open("rb") as stream:
             data = stream.read(SIZE_LIMIT_BYTES + 1)
     except OSError as error:
-        report = Report(str(path))
-        report.problem(Place(file=str(path), line=0, element="file"), f"cannot be read: {error.strerror}")
-        report.raise_problems()
-        raise
+        raise ConfigError([Problem(str(path), 0, "file", f"cannot be read: {error.strerror}")]) from error
     return parse(data, str(path), path.parent, variables)
 
 
@@ -337,8 +334,8 @@ class _Reader:
     def _permissions(self, setting: Any, mapped: Mapping[str, set[str]]) -> dict[Permission, frozenset[str]]:
         granted: dict[Permission, frozenset[str]] = {}
         for element in setting:
-            name = element.get("type")
-            permission = _PERMISSIONS.get(name)
+            name = self._name(element, "type")
+            permission = _PERMISSIONS.get(name or "")
             if permission is not None:
                 roles = split_names(element.get("roles", ""))
                 foreign = [other for role in roles for other in mapped.get(role, ())]

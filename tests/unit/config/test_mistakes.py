@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from artemis_py.config import parse
 from artemis_py.config.known import ADDRESS_SETTINGS, CORE_ELEMENTS, QUEUE_ATTRIBUTES
 from artemis_py.config.reader import shipped_folder
+from artemis_py.config.report import Report
 from artemis_py.config.schema import Schema
 from tests.unit.config.samples import FILE, mistakes, mistakes_in, read, whole
 
@@ -276,10 +278,43 @@ def test_two_acceptors_may_leave_their_port_to_the_system() -> None:
     assert [acceptor.port for acceptor in config.acceptors] == [0, 0]
 
 
-def test_a_value_that_only_the_schema_objects_to_is_a_mistake_too() -> None:
-    """The last line of defence; here a role mapping whose target is missing was already said, so nothing follows."""
-    assert mistakes('<security-settings><role-mapping from="a"/></security-settings>') == [
-        'broker.xml:4: role-mapping: attribute to: is missing; write <role-mapping to="…">'
+@pytest.mark.parametrize(
+    ("core", "element", "attribute"),
+    [
+        ("<addresses><address><anycast/></address></addresses>", "address", "name"),
+        ('<addresses><address name="a"><anycast><queue/></anycast></address></addresses>', "queue", "name"),
+        ("<address-settings><address-setting/></address-settings>", "address-setting", "match"),
+        ('<security-settings><role-mapping to="a"/></security-settings>', "role-mapping", "from"),
+        ('<security-settings><role-mapping from="a"/></security-settings>', "role-mapping", "to"),
+        (
+            (
+                '<security-settings><security-setting match="a"><permission roles="r"/></security-setting>'
+                "</security-settings>"
+            ),
+            "permission",
+            "type",
+        ),
+    ],
+)
+def test_what_must_be_there_is_missed_once(core: str, element: str, attribute: str) -> None:
+    """Nothing else follows from it."""
+    assert mistakes(core) == [
+        f'broker.xml:4: {element}: attribute {attribute}: is missing; write <{element} {attribute}="…">'
+    ]
+
+
+def test_the_schema_has_the_last_word_about_values() -> None:
+    """Should the tables ever let a value pass that the schema does not, it is still refused."""
+    report = Report("broker.xml")
+    root = etree.fromstring(whole("<security-enabled>maybe</security-enabled><global-max-size>x</global-max-size>"))
+    sizes = root.find("{*}core/{*}global-max-size")
+    report.problem(report.place(sizes), "is no size")
+
+    Schema(shipped_folder()).check_values(root, report)
+
+    assert [str(problem) for problem in report.problems] == [
+        "broker.xml:4: global-max-size: is no size",
+        "broker.xml:4: security-enabled: the schema does not allow this value; see docs/configuration.md",
     ]
 
 
