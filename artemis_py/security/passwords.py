@@ -78,7 +78,7 @@ def parse_hash(text: str) -> HashedPassword:
     try:
         parameters = extract_parameters(argon2)
     except InvalidHashError:
-        raise ValueError("expected ENC($argon2id$...); docs/security.md says how to make one") from None
+        raise ValueError("expected ENC($argon2id$...), as `artemis-py user hash` prints it") from None
     if parameters.type is not Type.ID:
         raise ValueError("only the argon2id kind of argon2 is supported")
     return HashedPassword(argon2, _parse_scram(scram) if separator else None)

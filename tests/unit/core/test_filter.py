@@ -249,6 +249,8 @@ def test_in_looks_for_a_string_in_a_list(selector: str, expected: bool) -> None:
         ("(1 + 2) * 3 = 9", True),
         ("10 - 3 - 2 = 5", True),
         ("12 / 3 / 2 = 2", True),
+        ("1 + 6 / 3 = 3", True),
+        ("1 + 7 % 4 = 4", True),
         ("7 / 2 = 3", True),
         ("-7 / 2 = -3", True),
         ("7 / -2 = -3", True),

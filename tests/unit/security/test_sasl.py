@@ -220,6 +220,24 @@ def test_scram_with_stored_plain_and_missing_keys(user: str, password: str, outc
     assert bench.hashed == 1
 
 
+def test_scram_proof_for_another_nonce_is_worth_nothing() -> None:
+    """RFC 5802 §5.1: otherwise a recorded exchange could be played again; the proof itself is right here."""
+    talk = Conversation(Bench(), "SCRAM-SHA-256")
+    talk.respond(b"n,,n=ann,r=clientnonce")
+    fields = dict(field.split("=", 1) for field in talk.challenges[0].decode().split(","))
+    keys = derive_scram_keys("secret", base64.b64decode(fields["s"]), int(fields["i"]))
+    without_proof = "c=biws,r=clientnonceothernonce"
+    message = f"n=ann,r=clientnonce,{talk.challenges[0].decode()},{without_proof}".encode()
+    salted = hashlib.pbkdf2_hmac("sha256", b"secret", keys.salt, keys.iterations)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(keys.stored_key, message, "sha256")
+    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+
+    talk.respond(f"{without_proof},p={base64.b64encode(proof).decode()}".encode())
+
+    assert talk.results == [REFUSED]
+
+
 def test_scram_decodes_names_and_allows_oneself_as_authorization() -> None:
     """RFC 5802 §5.1: `=2C` and `=3D`; gs2 flag `y` is an honest client that saw no channel binding here."""
     bench = Bench()
