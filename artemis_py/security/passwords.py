@@ -66,7 +66,7 @@ def hash_password(password: str, cost: HashCost = DEFAULT_COST) -> str:
     hasher = PasswordHasher(time_cost=cost.passes, memory_cost=cost.memory_kib, parallelism=1, type=Type.ID)
     keys = derive_scram_keys(password, secrets.token_bytes(16), cost.scram_iterations)
     fields = [str(keys.iterations), _to_text(keys.salt), _to_text(keys.stored_key), _to_text(keys.server_key)]
-    return f"ENC({hasher.hash(password)}|{'$'.join([SCRAM_NAME, *fields])})"
+    return f"ENC({hasher.hash(_encode(password))}|{'$'.join([SCRAM_NAME, *fields])})"
 
 
 def parse_hash(text: str) -> HashedPassword:
@@ -87,7 +87,7 @@ def parse_hash(text: str) -> HashedPassword:
 def check_hash(argon2: str, password: str) -> bool:
     """Whether `password` is the one of this hash; slow, constant in time, and never raises."""
     try:
-        return PasswordHasher().verify(argon2, password)
+        return PasswordHasher().verify(argon2, _encode(password))
     except (Argon2Error, InvalidHashError):
         return False
 
@@ -103,8 +103,7 @@ def derive_scram_keys(password: str, salt: bytes, iterations: int) -> ScramKeys:
 
     Of SASLprep (RFC 4013) only the normalization is done; passwords of ASCII characters are not changed by either.
     """
-    normal = unicodedata.normalize("NFKC", password).encode("utf-8", "surrogatepass")
-    salted = hashlib.pbkdf2_hmac("sha256", normal, salt, iterations)
+    salted = hashlib.pbkdf2_hmac("sha256", _encode(unicodedata.normalize("NFKC", password)), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     stored_key = hashlib.sha256(client_key).digest()
     return ScramKeys(iterations, salt, stored_key, hmac.digest(salted, b"Server Key", "sha256"))
@@ -124,6 +123,11 @@ def _parse_scram(text: str) -> ScramKeys:
     if not salt or len(stored_key) != 32 or len(server_key) != 32:
         raise expected
     return ScramKeys(int(fields[0]), salt, stored_key, server_key)
+
+
+def _encode(password: str) -> bytes:
+    """Any str can be a password, also one that is no proper Unicode."""
+    return password.encode("utf-8", "surrogatepass")
 
 
 def _to_text(octets: bytes) -> str:

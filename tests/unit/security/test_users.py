@@ -127,6 +127,7 @@ def test_password_decides() -> None:
     assert found.verify("bob", "plain")
     assert not found.verify("bob", "plain ")
     assert not found.verify("nobody", "")
+    assert not found.verify("ann", "\udc80")
     assert not found.verify("CN=device 7,O=Plant", "")
     assert found.subject("ann") == Subject("ann", frozenset(["app", "ops"]))
     assert found.subject("bob") == Subject("bob")
