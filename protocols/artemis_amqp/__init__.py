@@ -1,1 +1,5 @@
-"""AMQP 1.0 for the broker: codec, sans-IO engine, and what its links mean on the core's addresses and queues."""
+"""AMQP 1.0: an engine of our own, and what its links mean to the broker."""
+
+from artemis_amqp.manager import AmqpProtocolManager
+
+__all__ = ["AmqpProtocolManager"]

@@ -126,6 +126,10 @@ class OutgoingLink:
         consumer.blocked = link.credit > 0 and not link.can_send
         consumer.grant(link.credit, link.drain)
 
+    def go_on(self) -> None:
+        """There is room for output again."""
+        self.on_credit(self._link)
+
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
         """The client's word on one delivery."""
         consumer = self.consumer

@@ -105,7 +105,9 @@ class AmqpHandler:
         self.stores: Final[bool] = manager.postoffice.storage.is_durable
         self.container_id: str = ""
         self.coordinator: Final = Transactions(self)
-        self.engine: Final = AmqpConnection(self, parameters.limits(context), is_client=False)
+        self.engine: Final = AmqpConnection(
+            self, parameters.limits(context), is_client=False, container_id=manager.postoffice.options.name
+        )
         self._subject: Subject | None = None
         self._session: Session | None = None
         self._exchange: SaslExchange | None = None
@@ -196,7 +198,7 @@ class AmqpHandler:
 
     def on_sasl_header(self) -> None:
         """The client wants to authenticate: name the mechanisms."""
-        self.engine.send_sasl_mechanisms(self.context.authenticator.mechanisms(self.context))
+        self.engine.send_sasl_mechanisms(list(self.context.authenticator.mechanisms(self.context)))
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
         """The client chose a mechanism."""
@@ -325,7 +327,7 @@ class AmqpHandler:
         for end in self._ends.values():
             outgoing = end.outgoing
             if outgoing is not None and outgoing.consumer is not None and outgoing.consumer.blocked:
-                outgoing.on_credit(outgoing.link)
+                outgoing.go_on()
 
     # -- links -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,864 @@
+"""Which frame may come when on an AMQP 1.0 connection, and the octets of both directions.
+
+    START --SASL header--> SASL --outcome 0--> HEADER --AMQP header--> OPENING --open, open--> OPENED
+      '------------------- AMQP header (no SASL) ----------------------'            |
+    we close for an error: DISCARDING until the peer's close;  close, close: CLOSED
+
+Wire order only: no socket, no broker. Bytes and time go in, calls on the `ConnectionHandler` and bytes come out.
+Transfer, disposition and flow, which are nearly all of the traffic, are read straight from their octets in their
+usual forms; everything else, and every unusual form, goes through the tables of `performatives`.
+"""
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final, Protocol
+
+from artemis_amqp import errors
+from artemis_amqp.limits import (
+    LOGIN_BUFFER_BYTES,
+    LOGIN_FRAME_SIZE,
+    MIN_IDLE_TIME_OUT_MS,
+    MIN_MAX_FRAME_SIZE,
+    ConnectionLimits,
+)
+from artemis_amqp.link import Link
+from artemis_amqp.performatives import (
+    Accepted,
+    AmqpError,
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse,
+    Transfer,
+    frame,
+    read_performative,
+)
+from artemis_amqp.session import AmqpSession
+from artemis_amqp.types import InvalidField, Symbol
+from artemis_py.errors import MalformedFrame
+
+AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
+_HEADER_SIZE: Final = 8
+_HEARTBEAT: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
+
+_FRAME: Final = Struct(">IBBH")
+_U32: Final = Struct(">I")
+_AMQP_FRAME: Final = 0
+_SASL_FRAME: Final = 1
+
+ACCEPTED_CODE: Final = 0x24
+_ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
+
+# What may follow the field `more` of a transfer without saying anything: rcv-settle-mode and state null, resume and
+# aborted null or false, batchable anything.
+_PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
+    [b"", b"\x40", b"\x40\x40"]
+    + [b"\x40\x40" + bytes((resume,)) for resume in (0x40, 0x42)]
+    + [b"\x40\x40" + bytes((resume, aborted)) for resume in (0x40, 0x42) for aborted in (0x40, 0x42)]
+    + [
+        b"\x40\x40" + bytes((resume, aborted, batchable))
+        for resume in (0x40, 0x42)
+        for aborted in (0x40, 0x42)
+        for batchable in (0x40, 0x41, 0x42)
+    ]
+)
+
+
+class State(IntEnum):
+    """Where the connection is; see the top of the module."""
+
+    START = 0
+    SASL = 1
+    HEADER = 2
+    OPENING = 3
+    OPENED = 4
+    DISCARDING = 5
+    CLOSED = 6
+
+
+class ConnectionHandler(Protocol):
+    """What the conversation means. Called in wire order, from within `receive_data`."""
+
+    def wake(self) -> None:
+        """There is output now, where there was none."""
+
+    def on_sasl_header(self) -> None:
+        """Server: the client wants to authenticate; answer with `send_sasl_mechanisms`."""
+
+    def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
+        """Server: answer, now or later, with `send_sasl_challenge` or `send_sasl_outcome`."""
+
+    def on_sasl_response(self, data: bytes) -> None:
+        """Server: likewise."""
+
+    def on_open(self, opening: Open) -> None:
+        """The peer opened. A server answers, now or later, with `send_open`."""
+
+    def on_begin(self, session: AmqpSession, begin: Begin) -> None:
+        """The peer began a session, or answered ours; the engine has answered."""
+
+    def on_attach(self, link: Link, attach: Attach) -> None:
+        """The peer attached (answer with `accept` or `refuse`), or answered our attach."""
+
+    def on_detach(self, link: Link, detach: Detach) -> None:
+        """The peer detached, or broke the link's rules; the engine answers."""
+
+    def on_end(self, session: AmqpSession, end: End) -> None:
+        """The session is over, on whoever's account; its links are still there to look at."""
+
+    def on_close(self, close: Close | None) -> None:
+        """The peer closed; None: the conversation ended before it was opened."""
+
+    def on_error(self, error: AmqpError) -> None:
+        """The peer broke the protocol; the engine has said so and closed."""
+
+    def on_writable(self) -> None:
+        """Output went out: who waited for room may send again."""
+
+
+class AmqpConnection:
+    """One end of a connection."""
+
+    def __init__(
+        self, handler: ConnectionHandler, limits: ConnectionLimits, is_client: bool, container_id: str = ""
+    ) -> None:
+        self.handler: ConnectionHandler = handler
+        self.limits: ConnectionLimits = limits
+        self.is_client: bool = is_client
+        self.container_id: str = container_id
+        """Ours, for an open that has to be sent before the handler knows of the connection."""
+        self.state: State = State.START
+        self.out: list[bytes | memoryview] = []
+        self.output_size: int = 0
+        self.output_limit: int = limits.output_limit_bytes
+        self.is_paused: bool = False
+        self.peer_max_frame_size: int = MIN_MAX_FRAME_SIZE
+        self.sessions: dict[int, AmqpSession] = {}
+        """By the peer's channel."""
+        self._own_sessions: dict[int, AmqpSession] = {}
+        self._dirty: list[AmqpSession] = []
+        self._max_frame_size: int = LOGIN_FRAME_SIZE
+        self._channel_max: int = limits.channel_max
+        self._peer_channel_max: int = 0
+        self._open_sent: bool = False
+        self._open_received: bool = False
+        self._close_sent: bool = False
+        self._waits_for_handler: bool = False
+        """A login or an open is being decided; what arrives meanwhile is kept."""
+        self._chunks: list[bytes] = []
+        self._chunk_size: int = 0
+        self._needed: int = _HEADER_SIZE
+        """Bytes without which there is nothing to do."""
+        self._is_authenticated: bool = False
+        self._credentials: tuple[str, bytes | None, str | None] | None = None
+        self._now: float = 0.0
+        self._heard_at: float = 0.0
+        self._heartbeat_s: float = 0.0
+        self._next_heartbeat: float = 0.0
+        self._wrote: bool = False
+        self._was_full: bool = False
+        self._idle_timeout_s: float = limits.idle_timeout_s
+
+    # -- for the transport -------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will be said."""
+        return self.state == State.CLOSED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether both sides opened and none closed."""
+        return self.state == State.OPENED
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Work through what the peer sent, in pieces of any size. Never raises for anything a peer can send."""
+        self._now = now
+        self._heard_at = now
+        if self.state == State.CLOSED:
+            return
+        if self._chunks:
+            size = self._chunk_size + len(data)
+            if size < self._needed or self._waits_for_handler:
+                self._keep(data)
+                return
+            self._chunks.append(data)
+            data = b"".join(self._chunks)
+            self._chunks = []
+            self._chunk_size = 0
+        elif self._waits_for_handler:
+            self._keep(data)
+            return
+        self._work(data)
+
+    def _keep(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._chunk_size += len(data)
+        if self._waits_for_handler and self._chunk_size > LOGIN_BUFFER_BYTES:
+            self.fail(errors.RESOURCE_LIMIT_EXCEEDED, f"more than {LOGIN_BUFFER_BYTES} bytes before the login ended")
+
+    def _work(self, data: bytes) -> None:
+        offset = 0
+        try:
+            offset = self._read(data)
+        except MalformedFrame as error:
+            condition = errors.INVALID_FIELD if isinstance(error, InvalidField) else errors.DECODE_ERROR
+            self.fail(condition, str(error))
+            return
+        if offset < len(data) and self.state != State.CLOSED:
+            rest = data[offset:] if offset else data
+            self._chunks.append(rest)
+            self._chunk_size = len(rest)
+            if self._waits_for_handler and self._chunk_size > LOGIN_BUFFER_BYTES:
+                self._keep(b"")
+
+    def _go_on(self) -> None:
+        """The handler decided: work through what arrived meanwhile."""
+        self._waits_for_handler = False
+        if self._chunks and self.state != State.CLOSED:
+            data = b"".join(self._chunks)
+            self._chunks = []
+            self._chunk_size = 0
+            self._work(data)
+
+    def data_to_send(self) -> bytes:
+        """Take all output. Links that had to wait for room may then send again."""
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for session in dirty:
+                session.flush()
+        out = self.out
+        if not out:
+            return b""
+        data = b"".join(out)
+        self.out = []
+        self._wrote = True
+        was_full = self.output_size >= self.output_limit or self._was_full
+        self.output_size = 0
+        self._was_full = False
+        if was_full and not self.is_paused:
+            self._resume_output()
+        return data
+
+    def _resume_output(self) -> None:
+        for session in list(self._own_sessions.values()):
+            if session.waiting:
+                session.pump()
+        self.handler.on_writable()
+
+    def pause(self) -> None:
+        """Send no more deliveries until `resume`."""
+        self.is_paused = True
+        self._was_full = True
+
+    def resume(self) -> None:
+        """Deliveries may go on."""
+        if self.is_paused:
+            self.is_paused = False
+            self._was_full = False
+            self._resume_output()
+
+    def next_deadline(self) -> float | None:
+        """When the next heartbeat is due, or the peer's silence lasts too long."""
+        deadline: float | None = None
+        if self._open_received and self._idle_timeout_s > 0 and self.state != State.CLOSED:
+            deadline = self._heard_at + self._idle_timeout_s
+        if self._heartbeat_s > 0 and self.state == State.OPENED:
+            if deadline is None or self._next_heartbeat < deadline:
+                deadline = self._next_heartbeat
+        return deadline
+
+    def handle_deadline(self, now: float) -> None:
+        """Send a heartbeat, or give the peer up (AMQP 1.0 §2.4.5)."""
+        self._now = now
+        if self.state == State.CLOSED:
+            return
+        if self._open_received and self._idle_timeout_s > 0 and now >= self._heard_at + self._idle_timeout_s:
+            self.fail(errors.RESOURCE_LIMIT_EXCEEDED, f"nothing was heard for {self._idle_timeout_s:g} s")
+            self.state = State.CLOSED
+            return
+        if self._heartbeat_s > 0 and now >= self._next_heartbeat:
+            self._next_heartbeat = now + self._heartbeat_s
+            if not self._wrote and not self.out and self.state == State.OPENED:
+                self.write(_HEARTBEAT)
+            self._wrote = False
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Collect output."""
+        if not self.out:
+            self.handler.wake()
+        self.out.append(data)
+        self.output_size += len(data)
+
+    def write_payload(self, data: memoryview) -> None:
+        """Collect a piece of a message behind the frame header that was just written."""
+        self.out.append(data)
+        self.output_size += len(data)
+
+    def mark_dirty(self, session: AmqpSession) -> None:
+        """A session has something to write at the end of the batch."""
+        if not self._dirty and not self.out:
+            self.handler.wake()
+        self._dirty.append(session)
+
+    def tell_senders(self, session: AmqpSession) -> None:
+        """The peer's window opened: links of the session may send again."""
+        for link in session.senders():
+            if link.handler is not None and link.is_attached:
+                link.handler.on_credit(link)
+
+    # -- login, open, close --------------------------------------------------------------------------------------
+
+    def start_client(self, mechanism: str | None, initial_response: bytes | None, hostname: str | None = None) -> None:
+        """Client: begin the conversation; without a mechanism there is no SASL layer."""
+        if mechanism is None:
+            self.state = State.HEADER
+            self.write(AMQP_HEADER)
+        else:
+            self._credentials = (mechanism, initial_response, hostname)
+            self.write(SASL_HEADER)
+
+    def send_sasl_mechanisms(self, mechanisms: list[str]) -> None:
+        """Server: what may be chosen from."""
+        self.write(
+            frame(
+                0,
+                SaslMechanisms(sasl_server_mechanisms=tuple([Symbol(mechanism) for mechanism in mechanisms])),
+                _SASL_FRAME,
+            )
+        )
+
+    def send_sasl_challenge(self, data: bytes) -> None:
+        """Server: ask for more."""
+        self.write(frame(0, SaslChallenge(challenge=data), _SASL_FRAME))
+        self._go_on()
+
+    def send_sasl_outcome(self, code: int, data: bytes) -> None:
+        """Server: the login is over; any code but 0 ends the connection."""
+        self.write(frame(0, SaslOutcome(code=code, additional_data=data or None), _SASL_FRAME))
+        if code == 0:
+            self._is_authenticated = True
+            self.state = State.HEADER
+            self._go_on()
+        else:
+            self._end()
+
+    def send_open(self, opening: Open) -> None:
+        """Open our side."""
+        self._open_sent = True
+        self.write(frame(0, opening))
+        if self._open_received:
+            self.state = State.OPENED
+            self._go_on()
+
+    def our_open(
+        self,
+        container_id: str,
+        offered_capabilities: tuple[Symbol, ...] = (),
+        properties: dict[Symbol, object] | None = None,
+        desired_capabilities: tuple[Symbol, ...] = (),
+        hostname: str | None = None,
+    ) -> Open:
+        """An open that announces our limits. Half of the idle time-out is announced (§2.4.5)."""
+        idle_ms = int(self._idle_timeout_s * 500)
+        return Open(
+            container_id=container_id,
+            hostname=hostname,
+            max_frame_size=self.limits.max_frame_size,
+            channel_max=self.limits.channel_max,
+            idle_time_out=idle_ms or None,
+            offered_capabilities=offered_capabilities,
+            desired_capabilities=desired_capabilities,
+            properties=properties,
+        )
+
+    def close(self, error: AmqpError | None = None) -> None:
+        """Close from our side. With an error, what still comes is ignored until the peer's close."""
+        if self._close_sent or self.state == State.CLOSED:
+            return
+        self._flush_sessions()
+        if not self._open_sent:
+            if self.state < State.OPENING and not self._open_received:
+                # Nothing can be said before the headers are exchanged.
+                self._end()
+                return
+            self._open_sent = True
+            self.write(frame(0, self.our_open(self.container_id)))
+        self._close_sent = True
+        self.write(frame(0, Close(error=error)))
+        self._waits_for_handler = False
+        self._chunks = []
+        self._chunk_size = 0
+        self.state = State.DISCARDING
+        for session in self._own_sessions.values():
+            session.is_ended = True
+
+    def _flush_sessions(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for session in dirty:
+            session.flush()
+
+    def _end(self) -> None:
+        self.state = State.CLOSED
+        self._chunks = []
+        self._chunk_size = 0
+
+    def fail(self, condition: str, text: str) -> None:
+        """The peer broke the rules: say so, and wait no longer for it."""
+        if self.state == State.CLOSED:
+            return
+        error = AmqpError(condition, text)
+        self.handler.on_error(error)
+        self.close(error)
+        self._end()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def _read(self, data: bytes) -> int:
+        """Work through whole headers and frames; returns the offset of the rest. Raises MalformedFrame."""
+        offset = 0
+        end = len(data)
+        while self.state != State.CLOSED and not self._waits_for_handler:
+            left = end - offset
+            if left < _HEADER_SIZE:
+                self._needed = _HEADER_SIZE
+                break
+            if self.state == State.START or self.state == State.HEADER:
+                self._receive_header(data[offset : offset + _HEADER_SIZE])
+                offset += _HEADER_SIZE
+                continue
+            size, data_offset, frame_type, channel = _FRAME.unpack_from(data, offset)
+            if size > self._max_frame_size or size < 8 or data_offset < 2 or data_offset * 4 > size:
+                self._bad_frame(size, data_offset)
+                break
+            if size > left:
+                self._needed = size
+                break
+            body = offset + data_offset * 4
+            stop = offset + size
+            offset = stop
+            if frame_type == _AMQP_FRAME:
+                if self.state != State.OPENED or stop - body < 4 or data[body] != 0 or data[body + 1] != 0x53:
+                    self._receive_frame(channel, data, body, stop)
+                    continue
+                code = data[body + 2]
+                if code == 0x14:
+                    self._receive_transfer(channel, data, body, stop)
+                elif code == 0x15:
+                    self._receive_disposition(channel, data, body, stop)
+                else:
+                    self._receive_frame(channel, data, body, stop)
+            elif frame_type == _SASL_FRAME and self.state == State.SASL:
+                self._receive_sasl(data, body, stop)
+            else:
+                self.fail(errors.FRAMING_ERROR, f"a frame of type {frame_type}")
+        return offset
+
+    def _bad_frame(self, size: int, data_offset: int) -> None:
+        if size > self._max_frame_size:
+            text = f"a frame of {size} bytes, at most {self._max_frame_size} are allowed here"
+        else:
+            text = f"a frame of {size} bytes with data-offset {data_offset}"
+        self.fail(errors.FRAMING_ERROR, text)
+
+    def _receive_header(self, header: bytes) -> None:
+        """A protocol header (§2.2). What we cannot speak is answered with what we can, and the end."""
+        if self.is_client:
+            self._receive_server_header(header)
+            return
+        if header == SASL_HEADER and self.state == State.START:
+            self.write(SASL_HEADER)
+            self.state = State.SASL
+            self.handler.on_sasl_header()
+        elif header == AMQP_HEADER:
+            self.write(AMQP_HEADER)
+            self.state = State.OPENING
+        else:
+            self.write(AMQP_HEADER if self.state == State.HEADER else SASL_HEADER)
+            self.handler.on_close(None)
+            self._end()
+
+    def _receive_server_header(self, header: bytes) -> None:
+        if self.state == State.START and header == SASL_HEADER:
+            self.state = State.SASL
+        elif self.state == State.HEADER and header == AMQP_HEADER:
+            self.state = State.OPENING
+            self.handler.wake()
+        else:
+            self.handler.on_error(AmqpError(errors.NOT_IMPLEMENTED, f"the peer answers with header {header!r}"))
+            self._end()
+
+    def _receive_sasl(self, data: bytes, body: int, stop: int) -> None:
+        performative, offset = read_performative(data, body, stop)
+        if offset != stop:
+            self.fail(errors.FRAMING_ERROR, "octets behind a SASL frame")
+        elif self.is_client:
+            self._receive_sasl_as_client(performative)
+        elif isinstance(performative, SaslInit):
+            self._waits_for_handler = True
+            self.handler.on_sasl_init(performative.mechanism, performative.initial_response, performative.hostname)
+        elif isinstance(performative, SaslResponse):
+            self._waits_for_handler = True
+            self.handler.on_sasl_response(performative.response)
+        else:
+            self.fail(errors.NOT_ALLOWED, f"{type(performative).__name__} is not for servers")
+
+    def _receive_sasl_as_client(self, performative: object) -> None:
+        if isinstance(performative, SaslMechanisms) and self._credentials is not None:
+            mechanism, response, hostname = self._credentials
+            self._credentials = None
+            self.write(
+                frame(
+                    0, SaslInit(mechanism=mechanism, initial_response=response, hostname=hostname), _SASL_FRAME
+                )
+            )
+        elif isinstance(performative, SaslOutcome) and performative.code == 0:
+            self.state = State.HEADER
+            self.write(AMQP_HEADER)
+        else:
+            self.handler.on_error(AmqpError(errors.UNAUTHORIZED_ACCESS, "the login failed"))
+            self._end()
+
+    def _receive_frame(self, channel: int, data: bytes, body: int, stop: int) -> None:
+        """Any frame, by the tables."""
+        if self.state == State.SASL:
+            self.fail(errors.FRAMING_ERROR, "an AMQP frame during SASL")
+            return
+        if body == stop:
+            return
+        performative, offset = read_performative(data, body, stop)
+        if type(performative) is not Transfer and offset != stop:
+            self.fail(errors.FRAMING_ERROR, f"octets behind a {type(performative).__name__.lower()}")
+            return
+        if self.state == State.DISCARDING:
+            if type(performative) is Close:
+                self._end()
+            return
+        if type(performative) is Open:
+            self._receive_open(performative, channel)
+            return
+        if not self._open_received:
+            self.fail(errors.ILLEGAL_STATE, f"{type(performative).__name__.lower()} before open")
+            return
+        if type(performative) is Close:
+            self.handler.on_close(performative)
+            if not self._close_sent:
+                self.close()
+            self._end()
+            return
+        if type(performative) is Begin:
+            self._receive_begin(performative, channel)
+            return
+        session = self.sessions.get(channel)
+        if session is None:
+            self.fail(errors.FRAMING_ERROR, f"a frame on channel {channel}, which has no session")
+            return
+        if type(performative) is End:
+            session.receive_end(performative)
+        elif session.is_ended:
+            return
+        elif type(performative) is Transfer:
+            settled = performative.settled
+            session.receive_transfer(
+                performative.handle,
+                -1 if performative.delivery_id is None else performative.delivery_id,
+                performative.delivery_tag,
+                -1 if performative.message_format is None else performative.message_format,
+                -1 if settled is None else int(settled),
+                performative.more,
+                performative.state,
+                performative.resume,
+                performative.aborted,
+                data[offset:stop],
+            )
+        elif type(performative) is Disposition:
+            last = performative.first if performative.last is None else performative.last
+            state = performative.state
+            session.receive_disposition(
+                performative.role,
+                performative.first,
+                last,
+                performative.settled,
+                ACCEPTED_CODE if type(state) is Accepted else state,
+            )
+        elif type(performative) is Flow:
+            session.receive_flow(performative)
+        elif type(performative) is Attach:
+            session.receive_attach(performative)
+        elif type(performative) is Detach:
+            session.receive_detach(performative)
+        else:
+            self.fail(errors.NOT_ALLOWED, f"{type(performative).__name__} after the login")
+
+    def _receive_open(self, opening: Open, channel: int) -> None:
+        if self._open_received:
+            self.fail(errors.ILLEGAL_STATE, "a second open")
+            return
+        if channel != 0:
+            self.fail(errors.FRAMING_ERROR, f"an open on channel {channel}")
+            return
+        if opening.max_frame_size < MIN_MAX_FRAME_SIZE:
+            self.fail(errors.FRAMING_ERROR, f"max-frame-size {opening.max_frame_size} is below {MIN_MAX_FRAME_SIZE}")
+            return
+        idle_ms = opening.idle_time_out or 0
+        if 0 < idle_ms < MIN_IDLE_TIME_OUT_MS:
+            self.fail(errors.NOT_ALLOWED, f"idle-time-out {idle_ms} ms is below {MIN_IDLE_TIME_OUT_MS}")
+            return
+        self._open_received = True
+        self.peer_max_frame_size = min(opening.max_frame_size, self.limits.max_frame_size)
+        self._max_frame_size = self.limits.max_frame_size
+        self._peer_channel_max = opening.channel_max
+        if idle_ms:
+            # Looking four times per time-out, silence of ours never lasts longer than half of it.
+            self._heartbeat_s = idle_ms / 4000
+            self._next_heartbeat = self._now + self._heartbeat_s
+        if self._open_sent:
+            self.state = State.OPENED
+        else:
+            self._waits_for_handler = True
+        self.handler.on_open(opening)
+
+    def _receive_begin(self, begin: Begin, channel: int) -> None:
+        if channel > self._channel_max:
+            self.fail(errors.FRAMING_ERROR, f"channel {channel} is above channel-max {self._channel_max}")
+            return
+        if channel in self.sessions:
+            self.fail(errors.ILLEGAL_STATE, f"channel {channel} has a session already")
+            return
+        if begin.remote_channel is not None:
+            session = self._own_sessions.get(begin.remote_channel)
+            if session is None or session.peer_channel >= 0:
+                self.fail(errors.FRAMING_ERROR, f"a begin for our channel {begin.remote_channel}, which asks for none")
+                return
+            session.peer_channel = channel
+            self.sessions[channel] = session
+            session.receive_begin(begin)
+        else:
+            own = self._free_channel()
+            if own > self._peer_channel_max:
+                self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "the peer's channel-max leaves no channel for a session")
+                return
+            session = AmqpSession(self, own)
+            session.peer_channel = channel
+            self.sessions[channel] = session
+            self._own_sessions[own] = session
+            session.receive_begin(begin)
+            session.write(
+                Begin(
+                    remote_channel=channel,
+                    next_outgoing_id=session.next_outgoing_id,
+                    incoming_window=session.incoming_window,
+                    outgoing_window=0x7FFFFFFF,
+                    handle_max=session.handle_max,
+                )
+            )
+        self.handler.on_begin(session, begin)
+
+    def begin(self) -> AmqpSession:
+        """Client: begin a session; the handler hears of the peer's answer."""
+        session = AmqpSession(self, self._free_channel())
+        self._own_sessions[session.channel] = session
+        session.write(
+            Begin(
+                next_outgoing_id=0,
+                incoming_window=session.incoming_window,
+                outgoing_window=0x7FFFFFFF,
+                handle_max=session.handle_max,
+            )
+        )
+        return session
+
+    def _free_channel(self) -> int:
+        channel = 0
+        while channel in self._own_sessions:
+            channel += 1
+        return channel
+
+    def drop_session(self, session: AmqpSession) -> None:
+        """Both sides ended: the channels are free."""
+        self.sessions.pop(session.peer_channel, None)
+        self._own_sessions.pop(session.channel, None)
+
+    # -- the hot frames ----------------------------------------------------------------------------------------
+
+    def _receive_transfer(self, channel: int, data: bytes, body: int, stop: int) -> None:
+        """A transfer in its usual form: list8, handle, delivery-id, tag, format, settled, more, and nothing odd."""
+        if data[body + 3] != 0xC0 or stop - body < 8:
+            self._receive_frame(channel, data, body, stop)
+            return
+        payload = body + 5 + data[body + 4]
+        count = data[body + 5]
+        at = body + 6
+        if payload > stop or count < 3 or payload - at < 6:
+            self._receive_frame(channel, data, body, stop)
+            return
+        # handle
+        code = data[at]
+        if code == 0x43:
+            handle = 0
+            at += 1
+        elif code == 0x52:
+            handle = data[at + 1]
+            at += 2
+        elif code == 0x70:
+            handle = _U32.unpack_from(data, at + 1)[0]
+            at += 5
+        else:
+            self._receive_frame(channel, data, body, stop)
+            return
+        # delivery-id
+        code = data[at]
+        if code == 0x52:
+            delivery_id = data[at + 1]
+            at += 2
+        elif code == 0x70 and at + 5 <= payload:
+            delivery_id = _U32.unpack_from(data, at + 1)[0]
+            at += 5
+        elif code == 0x43:
+            delivery_id = 0
+            at += 1
+        else:
+            self._receive_frame(channel, data, body, stop)
+            return
+        # delivery-tag
+        if at + 2 > payload or data[at] != 0xA0:
+            self._receive_frame(channel, data, body, stop)
+            return
+        size = data[at + 1]
+        at += 2
+        tag = data[at : at + size]
+        at += size
+        if at > payload or size > 32:
+            self._receive_frame(channel, data, body, stop)
+            return
+        settled = -1
+        more = False
+        message_format = -1
+        if count > 3 and at < payload:
+            code = data[at]
+            if code == 0x43:
+                message_format = 0
+                at += 1
+            elif code == 0x40:
+                at += 1
+            elif code == 0x52 and at + 1 < payload:
+                message_format = data[at + 1]
+                at += 2
+            else:
+                self._receive_frame(channel, data, body, stop)
+                return
+            if count > 4 and at < payload:
+                code = data[at]
+                at += 1
+                if code == 0x42:
+                    settled = 0
+                elif code == 0x41:
+                    settled = 1
+                elif code != 0x40:
+                    self._receive_frame(channel, data, body, stop)
+                    return
+                if count > 5 and at < payload:
+                    code = data[at]
+                    at += 1
+                    if code == 0x41:
+                        more = True
+                    elif code != 0x42 and code != 0x40:
+                        self._receive_frame(channel, data, body, stop)
+                        return
+                    if at != payload and data[at:payload] not in _PLAIN_ENDS:
+                        self._receive_frame(channel, data, body, stop)
+                        return
+                    if count - 6 != payload - at:
+                        self._receive_frame(channel, data, body, stop)
+                        return
+                elif at != payload or count != 5:
+                    self._receive_frame(channel, data, body, stop)
+                    return
+            elif at != payload or count != 4:
+                self._receive_frame(channel, data, body, stop)
+                return
+        elif at != payload or count != 3:
+            self._receive_frame(channel, data, body, stop)
+            return
+        session = self.sessions.get(channel)
+        if session is None or session.is_ended:
+            self._receive_frame(channel, data, body, stop)
+            return
+        session.receive_transfer(
+            handle, delivery_id, tag, message_format, settled, more, None, False, False, data[payload:stop]
+        )
+
+    def _receive_disposition(self, channel: int, data: bytes, body: int, stop: int) -> None:
+        """A disposition in its usual form: accepted, for a delivery or a range."""
+        session = self.sessions.get(channel)
+        if (
+            session is None
+            or session.is_ended
+            or data[body + 3] != 0xC0
+            or stop - body < 12
+            or body + 5 + data[body + 4] != stop
+        ):
+            self._receive_frame(channel, data, body, stop)
+            return
+        count = data[body + 5]
+        role = data[body + 6]
+        at = body + 7
+        code = data[at]
+        if code == 0x43:
+            first = 0
+            at += 1
+        elif code == 0x52:
+            first = data[at + 1]
+            at += 2
+        elif code == 0x70:
+            first = _U32.unpack_from(data, at + 1)[0]
+            at += 5
+        else:
+            self._receive_frame(channel, data, body, stop)
+            return
+        if at + 6 > stop:
+            self._receive_frame(channel, data, body, stop)
+            return
+        code = data[at]
+        if code == 0x40:
+            last = first
+            at += 1
+        elif code == 0x43:
+            last = 0
+            at += 1
+        elif code == 0x52:
+            last = data[at + 1]
+            at += 2
+        elif code == 0x70:
+            last = _U32.unpack_from(data, at + 1)[0]
+            at += 5
+        else:
+            self._receive_frame(channel, data, body, stop)
+            return
+        if at >= stop:
+            self._receive_frame(channel, data, body, stop)
+            return
+        code = data[at]
+        at += 1
+        state = data[at:stop]
+        if (code != 0x41 and code != 0x42) or (role != 0x41 and role != 0x42):
+            self._receive_frame(channel, data, body, stop)
+            return
+        if state == _ACCEPTED_LIST0 and count == 5 or state[:4] == _ACCEPTED_LIST0 and count == 6 and len(state) == 5:
+            session.receive_disposition(role == 0x41, first, last, code == 0x41, ACCEPTED_CODE)
+        else:
+            self._receive_frame(channel, data, body, stop)
+
+

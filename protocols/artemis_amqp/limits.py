@@ -1,0 +1,39 @@
+"""Limits of one AMQP connection; the reasons for the numbers are in reference/reliability §4 and amqp10 §21."""
+
+from typing import Final
+
+from attrs import frozen
+
+MIN_MAX_FRAME_SIZE: Final = 512
+"""What every peer must accept (AMQP 1.0 §2.7.1)."""
+
+MAX_TAG_SIZE: Final = 32
+MAX_DELIVERY_FRAMES: Final = 65535
+
+# What a peer may send before it is logged in and has opened: tokens and Kerberos tickets exceed the standard's 512.
+LOGIN_FRAME_SIZE: Final = 4096
+
+# Bytes that may arrive while a login is being decided; a pipelining client sends a few hundred.
+LOGIN_BUFFER_BYTES: Final = 65536
+
+# Transfer frames a session may have coming in, topped up at half: two reads of 64 KiB hold about a thousand.
+INCOMING_WINDOW: Final = 2048
+
+# Silence shorter than this would make heartbeats a load of their own: refused (amqp10 §5.3).
+MIN_IDLE_TIME_OUT_MS: Final = 100
+
+
+@frozen(kw_only=True)
+class ConnectionLimits:
+    """What the engine enforces against its peer."""
+
+    max_frame_size: int = 131072
+    """Largest frame we accept, and the largest we send; bytes."""
+    channel_max: int = 255
+    handle_max: int = 1023
+    max_message_size: int = 100 * 1024 * 1024
+    """Bytes of one message; announced on every link."""
+    idle_timeout_s: float = 60.0
+    """Silence after which the peer is given up; half of it is announced. 0: never."""
+    output_limit_bytes: int = 1024 * 1024
+    """Output that may wait before links stop sending."""

@@ -1,0 +1,486 @@
+"""A link end-point: credit, deliveries and their settlement (AMQP 1.0 §2.6, reference/amqp10 §7-8).
+
+Wire order only: no broker. What a delivery means is the link handler's business. A `SenderLink` is one on which we
+send, a `ReceiverLink` one on which the peer sends.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Protocol
+
+from artemis_amqp import errors
+from artemis_amqp.limits import MAX_DELIVERY_FRAMES
+from artemis_amqp.performatives import (
+    AmqpError,
+    Attach,
+    Coordinator,
+    Detach,
+    Flow,
+    Source,
+    Target,
+    Transfer,
+)
+from artemis_amqp.types import Symbol
+
+if TYPE_CHECKING:
+    from artemis_amqp.session import AmqpSession
+
+MASK: Final = 0xFFFFFFFF
+_HALF: Final = 0x80000000
+
+# size | doff 2, type 0 | channel | 00 53 14 c0 13 05 70 handle 70 | delivery-id | a0 04 | tag | format 0, settled
+_TRANSFER: Final = Struct(">IHH12sIHIH")
+TRANSFER_SIZE: Final = _TRANSFER.size
+_TAG_HEAD: Final = 0xA004
+_UNSETTLED: Final = 0x4342
+_SETTLED: Final = 0x4341
+_U32: Final = Struct(">I")
+
+
+class ReceiverLinkHandler(Protocol):
+    """What a peer's deliveries are for."""
+
+    def on_transfer(
+        self,
+        link: "ReceiverLink",
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One complete delivery."""
+
+    def on_settled(self, link: "ReceiverLink", delivery_id: int, tag: bytes) -> None:
+        """The peer settled a delivery that we had answered without settling."""
+
+
+class SenderLinkHandler(Protocol):
+    """What becomes of our deliveries."""
+
+    def on_credit(self, link: "SenderLink") -> None:
+        """Credit, drain or the room for output changed."""
+
+    def on_disposition(self, link: "SenderLink", delivery_id: int, token: object, state: object, settled: bool) -> None:
+        """The peer's word on a delivery; `state` is 0x24 for accepted, else a performative or None."""
+
+
+class Link:
+    """What both directions share."""
+
+    def __init__(self, session: "AmqpSession", name: str, handle: int) -> None:
+        self.session: AmqpSession = session
+        self.name: str = name
+        self.handle: int = handle
+        """The number we use."""
+        self.peer_handle: int = -1
+        """The number the peer uses; -1 until it attached."""
+        self.is_attached: bool = False
+        """Both sides attached, neither detached."""
+        self.attach_sent: bool = False
+        self.detach_sent: bool = False
+        self.snd_settle_mode: int = 2
+        self.rcv_settle_mode: int = 0
+        self.credit: int = 0
+        self.delivery_count: int = 0
+
+    def detach(self, error: AmqpError | None = None, closed: bool = True) -> None:
+        """End the link from our side; what the peer still sends on it is ignored until it answers."""
+        if self.detach_sent or not self.attach_sent:
+            return
+        self.is_attached = False
+        self.detach_sent = True
+        self.session.forget(self)
+        self.session.write(Detach(handle=self.handle, closed=closed, error=error))
+
+    def refuse(self, error: AmqpError) -> None:
+        """Answer an attach with a null terminus and a detach that says why (AMQP 1.0 §2.6.3)."""
+        if self.attach_sent:
+            self.detach(error)
+            return
+        is_receiver = isinstance(self, ReceiverLink)
+        self.session.write(
+            Attach(
+                name=self.name,
+                handle=self.handle,
+                role=is_receiver,
+                initial_delivery_count=None if is_receiver else 0,
+            )
+        )
+        self.attach_sent = True
+        self.detach(error)
+
+
+class SenderLink(Link):
+    """A link on which we send."""
+
+    def __init__(self, session: "AmqpSession", name: str, handle: int) -> None:
+        super().__init__(session, name, handle)
+        self.handler: SenderLinkHandler | None = None
+        self.drain: bool = False
+        self.next_tag: int = 0
+        """Delivery-tags are numbers of four octets."""
+        self._lead: bytes = b"\x00\x53\x14\xc0\x13\x05\x70" + _U32.pack(handle) + b"\x70"
+        self._drain_answered: bool = True
+
+    @property
+    def can_send(self) -> bool:
+        """Whether a delivery given to `send` now would go out at once."""
+        session = self.session
+        connection = session.connection
+        return (
+            self.credit > 0
+            and self.is_attached
+            and session.remote_incoming_window > 0
+            and not session.waiting
+            and connection.output_size < connection.output_limit
+            and not connection.is_paused
+        )
+
+    def accept(
+        self,
+        source: Source | None,
+        target: Target | None,
+        unsettled: dict[bytes, object] | None = None,
+        offered_capabilities: tuple[Symbol, ...] = (),
+    ) -> None:
+        """Answer the peer's attach. `unsettled` is what we remember of a former life of the link."""
+        self.attach_sent = True
+        self.is_attached = True
+        self.session.write(
+            Attach(
+                name=self.name,
+                handle=self.handle,
+                role=False,
+                snd_settle_mode=self.snd_settle_mode,
+                rcv_settle_mode=self.rcv_settle_mode,
+                source=source,
+                target=target,
+                unsettled=unsettled,
+                initial_delivery_count=self.delivery_count,
+                max_message_size=self.session.connection.limits.max_message_size,
+                offered_capabilities=offered_capabilities,
+            )
+        )
+
+    def send(
+        self,
+        head: bytes,
+        body: bytes,
+        token: object,
+        settled: bool,
+        message_format: int = 0,
+        state: object = None,
+        tag: bytes | None = None,
+        resume: bool = False,
+    ) -> int:
+        """Send one delivery, whose octets are `head` and `body`; returns its delivery-id.
+
+        It takes one credit. What the peer's window or the output limit does not allow yet waits in the session.
+        `token` comes back with the peer's disposition; a settled delivery is forgotten at once.
+        """
+        session = self.session
+        self.credit -= 1
+        self.delivery_count = (self.delivery_count + 1) & MASK
+        delivery_id = session.next_delivery_id
+        session.next_delivery_id = (delivery_id + 1) & MASK
+        number = self.next_tag
+        if tag is None:
+            self.next_tag = (number + 1) & MASK
+            if not settled:
+                session.unsettled[delivery_id] = (self, token, number)
+            size = TRANSFER_SIZE + len(head) + len(body)
+            connection = session.connection
+            if (
+                size <= connection.peer_max_frame_size
+                and session.remote_incoming_window > 0
+                and state is None
+                and message_format == 0
+                and not session.waiting
+            ):
+                session.remote_incoming_window -= 1
+                session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
+                out = connection.out
+                if not out:
+                    connection.handler.wake()
+                out.append(
+                    _TRANSFER.pack(
+                        size,
+                        0x0200,
+                        session.channel,
+                        self._lead,
+                        delivery_id,
+                        _TAG_HEAD,
+                        number,
+                        _SETTLED if settled else _UNSETTLED,
+                    )
+                )
+                out.append(head)
+                out.append(body)
+                connection.output_size += size
+                return delivery_id
+            tag = _U32.pack(number)
+        elif not settled:
+            session.unsettled[delivery_id] = (self, token, _U32.unpack(tag)[0] if len(tag) == 4 else -1)
+        session.send_later(
+            self,
+            Transfer(
+                handle=self.handle,
+                delivery_id=delivery_id,
+                delivery_tag=tag,
+                message_format=message_format,
+                settled=settled,
+                state=state,
+                resume=resume,
+            ),
+            head + body,
+        )
+        return delivery_id
+
+    def settle(self, delivery_id: int, state: bytes) -> None:
+        """Settle a delivery from our side, after the peer said what it wants to become of it."""
+        session = self.session
+        if session.unsettled.pop(delivery_id, None) is not None and not session.is_ended:
+            session.write_disposition(False, delivery_id, delivery_id, True, state)
+
+    def drained(self) -> None:
+        """There is nothing more to send: give the credit back (AMQP 1.0 §2.6.7)."""
+        if not self.is_attached:
+            return
+        self.delivery_count = (self.delivery_count + max(self.credit, 0)) & MASK
+        self.credit = 0
+        self._drain_answered = True
+        self.session.plan_flow(self)
+
+    def receive_flow(self, flow: Flow) -> None:
+        """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count (§2.6.7)."""
+        base = 0 if flow.delivery_count is None else flow.delivery_count
+        if flow.link_credit is not None:
+            credit = (base + flow.link_credit - self.delivery_count) & MASK
+            self.credit = 0 if credit >= _HALF else credit
+        self.drain = flow.drain
+        if flow.drain and self.credit == 0:
+            # Receivers wait for the answer even when there is nothing to give back.
+            self.session.plan_flow(self)
+        elif flow.echo:
+            self.session.plan_flow(self)
+        handler = self.handler
+        if handler is not None and self.is_attached:
+            handler.on_credit(self)
+
+    def unsettled_tokens(self) -> dict[bytes, object]:
+        """Tokens of deliveries that are not settled, by delivery-tag."""
+        return {
+            _U32.pack(number): token
+            for link, token, number in self.session.unsettled.values()
+            if link is self and number >= 0
+        }
+
+    def flow(self) -> Flow:
+        """Our side of the link's flow state; the session completes it."""
+        return Flow(
+            incoming_window=0,
+            next_outgoing_id=0,
+            outgoing_window=0,
+            handle=self.handle,
+            delivery_count=self.delivery_count,
+            link_credit=max(self.credit, 0),
+            drain=self.drain,
+        )
+
+
+class _Partial:
+    """A delivery of which more frames are to come."""
+
+    __slots__ = ("chunks", "delivery_id", "frames", "message_format", "resume", "settled", "size", "state", "tag")
+
+    def __init__(
+        self, delivery_id: int, tag: bytes, message_format: int, settled: bool, state: object, resume: bool
+    ) -> None:
+        self.delivery_id: int = delivery_id
+        self.tag: bytes = tag
+        self.message_format: int = message_format
+        self.settled: bool = settled
+        self.state: object = state
+        self.resume: bool = resume
+        self.chunks: list[bytes] = []
+        self.size: int = 0
+        self.frames: int = 0
+
+
+class ReceiverLink(Link):
+    """A link on which the peer sends."""
+
+    def __init__(self, session: "AmqpSession", name: str, handle: int) -> None:
+        super().__init__(session, name, handle)
+        self.handler: ReceiverLinkHandler | None = None
+        self.max_message_size: int = 0
+        self._partial: _Partial | None = None
+        self.drain: bool = False
+        self.available: int = -1
+        """What the peer says it could send; -1: unknown."""
+
+    def accept(
+        self,
+        source: Source | None,
+        target: Target | Coordinator | None,
+        max_message_size: int = 0,
+        offered_capabilities: tuple[Symbol, ...] = (),
+        unsettled: dict[bytes, object] | None = None,
+    ) -> None:
+        """Answer the peer's attach."""
+        self.attach_sent = True
+        self.is_attached = True
+        self.max_message_size = max_message_size
+        self.session.write(
+            Attach(
+                name=self.name,
+                handle=self.handle,
+                role=True,
+                snd_settle_mode=self.snd_settle_mode,
+                rcv_settle_mode=self.rcv_settle_mode,
+                source=source,
+                target=target,
+                unsettled=unsettled,
+                max_message_size=max_message_size or None,
+                offered_capabilities=offered_capabilities,
+            )
+        )
+
+    def grant(self, credit: int, drain: bool = False) -> None:
+        """Let the peer send so many deliveries (absolute)."""
+        self.credit = credit
+        self.drain = drain
+        self.session.plan_flow(self)
+
+    def receive_transfer(
+        self,
+        delivery_id: int,
+        tag: bytes | None,
+        message_format: int,
+        settled: int,
+        more: bool,
+        state: object,
+        resume: bool,
+        aborted: bool,
+        payload: bytes,
+    ) -> None:
+        """One transfer frame. -1 stands for a field that is null; `settled` is 0, 1 or -1."""
+        partial = self._partial
+        if partial is None:
+            if delivery_id < 0 or tag is None:
+                self.fail(errors.INVALID_FIELD, "the first frame of a delivery needs a delivery-id and a delivery-tag")
+                return
+            session = self.session
+            expected = session.expected_delivery_id
+            if expected >= 0 and delivery_id != expected:
+                session.fail(errors.INVALID_FIELD, f"delivery-id {delivery_id} where {expected} was due")
+                return
+            session.expected_delivery_id = (delivery_id + 1) & MASK
+            if self.credit <= 0:
+                self.fail(errors.TRANSFER_LIMIT_EXCEEDED, "a delivery without credit")
+                return
+            self.credit -= 1
+            self.delivery_count = (self.delivery_count + 1) & MASK
+            if not more and not aborted:
+                if self.max_message_size and len(payload) > self.max_message_size:
+                    self._too_large()
+                    return
+                if settled != 1 and self.snd_settle_mode == 1:
+                    self.fail(errors.INVALID_FIELD, "an unsettled delivery on a link that settles all of its own")
+                    return
+                handler = self.handler
+                if handler is not None:
+                    if settled != 1 and self.rcv_settle_mode == 1:
+                        session.unsettled_in[delivery_id] = (self, tag)
+                    handler.on_transfer(
+                        self, delivery_id, tag, payload, settled == 1, max(message_format, 0), state, resume
+                    )
+                return
+            if aborted:
+                self._aborted()
+                return
+            partial = self._partial = _Partial(
+                delivery_id, tag, max(message_format, 0), settled == 1, state, resume
+            )
+        else:
+            if aborted:
+                self._partial = None
+                self._aborted()
+                return
+            if (
+                (delivery_id >= 0 and delivery_id != partial.delivery_id)
+                or (tag is not None and tag != partial.tag)
+                or (message_format >= 0 and message_format != partial.message_format)
+            ):
+                self.fail(errors.INVALID_FIELD, "the frames of a delivery disagree; deliveries must not interleave")
+                return
+            if settled == 1:
+                partial.settled = True
+            if state is not None:
+                partial.state = state
+        partial.size += len(payload)
+        partial.frames += 1
+        if self.max_message_size and partial.size > self.max_message_size:
+            self._too_large()
+            return
+        if partial.frames > MAX_DELIVERY_FRAMES:
+            self.fail(errors.TRANSFER_LIMIT_EXCEEDED, f"a delivery of more than {MAX_DELIVERY_FRAMES} frames")
+            return
+        partial.chunks.append(payload)
+        if more:
+            return
+        self._partial = None
+        handler = self.handler
+        if handler is not None:
+            if not partial.settled and self.rcv_settle_mode == 1:
+                self.session.unsettled_in[partial.delivery_id] = (self, partial.tag)
+            handler.on_transfer(
+                self,
+                partial.delivery_id,
+                partial.tag,
+                b"".join(partial.chunks),
+                partial.settled,
+                partial.message_format,
+                partial.state,
+                partial.resume,
+            )
+
+    def _aborted(self) -> None:
+        """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1)."""
+        self.grant(self.credit + 1)
+
+    def _too_large(self) -> None:
+        self.fail(errors.MESSAGE_SIZE_EXCEEDED, f"a message of more than {self.max_message_size} bytes")
+
+    def fail(self, condition: str, text: str) -> None:
+        """The peer broke the rules of this link: detach, and let the handler clean up."""
+        self._partial = None
+        self.session.connection.handler.on_detach(
+            self, Detach(handle=self.peer_handle, closed=True, error=AmqpError(condition, text))
+        )
+        self.detach(AmqpError(condition, text))
+
+    def receive_flow(self, flow: Flow) -> None:
+        """The peer reports its side: how far it is, and what it has (AMQP 1.0 §2.6.7)."""
+        if flow.delivery_count is not None:
+            jump = (flow.delivery_count - self.delivery_count) & MASK
+            if 0 < jump < _HALF:
+                self.delivery_count = flow.delivery_count
+                self.credit = max(0, self.credit - jump)
+        self.available = -1 if flow.available is None else flow.available
+        if flow.echo:
+            self.session.plan_flow(self)
+
+    def flow(self) -> Flow:
+        """Our side of the link's flow state; the session completes it."""
+        return Flow(
+            incoming_window=0,
+            next_outgoing_id=0,
+            outgoing_window=0,
+            handle=self.handle,
+            delivery_count=self.delivery_count,
+            link_credit=max(self.credit, 0),
+            drain=self.drain,
+        )
