@@ -22,6 +22,9 @@ START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
 POLL_INTERVAL_S: Final = 0.02
 
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+"""Where the tests, examples and documentation are."""
+
 # A log line of a level at which someone must act, or the start of a traceback.
 COMPLAINT: Final = re.compile(r"\b(ERROR|CRITICAL|Traceback)\b|^\w*(Error|Exception):", re.MULTILINE)
 
