@@ -13,14 +13,19 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
+    "artemis_py/core/destination.py",
     "artemis_py/core/message.py",
-    "artemis_py/core/queue.py",
     "artemis_py/core/postoffice.py",
+    "artemis_py/core/queue.py",
+    "artemis_py/core/routing.py",
+    "artemis_py/core/session.py",
+    "artemis_py/core/timers.py",
+    "artemis_py/core/transaction.py",
     "protocols/artemis_amqp/codec.py",
-    "protocols/artemis_amqp/sections.py",
     "protocols/artemis_amqp/connection.py",
-    "protocols/artemis_amqp/session.py",
     "protocols/artemis_amqp/link.py",
+    "protocols/artemis_amqp/sections.py",
+    "protocols/artemis_amqp/session.py",
 ]
 
 

@@ -72,14 +72,17 @@ def embedded_config() -> BrokerConfig:
 
 
 def installed_protocols() -> list[ManagerFactory]:
-    """The protocols that installed packages announce, by name. Raises ConfigError if one cannot be loaded."""
+    """The protocols that installed packages announce, by name. Raises ConfigError with all that cannot be loaded."""
     factories: list[ManagerFactory] = []
+    problems: list[Problem] = []
     for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry_point: entry_point.name):
         try:
             factories.append(entry_point.load())
         except (ImportError, AttributeError) as error:
             text = f"{entry_point.value} cannot be loaded: {error}; reinstalling its package may help"
-            raise ConfigError([Problem(ENTRY_POINTS, 0, entry_point.name, text)]) from error
+            problems.append(Problem(ENTRY_POINTS, 0, entry_point.name, text))
+    if problems:
+        raise ConfigError(problems)
     return factories
 
 
