@@ -228,7 +228,7 @@ def test_refused_link_leaves_its_session_usable(broker: BrokerProcess, name: str
 
 
 def test_queue_takes_no_more_than_its_maximum_of_consumers(broker: BrokerProcess) -> None:
-    """Reference 4.1.4: `max-consumers` answers `amqp:internal-error`."""
+    """Reference 4.1.4: Artemis answers `amqp:internal-error`; ours says what happened."""
     with Client(broker.url) as client:
         first = client.receiver("limited.one")
         with pytest.raises(Refused) as refused:
@@ -236,7 +236,7 @@ def test_queue_takes_no_more_than_its_maximum_of_consumers(broker: BrokerProcess
         first.close()
         client.receiver("limited.one").close()
 
-    assert refused.value.condition == "amqp:internal-error"
+    assert refused.value.condition == "amqp:resource-limit-exceeded"
 
 
 def test_message_to_a_topic_nobody_subscribed_to_is_accepted(broker: BrokerProcess, name: str) -> None:
@@ -345,14 +345,17 @@ def test_dynamic_nodes_have_names_of_their_own(broker: BrokerProcess) -> None:
     assert len(names) == 5
 
 
-def test_dynamic_target_creates_a_queue(broker: BrokerProcess) -> None:
-    """Reference 4.1.3: a temporary queue, which others may consume from while it lives."""
+def test_dynamic_target_creates_a_queue_for_its_own_connection(broker: BrokerProcess) -> None:
+    """Reference 4.1.3: a temporary queue; only its own connection consumes from it (reliability §4, item 8)."""
     with Client(broker.url) as client, Client(broker.url) as other:
         sender = client.sender(None, dynamic=True)
-        consumer = other.receiver(sender.address)
+        with pytest.raises(Refused) as refused:
+            other.receiver(sender.address)
+        consumer = client.receiver(sender.address)
         sender.send("m")
 
         assert consumer.bodies() == ["m"]
+    assert refused.value.condition == "amqp:unauthorized-access"
 
 
 def test_dynamic_target_with_the_topic_capability_is_a_topic(broker: BrokerProcess) -> None:

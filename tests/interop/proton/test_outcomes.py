@@ -37,11 +37,21 @@ def test_released_message_comes_back_uncounted(broker: BrokerProcess, name: str)
         receiver = client.receiver(name)
         receiver.receive().release()
         again = receiver.receive()
-        count, first_acquirer = again.message.delivery_count, again.message.first_acquirer
         again.accept()
 
-        assert count == 0
-        assert not first_acquirer
+    assert again.message.delivery_count == 0
+
+
+def test_message_another_link_had_is_not_first_acquired(broker: BrokerProcess, name: str) -> None:
+    """§3.2.1 first-acquirer: true only if no other link acquired the message before."""
+    with Client(broker.url) as client:
+        client.send(name, "m")
+        first = client.receiver(name).receive()
+        first.release()
+        second = client.receive(name)
+
+    assert first.message.first_acquirer
+    assert not second.message.first_acquirer
 
 
 def test_released_message_returns_to_its_place(broker: BrokerProcess, name: str) -> None:

@@ -78,7 +78,7 @@ def test_unshared_subscription_takes_one_consumer(broker: BrokerProcess, topic: 
         with pytest.raises(Refused) as refused:
             other.receiver(f"{topic}::c-{topic}.s1", TOPIC)
 
-    assert refused.value.condition == "amqp:internal-error"
+    assert refused.value.condition == "amqp:resource-limit-exceeded"
 
 
 @pytest.mark.parametrize("durable", [True, False])

@@ -1,5 +1,8 @@
 """Local transactions over the coordinator (AMQP 1.0 §4)."""
 
+from itertools import count
+from typing import Final
+
 import pytest
 from proton import Data, Delivery, Described, Message, symbol, ulong
 from proton.handlers import MessagingHandler, TransactionHandler
@@ -7,6 +10,8 @@ from proton.reactor import Container, Transaction
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.proton.client import Client, Received, Refused, Sender
+
+TAGS: Final = count(1)
 
 
 class Coordinator:
@@ -36,7 +41,7 @@ class Coordinator:
 def post(sender: Sender, identifier: bytes, message: Message | str, settled: bool = False) -> Delivery:
     """Send under the transaction (§4.4.2)."""
     sender.client.wait(lambda: sender.link.credit > 0, "credit")
-    delivery = sender.link.delivery(f"txn-{id(message)}-{identifier.hex()}")
+    delivery = sender.link.delivery(f"txn-{next(TAGS)}")
     delivery.local.data = [identifier]
     delivery.update(0x34)
     sender.link.stream(bytes((message if isinstance(message, Message) else Message(body=message)).encode()))
