@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Protocol
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen
@@ -12,7 +12,7 @@ class Subject:
 
     user: str | None
     """None is the anonymous user."""
-    roles: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    roles: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from artemis_amqp.limits import (
 )
 from artemis_amqp.link import Link
 from artemis_amqp.performatives import (
+    MAX_TAG_SIZE,
     Accepted,
     AmqpError,
     Attach,
@@ -740,7 +741,7 @@ class AmqpConnection:
         at += 2
         tag = data[at : at + size]
         at += size
-        if at > payload or size > 32:
+        if at > payload or size > MAX_TAG_SIZE:
             self._receive_frame(channel, data, body, stop)
             return
         settled = -1

@@ -7,7 +7,7 @@ from attrs import frozen
 MIN_MAX_FRAME_SIZE: Final = 512
 """What every peer must accept (AMQP 1.0 §2.7.1)."""
 
-MAX_TAG_SIZE: Final = 32
+
 MAX_DELIVERY_FRAMES: Final = 65535
 
 # What a peer may send before it is logged in and has opened: tokens and Kerberos tickets exceed the standard's 512.

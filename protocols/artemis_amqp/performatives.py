@@ -35,8 +35,9 @@ from artemis_amqp.types import (
     UShort,
 )
 
-MAX_TAG_SIZE: Final = 32
-"""Octets of a delivery-tag (part 2, §2.8.7)."""
+# The standard says 32 (part 2, §2.8.7), but Proton's own transactions send a UUID as text: 36 octets.
+MAX_TAG_SIZE: Final = 64
+"""Octets of a delivery-tag."""
 
 _FRAME_HEADER: Final = Struct(">IBBH")
 

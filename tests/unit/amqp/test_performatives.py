@@ -388,7 +388,7 @@ INVALID_FIELDS = [
     ("properties.content-encoding", _composite(0x73, *["40"] * 7, "a102c3a9")),
     ("attach.unsettled", _composite(0x12, "a10161", "43", "41", *["40"] * 4, "c10302" + "4040")),
     ("attach.unsettled", _composite(0x12, "a10161", "43", "41", *["40"] * 4, "c10904a0013140a0013140")),
-    ("transfer.delivery-tag", _composite(0x14, "43", "40", "a021" + "61" * 33)),
+    ("transfer.delivery-tag", _composite(0x14, "43", "40", "a041" + "61" * 65)),
 ]
 
 
