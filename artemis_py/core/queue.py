@@ -61,7 +61,7 @@ class Reference:
     """One message in one queue."""
 
     __slots__ = ("consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next", "previous",
-                 "queue", "sequence", "state")  # fmt: skip
+                 "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
     def __init__(self, message: Message, queue: "Queue", handle: int) -> None:
         self.message: Message = message
@@ -72,6 +72,8 @@ class Reference:
         """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
         self.delivery_count: int = 0
         """Earlier attempts that count."""
+        self.was_acquired: bool = False
+        """It came back from a consumer at least once, whatever that says of the attempt."""
         self.state: int = WAITING
         self.previous: Reference | None = None
         self.next: Reference | None = None
@@ -675,6 +677,7 @@ class Queue:
         self.delivering_count -= 1
         consumer = reference.consumer
         reference.consumer = None
+        reference.was_acquired = True
         if self.is_deleted:
             self._forget(reference)
             return

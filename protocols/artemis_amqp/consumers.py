@@ -83,9 +83,9 @@ class OutgoingLink:
         if expires_ms:
             ttl_ms = max(0, expires_ms - self._handler.postoffice.now_ms)
         count = reference.delivery_count
-        head = header_bytes(message.durable, message.priority, ttl_ms, count == 0, count) + annotations_bytes(
-            annotations, reference.sequence, message.extra
-        )
+        head = header_bytes(
+            message.durable, message.priority, ttl_ms, not reference.was_acquired, count
+        ) + annotations_bytes(annotations, reference.sequence, message.extra)
         if self.max_message_size and len(head) + len(bare) > self.max_message_size:
             # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
             self._give_back(reference, RELEASED)

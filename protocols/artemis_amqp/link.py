@@ -320,6 +320,8 @@ class ReceiverLink(Link):
         self.drain: bool = False
         self.available: int = -1
         """What the peer says it could send; -1: unknown."""
+        self.granting: int = -1
+        """Credit that the next flow frame will grant; -1: none. Until then the peer cannot know of it."""
 
     def accept(
         self,
@@ -349,8 +351,8 @@ class ReceiverLink(Link):
         )
 
     def grant(self, credit: int, drain: bool = False) -> None:
-        """Let the peer send so many deliveries (absolute)."""
-        self.credit = credit
+        """Let the peer send so many deliveries (absolute), from the end of this batch on."""
+        self.granting = credit
         self.drain = drain
         self.session.plan_flow(self)
 
@@ -449,7 +451,7 @@ class ReceiverLink(Link):
 
     def _aborted(self) -> None:
         """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1)."""
-        self.grant(self.credit + 1)
+        self.grant((self.credit if self.granting < 0 else self.granting) + 1)
 
     def _too_large(self) -> None:
         self.fail(errors.MESSAGE_SIZE_EXCEEDED, f"a message of more than {self.max_message_size} bytes")
@@ -474,7 +476,10 @@ class ReceiverLink(Link):
             self.session.plan_flow(self)
 
     def flow(self) -> Flow:
-        """Our side of the link's flow state; the session completes it."""
+        """Our side of the link's flow state, now to be written; the session completes it."""
+        if self.granting >= 0:
+            self.credit = self.granting
+            self.granting = -1
         return Flow(
             incoming_window=0,
             next_outgoing_id=0,

@@ -156,7 +156,7 @@ class IncomingLink:
                 link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
             else:
                 self._answer(delivery_id, tag, ACCEPTED_STATE)
-        if link.credit <= self._low_credit:
+        if link.credit <= self._low_credit and link.granting < 0:
             self._top_up()
 
     def _stored(self, delivery_id: int, tag: bytes) -> None:
@@ -241,7 +241,12 @@ class IncomingLink:
     def _top_up(self) -> None:
         """Grant credit unless enough is out or unanswered, or the address is full."""
         link = self._link
-        if not link.is_attached or link.credit + self._unanswered > self._low_credit or self._is_waiting:
+        if (
+            not link.is_attached
+            or link.granting >= 0
+            or link.credit + self._unanswered > self._low_credit
+            or self._is_waiting
+        ):
             return
         full = self._full_address()
         if full is not None:
