@@ -95,7 +95,7 @@ class Client(asyncio.Protocol):
         return client
 
     async def attach_sender(self, address: str, capabilities: tuple[Symbol, ...], settled: bool) -> SenderLink:
-        """A link to send on; the caller sets its `handler`, and calls that handler's `on_credit` once it is ready.
+        """A link to send on; the caller sets its `handler`, and looks once whether there was credit before that.
 
         Raises LinkFailed, ConnectionFailed.
         """
@@ -104,7 +104,10 @@ class Client(asyncio.Protocol):
         return link
 
     async def attach_receiver(self, address: str, capabilities: tuple[Symbol, ...], settled: bool) -> ReceiverLink:
-        """A link to receive on; the caller sets its `handler`, then grants credit. Raises LinkFailed, ConnectionFailed."""
+        """A link to receive on; the caller sets its `handler`, and grants credit.
+
+        Raises LinkFailed, ConnectionFailed.
+        """
         link = await self._attach(Source(address=address, capabilities=capabilities), Target(), False, settled)
         assert isinstance(link, ReceiverLink)
         return link
