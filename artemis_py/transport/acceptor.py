@@ -8,7 +8,7 @@ from typing import Final
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.protocol import ProtocolManager
 from artemis_py.transport.config import AcceptorConfig
-from artemis_py.transport.driver import Driver, Terms
+from artemis_py.transport.driver import Terms, accept
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: Driver(self._terms), config.host, config.port, backlog=config.backlog
+                lambda: accept(self._terms), config.host, config.port, backlog=config.backlog
             )
         except OSError as error:
             text = f"cannot listen on {config.host}:{config.port}: {error}; a free port of this machine would be right"

@@ -27,6 +27,7 @@ from artemis_py.transport.brake import LogBrake
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import Connections
 from artemis_py.transport.detection import UnknownProtocol, recognise
+from artemis_py.transport.encryption import TlsLayer
 from artemis_py.transport.tls import distinguished_name
 from artemis_py.transport.turn import Turn
 
@@ -74,7 +75,6 @@ class Driver(asyncio.Protocol):
     __slots__ = (
         "_connection",
         "_deadline",
-        "_handshake",
         "_head",
         "_is_stranger",
         "_is_write_paused",
@@ -95,7 +95,6 @@ class Driver(asyncio.Protocol):
         self._state = State.NEW
         self._deadline = inf
         """End of the login, later of the lingering, in the loop's time; infinity if neither is running."""
-        self._handshake: asyncio.Task[None] | None = None
         self._head = b""
         self._is_stranger = True
         self._is_write_paused = False
@@ -140,10 +139,19 @@ class Driver(asyncio.Protocol):
         terms.turn.plan_deadline(self, self._deadline)
         if terms.tls is not None:
             self._state = State.ENCRYPTING
-            self._transport.pause_reading()  # the first bytes are for TLS, which resumes
-            self._handshake = asyncio.get_running_loop().create_task(self._encrypt(self._transport, terms.tls))
         else:
             self._begin()
+
+    def handshake_done(self) -> None:
+        """Bytes are encrypted from here on (called by `TlsLayer`)."""
+        if self._state is State.ENCRYPTING:
+            self._begin()
+
+    def tls_failed(self, error: ssl.SSLError) -> None:
+        """No TLS, or not what the acceptor asks for (called by `TlsLayer`)."""
+        now = self._terms.turn.enter()
+        self._terms.brake.warn("TLS failed", f"peer={self._peer} reason={error}", now)
+        self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
         """Feed the connection; what it answers is written in this turn."""
@@ -151,8 +159,6 @@ class Driver(asyncio.Protocol):
         now = turn.enter()
         connection = self._connection
         if connection is None:
-            if self._state is State.ENCRYPTING:
-                self._head += data  # came with the end of the handshake, whose task runs in the next iteration
             if self._state is not State.DETECTING:
                 return
             data = self._head = self._head + data
@@ -208,8 +214,6 @@ class Driver(asyncio.Protocol):
         self._release("connection lost" if exc is None else str(exc))
         self._terms.turn.forget(self)
         self._terms.connections.remove(self, self._is_stranger)
-        if self._handshake is not None:
-            self._handshake.cancel()
         self._transport = None
 
     # -- called by the turn ----------------------------------------------------------------------------------
@@ -297,35 +301,6 @@ class Driver(asyncio.Protocol):
         self._terms.turn.mark(self)
 
     # -- steps -----------------------------------------------------------------------------------------------
-
-    async def _encrypt(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
-        """Run the TLS handshake, within the login deadline, and go on over the encrypted transport."""
-        loop = asyncio.get_running_loop()
-        encrypted: asyncio.Transport | None = None
-        try:
-            encrypted = await loop.start_tls(
-                transport,
-                self,
-                context,
-                server_side=True,
-                ssl_handshake_timeout=self._terms.config.handshake_timeout_s,
-                ssl_shutdown_timeout=LINGER_S,
-            )
-        except OSError as error:
-            if self._state is State.ENCRYPTING:
-                self._terms.brake.warn("TLS handshake failed", f"peer={self._peer} reason={error}", loop.time())
-        finally:
-            self._handshake = None
-        if encrypted is None or self._state is not State.ENCRYPTING:
-            # asyncio does not report the loss of a transport whose handshake is under way: it is done here.
-            transport.abort()
-            self.connection_lost(None)
-            return
-        self._transport = encrypted
-        self._begin()
-        if self._head:
-            head, self._head = self._head, b""
-            self.data_received(head)
 
     def _begin(self) -> None:
         """Bytes of the peer's protocol come from here on."""
@@ -416,6 +391,12 @@ class Driver(asyncio.Protocol):
         self._state = State.LINGERING
         self._deadline = now + LINGER_S
         self._plan(None)
+
+
+def accept(terms: Terms) -> asyncio.Protocol:
+    """The protocol of a socket that is being accepted."""
+    driver = Driver(terms)
+    return driver if terms.tls is None else TlsLayer(driver, terms.tls)
 
 
 def _peer_text(transport: asyncio.BaseTransport) -> str:

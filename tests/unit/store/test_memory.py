@@ -10,9 +10,7 @@ def test_what_was_put_is_confirmed_at_once_and_in_order() -> None:
     """`persistence-enabled=false`: producers are answered without waiting, in the order they asked."""
     store: Storage = MemoryStore()
     done: list[int] = []
-    store.begin()
     store.put(Message(PLAIN_FORMAT, "a", b"{}", durable=True), queue_id=1)
-    store.end()
     store.when_durable(lambda: done.append(1))
     store.when_durable(lambda: done.append(2))
 
