@@ -22,19 +22,22 @@ from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.access import AccessControl, OpenAccess
 from artemis_py.core.address import MatchHierarchy
 from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.plain import PLAIN_FORMAT
+from artemis_py.core.postoffice import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
 from artemis_py.core.reaper import Reaper
-from artemis_py.core.settings import AddressSettings, SettingsRepository
+from artemis_py.core.settings import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
-from artemis_py.protocol import Authenticator, ManagerFactory
+from artemis_py.protocol import Authenticator, ManagerFactory, ProtocolManager
 from artemis_py.security.authenticator import AcceptorAuthenticator, AnonymousAccess, OpenAuthenticator
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
 from artemis_py.security.users import UserFiles
+from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
+from artemis_py.store.recovery import recover
 from artemis_py.transport.acceptor import Acceptor, managers_of
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
@@ -65,6 +68,7 @@ def embedded_config() -> BrokerConfig:
         default_address_routing_type=RoutingType.ANYCAST, default_queue_routing_type=RoutingType.ANYCAST
     )
     return BrokerConfig(
+        persistence_enabled=False,
         security_enabled=False,
         acceptors=(AcceptorConfig(name="embedded", port=0),),
         address_settings={"#": anycast},
@@ -102,12 +106,14 @@ class Broker:
         repository = SettingsRepository(hierarchy, settings)
         for match, address_settings in self.config.address_settings.items():
             repository.add(match, address_settings)
-        self.postoffice = PostOffice(repository, MemoryStore(), settings, self._access(), EventLog())
+        self._store = self._configured_store()
+        storage = MemoryStore() if self._store is None else self._store
+        self.postoffice = PostOffice(repository, storage, settings, self._access(), EventLog())
 
     # -- life ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError with all that is wrong, and then nothing is left running."""
+        """Listen. Raises ConfigError with all that is wrong, StoreError; then nothing is left running."""
         try:
             await self._start()
         except BaseException:
@@ -142,6 +148,8 @@ class Broker:
             )
             for config in self.config.acceptors
         ]
+        if self._store is not None:
+            self._recover(self._store, managers, loop, turn)
         self._deploy()
         self._manage()
         reaper = Reaper(self.postoffice)
@@ -251,12 +259,61 @@ class Broker:
             frozenset(login.anonymous_roles),
         )
 
+    def _configured_store(self) -> LmdbStore | None:
+        if not self.config.persistence_enabled:
+            return None
+        return LmdbStore(self.config.home / self.config.journal_directory)
+
+    def _recover(
+        self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn
+    ) -> None:
+        """Bring back what survived, then store what happens. Raises StoreError."""
+        formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
+        # Called in reverse order: the worker ends, with the commit it is in, before the store is closed.
+        self._exits.append(lambda: store.close(list(self.postoffice.queues.values())))
+        found = recover(store, self.postoffice, formats)
+        LOGGER.info(
+            "store opened: folder=%s addresses=%d queues=%d messages=%d damaged=%d",
+            store.folder,
+            found.addresses,
+            found.queues,
+            found.references,
+            found.damaged,
+        )
+        worker = Worker(loop, turn.enter)
+        self._exits.append(worker.stop)
+        store.start(loop, worker, self.postoffice.storage_failed)
+
     def _deploy(self) -> None:
-        """Create the addresses and queues of the configuration."""
+        """Create the addresses and queues of the configuration, or change those that survived to be like it."""
+        office = self.postoffice
         for address in self.config.addresses:
-            self.postoffice.create_address(address.name, address.routing_types)
+            existing = office.addresses.get(address.name)
+            if existing is None:
+                office.create_address(address.name, address.routing_types)
+            else:
+                bound = {queue.routing_type for queue in existing.queues}
+                office.update_address(address.name, address.routing_types | bound)
             for queue in address.queues:
-                self.postoffice.create_queue(queue)
+                self._deploy_queue(queue)
+
+    def _deploy_queue(self, config: QueueConfig) -> None:
+        """A queue that survived keeps its messages; what cannot be changed of it stays, and is said."""
+        office = self.postoffice
+        existing = office.queues.get(config.name)
+        if existing is None:
+            office.create_queue(config)
+            return
+        if existing.address.name != config.address or existing.durable != config.durable:
+            LOGGER.warning(
+                "stored queue differs from broker.xml and stays as it is: name=%s address=%s durable=%s",
+                config.name,
+                existing.address.name,
+                existing.durable,
+            )
+            return
+        changes = {name: getattr(config, name) for name in MUTABLE_QUEUE_ATTRIBUTES}
+        office.update_queue(config.name, changes)
 
     def _manage(self) -> None:
         facts = BrokerFacts(

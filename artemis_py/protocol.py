@@ -11,8 +11,9 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.access import Subject
+from artemis_py.core.message import MessageFormat
+from artemis_py.core.postoffice import PostOffice
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
 # from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
@@ -144,6 +145,10 @@ class ProtocolManager(Protocol):
     @property
     def name(self) -> str:
         """As in an acceptor's `protocols` parameter, upper case."""
+
+    @property
+    def formats(self) -> Sequence[MessageFormat]:
+        """The formats of messages this protocol brings; a restart finds them again by their names."""
 
     @property
     def parameters(self) -> Sequence[Parameter]:

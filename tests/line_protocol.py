@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.core.access import Subject
-from artemis_py.core.message import MessageView, RoutingType
+from artemis_py.core.message import MessageFormat, MessageView, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import ACCEPTED, Consumer, Reference
@@ -32,6 +32,7 @@ class LineProtocolManager:
     """What the entry point names."""
 
     name = "LINE"
+    formats: Sequence[MessageFormat] = ()
     parameters: Sequence[Parameter] = (
         Parameter(name="lineGreeting", kind=str, default="HELLO", help="First word of the answer to a login."),
     )

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import click
+from attrs import evolve
 
 from artemis_py.broker import Broker, serve
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.config import load, load_default
-from artemis_py.errors import ConfigError
+from artemis_py.errors import ConfigError, StoreError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -26,16 +27,21 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     help="When ready, write the ports of the acceptors here, one a line.",
 )
 def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
-    """Start the broker of the instance in DIR; without DIR one with the shipped configuration.
+    """Start the broker of the instance in DIR; without DIR one with the shipped configuration, in memory only.
 
     It prints where it listens, then "ready", logs to standard error, and stops in good order on SIGTERM and Ctrl-C.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     try:
-        config = load_default() if folder is None else load(configuration_file(folder))
+        # The shipped configuration has no folder for data beside it that would be ours to write to.
+        config = (
+            evolve(load_default(), persistence_enabled=False) if folder is None else load(configuration_file(folder))
+        )
         asyncio.run(serve(config, lambda broker: announce(broker, port_file)))
     except ConfigError as error:
         raise Misconfigured(error) from None
+    except StoreError as error:
+        raise Failed(str(error)) from None
     except OSError as error:
         raise Failed(f"{error.filename or 'start'}: {error.strerror}") from None
 

@@ -70,9 +70,16 @@ class BrokerConfig:
 
     persistence_enabled: bool = option(
         Kind.BOOLEAN,
-        False,
-        "Whether messages survive a restart. This release keeps them in memory: `true` is refused, and leaving the "
-        "element out, which means true in Artemis, gives a warning.",
+        True,
+        "Whether durable messages, and the addresses and queues they are in, survive a restart. Without it everything "
+        "is kept in memory.",
+    )
+    journal_directory: str = option(
+        Kind.TEXT,
+        "data/journal",
+        "Folder of the store. Relative to the folder of the instance: the one that holds `etc`, or `broker.xml` itself "
+        "if that is in no folder of this name.",
+        minimum=1,
     )
     security_enabled: bool = option(
         Kind.BOOLEAN, True, "Whether permissions are checked; if not, everybody may do everything."
@@ -100,6 +107,8 @@ class BrokerConfig:
     security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
     """By match, the roles that have each permission; role mappings are worked in. Absent: nobody has it."""
     login: LoginConfig = LoginConfig()
+    home: Path = Path()
+    """The folder of the instance."""
     warnings: tuple[Problem, ...] = ()
     """What somebody should know although the file can be used; for the log, at start."""
 

@@ -97,7 +97,6 @@ class _Reader:
     def read(self) -> BrokerConfig:
         """Everything."""
         values = self._children(self._core, MAIN_OPTIONS, "core")
-        self._check_persistence(values)
         settings = self._broker_settings()
         mapped = self._role_mappings()
         config = BrokerConfig(
@@ -109,6 +108,7 @@ class _Reader:
                 "security-setting", settings, lambda element: self._permissions(element, mapped)
             ),
             login=self._login(),
+            home=self._folder.parent if self._folder.name == "etc" else self._folder,
             **values,
         )
         self._overrides.report_unused(self._report)
@@ -157,21 +157,6 @@ class _Reader:
         return name
 
     # --- the broker as a whole ---
-
-    def _check_persistence(self, values: dict[str, Any]) -> None:
-        """This release stores nothing, and must not let anybody believe that it does."""
-        element = self._core.find(_core("persistence-enabled"))
-        place = self._report.place(self._core if element is None else element)
-        if values.get("persistence_enabled"):
-            self._report.problem(
-                place, "messages cannot be kept through a restart yet; write false to run without persistence"
-            )
-        elif "persistence_enabled" not in values:
-            self._report.warning(
-                place,
-                "messages do not survive a restart: this release keeps them in memory only; "
-                "write <persistence-enabled>false</persistence-enabled> to accept that",
-            )
 
     def _broker_settings(self) -> BrokerSettings:
         values = self._children(self._core, BROKER_OPTIONS, "core")

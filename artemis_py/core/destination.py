@@ -22,7 +22,7 @@ GLOBAL_REJECT_FACTOR = 2
 class MemoryAccount:
     """Bytes and messages held, against limits; -1 means no limit. Producers that must wait register here."""
 
-    __slots__ = ("_waiting", "is_full", "max_bytes", "max_messages", "message_count", "size_bytes")
+    __slots__ = ("_is_closed", "_waiting", "is_full", "max_bytes", "max_messages", "message_count", "size_bytes")
 
     def __init__(self, max_bytes: int = -1, max_messages: int = -1) -> None:
         self.size_bytes: int = 0
@@ -30,6 +30,8 @@ class MemoryAccount:
         self.max_bytes: int = max_bytes
         self.max_messages: int = max_messages
         self.is_full: bool = False
+        """Over a limit, or closed: each message needs a closer look before it is taken."""
+        self._is_closed: bool = False
         self._waiting: list[Callable[[], None]] = []
 
     def set_limits(self, max_bytes: int, max_messages: int) -> None:
@@ -40,11 +42,22 @@ class MemoryAccount:
 
     def update(self) -> None:
         """Decide anew whether the account is full, and tell who waits if it is not."""
-        self.is_full = (0 <= self.max_bytes <= self.size_bytes) or (0 <= self.max_messages <= self.message_count)
-        if not self.is_full and self._waiting:
+        over_limit = self.is_over_limit
+        self.is_full = over_limit or self._is_closed
+        if not over_limit and self._waiting:
             waiting, self._waiting = self._waiting, []
             for callback in waiting:
                 callback()
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether a limit is reached."""
+        return (0 <= self.max_bytes <= self.size_bytes) or (0 <= self.max_messages <= self.message_count)
+
+    def close(self) -> None:
+        """From now on each message gets a closer look."""
+        self._is_closed = True
+        self.update()
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Run `callback` once, when the account is not full any more."""
@@ -113,7 +126,7 @@ class Address:
         """
         if self.settings.address_full_policy not in (FullPolicy.BLOCK, FullPolicy.PAGE):
             return False
-        return self.account.is_full or (self.broker_account.is_full and not self.internal)
+        return self.account.is_full or (self.broker_account.is_over_limit and not self.internal)
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Run `callback` once when `must_wait` may have become false."""

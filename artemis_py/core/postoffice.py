@@ -36,6 +36,7 @@ from artemis_py.errors import (
     NoSuchQueue,
     QueueExists,
     RoutingTypeMismatch,
+    StoreError,
 )
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class PostOffice:
         self.sessions: dict[int, Session] = {}
         """Open sessions by id, for management."""
         self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
+        self._storage_failure: str | None = None
         self._wild: WildcardTrie[Address] = WildcardTrie(options.wildcards)
         self._wildcard_version: int = 0
         self._next_message_id: int = 1
@@ -164,6 +166,7 @@ class PostOffice:
         self.addresses[name] = address
         if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
             self._wild.add(name, address)
+        self._save(address)
         self.listener.address_created(name, auto_created)
         return address
 
@@ -178,6 +181,7 @@ class PostOffice:
                     f"address '{name}' cannot drop {queue.routing_type.name}: queue '{queue.name}' is of that type"
                 )
         address.routing_types = routing_types
+        self._save(address)
         return address
 
     def delete_address(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
@@ -194,6 +198,8 @@ class PostOffice:
             if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
                 self._wild.remove(name, address)
                 self._wildcard_version += 1
+            if not address.temporary:
+                self.storage.forget_address(address)
             self.listener.address_deleted(name, reason)
 
     def address(self, name: str) -> Address:
@@ -207,14 +213,19 @@ class PostOffice:
         """Stop or resume deliveries of all its queues, present and future. Raises NoSuchAddress."""
         address = self.address(name)
         address.paused = paused
+        self._save(address)
         if not paused:
             for queue in address.queues:
                 queue.mark_ready()
 
+    def _save(self, address: Address) -> None:
+        if not address.temporary:
+            self.storage.save_address(address)
+
     # -- queues ----------------------------------------------------------------------------------------------
 
-    def create_queue(self, config: QueueConfig) -> Queue:
-        """Create a queue on an address that exists.
+    def create_queue(self, config: QueueConfig, id: int = 0) -> Queue:
+        """Create a queue on an address that exists; `id` is the number it had before a restart.
 
         Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest.
         """
@@ -234,12 +245,15 @@ class PostOffice:
                 f"address '{address.name}' is not configured for {_kind(routing_type)} support; "
                 f"queue '{config.name}' needs {routing_type.name}"
             )
-        queue = Queue(self.hub, config, address, self._next_queue_id, routing_type)
+        queue = Queue(self.hub, config, address, id or self._next_queue_id, routing_type)
         self._configure(queue, config)
-        self._next_queue_id += 1
+        self._next_queue_id = max(self._next_queue_id, queue.id + 1)
         self.queues[config.name] = queue
         address.queues.append(queue)
         self._bindings_changed(address)
+        if queue.is_stored:
+            self.storage.save_queue(queue)
+            queue.reserve_sequences()
         self.listener.queue_created(queue.name, address.name, queue.auto_created)
         return queue
 
@@ -269,6 +283,8 @@ class PostOffice:
         if routing_type != queue.routing_type:
             queue.routing_type = routing_type
             self._bindings_changed(queue.address)
+        if queue.is_stored:
+            self.storage.save_queue(queue)
         return queue
 
     def _configure(self, queue: Queue, config: QueueConfig) -> None:
@@ -347,6 +363,18 @@ class PostOffice:
         for queue in self.queues.values():
             self._configure(queue, queue.config)
 
+    # -- storage ---------------------------------------------------------------------------------------------
+
+    def go_on_from(self, message_id: int, queue_id: int) -> None:
+        """Number new messages and queues from these on, or higher: what a restart has to take care of."""
+        self._next_message_id = max(self._next_message_id, message_id)
+        self._next_queue_id = max(self._next_queue_id, queue_id)
+
+    def storage_failed(self, reason: str) -> None:
+        """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
+        self._storage_failure = reason
+        self.account.close()
+
     # -- routing ---------------------------------------------------------------------------------------------
 
     def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
@@ -370,15 +398,19 @@ class PostOffice:
     ) -> int:
         """Send a message through an address, or to one queue of it; returns how many queues got it.
 
-        With a transaction they get it at its commit. Raises AddressFull when that is the address' policy.
+        With a transaction they get it at its commit. Raises AddressFull when that is the address' policy, StoreError
+        for a durable message after the storage failed.
         """
         message.id = self._next_message_id
         self._next_message_id += 1
         message.ingress_ms = self.hub.now_ms
         message.address = address.name
         message.origin = address
-        if (address.account.is_full or self.account.is_full) and not address.internal and self._is_dropped(address):
-            return 0
+        if (address.account.is_full or self.account.is_full) and not address.internal:
+            if self._storage_failure is not None and message.durable:
+                raise StoreError(f"nothing can be stored any more: {self._storage_failure}")
+            if self._is_dropped(address):
+                return 0
         settings = address.settings
         if settings.changes_expiry:
             self._apply_expiry(message, settings)
@@ -430,6 +462,8 @@ class PostOffice:
 
     def _is_dropped(self, address: Address) -> bool:
         """A message arrives for a full address: True to drop it, False to take it. Raises AddressFull."""
+        if not address.account.is_full and not self.account.is_over_limit:
+            return False
         policy = address.settings.address_full_policy
         account = address.account if address.account.is_full else self.account
         if not address.full_reported:

@@ -15,7 +15,7 @@ from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.settings import QueueConfig
-from artemis_py.core.storage import Storage
+from artemis_py.core.storage import UNLIMITED, Storage
 from artemis_py.core.timers import Timer, Timers
 
 PRIORITIES = 10
@@ -63,11 +63,11 @@ class Reference:
     __slots__ = ("consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next", "previous",
                  "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
-    def __init__(self, message: Message, queue: "Queue", handle: int) -> None:
+    def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
         self.message: Message = message
         self.queue: Queue = queue
         self.handle: int = handle
-        """The store's name for it; 0 if it is not stored."""
+        """The store's name for it within its queue, set by the store; 0 if it is not stored."""
         self.sequence: int = 0
         """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
         self.delivery_count: int = 0
@@ -331,6 +331,8 @@ class Queue:
         self.routing_type: RoutingType = routing_type
         self.durable: bool = config.durable and not config.temporary
         self.temporary: bool = config.temporary
+        self.is_stored: bool = self.durable and not address.temporary
+        """Whether a restart brings it back, with its durable messages."""
         self.internal: bool = config.internal
         self.auto_created: bool = config.auto_created
         self.configuration_managed: bool = config.configuration_managed
@@ -357,6 +359,8 @@ class Queue:
         """Consumers that keep cursors."""
         self.is_ready: bool = False
         self.next_sequence: int = 1
+        self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
+        """From this sequence on more have to be reserved in the store."""
         self.waiting_count: int = 0
         self.delivering_count: int = 0
         self.messages_added: int = 0
@@ -427,10 +431,7 @@ class Queue:
             return
         hold(message)
         self.messages_added += 1
-        handle = 0
-        if message.durable and self.durable:
-            handle = self.hub.storage.put(message, self.id)
-        reference = Reference(message, self, handle)
+        reference = Reference(message, self)
         expires_ms = message.expires_ms
         if expires_ms and (expires_ms < self._earliest_expiry_ms or self._earliest_expiry_ms == 0):
             self._earliest_expiry_ms = expires_ms
@@ -438,11 +439,37 @@ class Queue:
             self._schedule(reference, message.delivery_time_ms)
         else:
             self._append(reference)
+        if message.durable and self.is_stored:
+            self.hub.storage.put(reference)
+
+    def restore(self, reference: Reference, due_ms: int) -> None:
+        """Take back a reference from the store after a restart; those with a sequence come in ascending order.
+
+        Before `due_ms` it may not go out. Whether it was with a consumer before is not known, so nothing that comes
+        back claims to be delivered for the first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps").
+        """
+        message = reference.message
+        hold(message)
+        reference.was_acquired = True
+        expires_ms = message.expires_ms
+        if expires_ms and (expires_ms < self._earliest_expiry_ms or self._earliest_expiry_ms == 0):
+            self._earliest_expiry_ms = expires_ms
+        if reference.sequence == 0 or due_ms > self.hub.now_ms:
+            self._schedule(reference, due_ms)
+        else:
+            self._insert(reference, self._lists[4 if self.internal else message.priority].tail)
+
+    def reserve_sequences(self) -> None:
+        """Have the store remember that the next sequences were used."""
+        self.sequence_limit = self.hub.storage.reserve(self)
 
     def _append(self, reference: Reference) -> None:
         """Make a reference visible: number it and put it last."""
-        reference.sequence = self.next_sequence
-        self.next_sequence += 1
+        sequence = self.next_sequence
+        reference.sequence = sequence
+        self.next_sequence = sequence + 1
+        if sequence >= self.sequence_limit:
+            self.reserve_sequences()
         reference.state = WAITING
         priority = 4 if self.internal else reference.message.priority
         self._lists[priority].append(reference)
@@ -456,6 +483,10 @@ class Queue:
         """Put a returned reference back at its place."""
         if reference.sequence == 0:
             self._append(reference)
+            if reference.handle:
+                # The store keeps scheduled references apart: they have no place in the queue's order yet.
+                self.hub.storage.remove(reference)
+                self.hub.storage.put(reference)
             return
         reference.state = WAITING
         priority = 4 if self.internal else reference.message.priority
@@ -483,7 +514,7 @@ class Queue:
         reference.state = GONE
         reference.consumer = None
         if reference.handle:
-            self.hub.storage.remove(reference.handle)
+            self.hub.storage.remove(reference)
         unhold(reference.message)
 
     # -- schedule --------------------------------------------------------------------------------------------
@@ -695,8 +726,7 @@ class Queue:
                 if settings.redelivery_delay > 0:
                     delay_ms = self._redelivery_delay_ms(reference.delivery_count)
             if reference.handle:
-                when_ms = self.hub.now_ms + delay_ms if delay_ms else 0
-                self.hub.storage.update(reference.handle, reference.delivery_count, when_ms)
+                self.hub.storage.update(reference, self.hub.now_ms + delay_ms if delay_ms else 0)
         if self.purge_on_no_consumers and not self.consumers:
             self.messages_killed += 1
             self._forget(reference)
@@ -923,13 +953,19 @@ class Queue:
         self.mark_ready()
 
     def pause(self) -> None:
-        """Stop deliveries; messages go on coming in."""
+        """Stop deliveries; messages go on coming in. A durable queue stays paused through a restart."""
         self.paused = True
+        self._save()
 
     def resume(self) -> None:
         """Deliver again."""
         self.paused = False
+        self._save()
         self.mark_ready()
+
+    def _save(self) -> None:
+        if self.is_stored:
+            self.hub.storage.save_queue(self)
 
     def delete(self, reason: str) -> None:
         """End all consumers and forget all messages; the post office has unbound the queue already."""
@@ -942,6 +978,8 @@ class Queue:
             self._schedule_timer.cancel()
         if self._gate_timer is not None:
             self._gate_timer.cancel()
+        if self.is_stored:
+            self.hub.storage.forget_queue(self)
 
 
 def _sequence_of(reference: Reference) -> int:

@@ -6,12 +6,24 @@ The core calls the methods below while it works through a batch; none of them wa
 A store commits between turns of the loop and never in the middle of one: whatever one call of the core puts and
 removes (a message for several queues, a move to a dead-letter address, a transaction) survives a crash as a whole
 or not at all. That is why there is no begin and end here.
+
+A store that failed (full disk, I/O error) takes nothing any more and confirms nothing any more. It raises nothing
+from these methods: the core refuses what asks to be durable before it comes here (`PostOffice.storage_failed`).
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from artemis_py.core.message import Message
+if TYPE_CHECKING:
+    from artemis_py.core.destination import Address
+    from artemis_py.core.queue import Queue, Reference
+
+RESERVED_SEQUENCES: Final = 65536
+"""How far ahead of use a queue's sequence numbers are reserved; one more is reserved when half are used up. Half is
+more than a queue takes in during one commit, so a number is never used before its reservation is durable."""
+
+UNLIMITED: Final = 1 << 60
+"""A sequence number that no queue reaches."""
 
 
 class Storage(Protocol):
@@ -21,17 +33,39 @@ class Storage(Protocol):
     def is_durable(self) -> bool:
         """Whether anything survives a restart."""
 
-    def put(self, message: Message, queue_id: int) -> int:
-        """Remember that a durable queue refers to this durable message; returns a handle for the calls below.
+    def put(self, reference: "Reference") -> None:
+        """Remember that a durable queue refers to a durable message, and give the reference its `handle`.
 
-        Called once for each durable queue the message was routed to; the message itself is stored once.
+        Called when the reference has its place: its sequence, or none (0) while it waits for the message's delivery
+        time. The message is stored once, however many queues refer to it.
         """
 
-    def remove(self, handle: int) -> None:
-        """Forget a reference; the message goes with its last one."""
+    def remove(self, reference: "Reference") -> None:
+        """Forget a reference that has a handle; the message goes with its last one."""
 
-    def update(self, handle: int, delivery_count: int, delivery_time_ms: int) -> None:
-        """Remember failed attempts, and the time before which the message may not go out again."""
+    def update(self, reference: "Reference", due_ms: int) -> None:
+        """Remember its failed attempts, and the time before which it may not go out again (0: at once)."""
 
-    def when_durable(self, callback: Callable[[], None]) -> None:
-        """Run `callback` once everything put so far is durable, at once if it is. Callbacks keep their order."""
+    def save_address(self, address: "Address") -> None:
+        """Remember an address as it is now."""
+
+    def forget_address(self, address: "Address") -> None:
+        """The address was deleted."""
+
+    def save_queue(self, queue: "Queue") -> None:
+        """Remember a durable queue as it is now."""
+
+    def forget_queue(self, queue: "Queue") -> None:
+        """The queue was deleted, with all its references."""
+
+    def reserve(self, queue: "Queue") -> int:
+        """Make sure that sequence numbers about to be used are not used again after a restart.
+
+        Returns the number at which to ask again.
+        """
+
+    def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
+        """Run `callback` once everything put so far is durable, at once if it is. Callbacks keep their order.
+
+        If that never happens, `failed` is run with the reason instead: what was put may be durable or not.
+        """

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from artemis_py.core.message import Message
+from artemis_py.core.destination import Address
+from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.storage import UNLIMITED
 
 
 class MemoryStore:
@@ -10,16 +12,31 @@ class MemoryStore:
 
     is_durable = False
 
-    def put(self, message: Message, queue_id: int) -> int:
+    def put(self, reference: Reference) -> None:
         """Nothing to remember; the queue itself holds the message."""
-        return 0
 
-    def remove(self, handle: int) -> None:
+    def remove(self, reference: Reference) -> None:
         """Nothing was remembered."""
 
-    def update(self, handle: int, delivery_count: int, delivery_time_ms: int) -> None:
+    def update(self, reference: Reference, due_ms: int) -> None:
         """Nothing was remembered."""
 
-    def when_durable(self, callback: Callable[[], None]) -> None:
+    def save_address(self, address: Address) -> None:
+        """The post office has it."""
+
+    def forget_address(self, address: Address) -> None:
+        """Nothing was remembered."""
+
+    def save_queue(self, queue: Queue) -> None:
+        """The post office has it."""
+
+    def forget_queue(self, queue: Queue) -> None:
+        """Nothing was remembered."""
+
+    def reserve(self, queue: Queue) -> int:
+        """Without a restart no number comes twice."""
+        return UNLIMITED
+
+    def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` at once."""
         callback()

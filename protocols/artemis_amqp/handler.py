@@ -185,7 +185,7 @@ class AmqpHandler:
     def _ask_store(self) -> None:
         if self._durable:
             answers, self._durable = self._durable, []
-            self.postoffice.storage.when_durable(lambda: self._stored(answers))
+            self.postoffice.storage.when_durable(lambda: self._stored(answers), self._store_failed)
 
     def _stored(self, answers: list[Callable[[], None]]) -> None:
         if self._is_lost or self.engine.closed:
@@ -193,6 +193,12 @@ class AmqpHandler:
         for answer in answers:
             answer()
         self.wake()
+
+    def _store_failed(self, reason: str) -> None:
+        """Something will never be answered, and nobody knows whether a restart brings it back: say that, and end."""
+        if not self._is_lost and not self.engine.closed:
+            text = f"the store failed: {reason}; what was not answered may be stored or not"
+            self.end(AmqpError(errors.INTERNAL_ERROR, text))
 
     # -- login -----------------------------------------------------------------------------------------------
 

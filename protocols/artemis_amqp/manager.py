@@ -7,9 +7,11 @@ from typing import Final
 from attrs import frozen
 
 from artemis_amqp.addressing import Prefixes
+from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.handler import AmqpHandler
 from artemis_amqp.limits import ConnectionLimits
 from artemis_amqp.termini import Termini
+from artemis_py.core.message import MessageFormat
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.protocol import ConnectionContext, Parameter
 
@@ -108,6 +110,7 @@ class AmqpProtocolManager:
     """What all AMQP connections of a broker share."""
 
     name = "AMQP"
+    formats: Sequence[MessageFormat] = (AMQP_FORMAT,)
     parameters: Sequence[Parameter] = PARAMETERS
 
     def __init__(self, postoffice: PostOffice) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from artemis_py.config import check_parameters
 from artemis_py.config.known import ACCEPTOR_PARAMETERS
+from artemis_py.core.message import MessageFormat
 from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS, AcceptorConfig, TlsConfig
 from tests.unit.config.samples import mistakes, other_value, read
@@ -19,6 +20,7 @@ class Speaker:
 
     def __init__(self, name: str, *parameters: Parameter) -> None:
         self.name = name
+        self.formats: Sequence[MessageFormat] = ()
         self.parameters: Sequence[Parameter] = parameters
 
     def matches(self, head: bytes) -> bool | None:

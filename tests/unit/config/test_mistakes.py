@@ -351,31 +351,21 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
     ]
 
 
-def test_persistence_is_refused_while_there_is_none() -> None:
-    """Nobody may believe that messages are kept."""
-    data = whole().replace(b">false</persistence-enabled>", b">true</persistence-enabled>")
-
-    assert mistakes_in(data) == [
-        (
-            "broker.xml:3: persistence-enabled: messages cannot be kept through a restart yet; "
-            "write false to run without persistence"
-        )
-    ]
-
-
-def test_saying_nothing_about_persistence_is_a_warning() -> None:
-    """Artemis' default would be to keep messages."""
+def test_messages_are_kept_unless_the_file_says_otherwise() -> None:
+    """As in Artemis."""
     data = whole().replace(b"<persistence-enabled>false</persistence-enabled>", b"")
 
     config = parse(data, FILE, Path(), {})
 
-    assert config.persistence_enabled is False
-    assert [str(warning) for warning in config.warnings] == [
-        (
-            "broker.xml:2: core: messages do not survive a restart: this release keeps them in memory only; "
-            "write <persistence-enabled>false</persistence-enabled> to accept that"
-        )
-    ]
+    assert config.persistence_enabled
+    assert not read().persistence_enabled
+    assert not config.warnings
+
+
+@pytest.mark.parametrize(("folder", "home"), [("orders/etc", "orders"), ("orders", "orders")])
+def test_data_is_kept_in_the_folder_of_the_instance(folder: str, home: str) -> None:
+    """An instance has etc/ and data/ beside each other."""
+    assert read(folder=Path(folder)).home == Path(home)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from artemis_py.core.settings import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPT
 from tests.unit.config.samples import other_value, read
 
 CHILDREN_OF_QUEUE = ("durable", "user")
-# true is refused until messages can be kept, see test_mistakes.
+# Is in every sample; the default is in test_mistakes.
 SETTABLE = [option for option in MAIN_OPTIONS if option.name != "persistence-enabled"]
 
 

@@ -1,0 +1,65 @@
+"""What gathers between two commits: the last word on each reference, and who waits for it.
+
+A batch is filled on the loop and written by the worker, never both at once. What it takes of a reference that may
+change later (its handle, its counts) is copied into it; messages do not change.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from artemis_py.core.queue import Reference
+from artemis_py.store.schema import SHARED
+
+Answer = tuple[Callable[[], None], Callable[[str], None] | None]
+
+
+class Batch:
+    """Puts, removals and changes of whole turns of the loop."""
+
+    __slots__ = ("definitions", "dropped_queues", "last_put", "puts", "removals", "updates", "waiting")
+
+    def __init__(self) -> None:
+        self.puts: Final[dict[Reference, int]] = {}
+        """Handles of references to be stored, in the order they came."""
+        self.updates: Final[dict[Reference, tuple[int, int, int]]] = {}
+        """Handle, delivery count and due time."""
+        self.removals: Final[list[tuple[int, int, int, bool]]] = []
+        """Queue id, handle, message id, and whether failed attempts may be stored."""
+        self.definitions: Final[dict[tuple[bytes, bytes], bytes | None]] = {}
+        """By database and key: the value, or None to delete it."""
+        self.dropped_queues: Final[list[int]] = []
+        self.waiting: Final[list[Answer]] = []
+        """Who wants to know when all this is durable."""
+        self.last_put: Reference | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.puts or self.removals or self.updates or self.definitions or self.dropped_queues)
+
+    def put(self, reference: Reference, handle: int) -> int:
+        """Store a reference; returns its handle, marked if its message is shared with the one before.
+
+        All references to a message come one after the other; if ever they do not, each gets a copy of its own.
+        """
+        last = self.last_put
+        if last is not None and last.message is reference.message and last in self.puts:
+            handle |= SHARED
+            self.puts[last] |= SHARED
+            last.handle |= SHARED
+        self.puts[reference] = handle
+        self.last_put = reference
+        return handle
+
+    def remove(self, reference: Reference) -> None:
+        """Forget a reference. One that was put into this batch was never stored, and will not be."""
+        if self.puts.pop(reference, None) is not None:
+            self.updates.pop(reference, None)
+            return
+        was_updated = self.updates.pop(reference, None) is not None
+        has_attempts = was_updated or reference.delivery_count > 0
+        self.removals.append((reference.queue.id, reference.handle, reference.message.id, has_attempts))
+
+    def update(self, reference: Reference, due_ms: int) -> None:
+        """Store failed attempts."""
+        self.updates[reference] = (reference.handle, reference.delivery_count, due_ms)

@@ -1,0 +1,90 @@
+"""Addresses and queues as the store keeps them: JSON objects, so that a field can be added without a new format."""
+
+import json
+from enum import Enum
+
+from attrs import asdict, evolve, fields_dict, frozen
+
+from artemis_py.core.destination import Address
+from artemis_py.core.message import RoutingType
+from artemis_py.core.queue import Queue
+from artemis_py.core.settings import QueueConfig
+from artemis_py.store.schema import DamagedValue
+
+
+@frozen(kw_only=True)
+class AddressRecord:
+    """An address that survived."""
+
+    name: str
+    routing_types: frozenset[RoutingType]
+    auto_created: bool
+    internal: bool
+    paused: bool
+
+
+@frozen(kw_only=True)
+class QueueRecord:
+    """A queue that survived."""
+
+    config: QueueConfig
+    paused: bool
+
+
+def address_record(address: Address) -> bytes:
+    """What is kept of an address."""
+    return _dump(
+        {
+            "name": address.name,
+            "routing_types": sorted(routing_type.name for routing_type in address.routing_types),
+            "auto_created": address.auto_created,
+            "internal": address.internal,
+            "paused": address.paused,
+        }
+    )
+
+
+def read_address(content: bytes) -> AddressRecord:
+    """The address of a record. Raises DamagedValue."""
+    try:
+        record = json.loads(content)
+        return AddressRecord(
+            name=record["name"],
+            routing_types=frozenset(RoutingType[name] for name in record["routing_types"]),
+            auto_created=record["auto_created"],
+            internal=record["internal"],
+            paused=record["paused"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedValue(f"it is no address: {error}") from error
+
+
+def queue_record(queue: Queue) -> bytes:
+    """What is kept of a queue: what it was asked to be; `default-…` settings still decide what was left open."""
+    config = asdict(evolve(queue.config, routing_type=queue.routing_type))
+    return _dump({"paused": queue.paused, "config": config})
+
+
+def read_queue(content: bytes) -> QueueRecord:
+    """The queue of a record; fields that this release does not know are left out. Raises DamagedValue."""
+    try:
+        record = json.loads(content)
+        known = fields_dict(QueueConfig)
+        config = {name: value for name, value in record["config"].items() if name in known}
+        config["routing_type"] = RoutingType[config["routing_type"]]
+        return QueueRecord(config=QueueConfig(**config), paused=record["paused"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedValue(f"it is no queue: {error}") from error
+
+
+def _dump(record: dict[str, object]) -> bytes:
+    return json.dumps(_plain(record), separators=(",", ":")).encode()
+
+
+def _plain(value: object) -> object:
+    """JSON would write an IntEnum as its number; names stay readable."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value

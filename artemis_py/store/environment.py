@@ -1,0 +1,215 @@
+"""The LMDB environment on disk: opening it for one broker only, and writing batches into it.
+
+LMDB's rules (measured and read): the map is never writable (a full disk would be a SIGBUS), every commit is synced
+with its data before its meta page, and what was not committed was never there. So a crash leaves the last commit, and
+there is nothing to recover or to compact. A commit that failed may have reached the disk or not, and the kernel
+reports a lost write only once: nothing is tried again after it.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import lmdb
+
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from artemis_py.store.batch import Batch
+
+LOCK_NAME: Final = "broker.lock"
+
+# The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
+INITIAL_MAP_BYTES: Final = 1 << 30
+
+
+class FolderLock:
+    """The right to use a data folder, held by one process at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises StoreError if another broker has it, or if the folder cannot be used."""
+        path = folder / LOCK_NAME
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._file)
+            raise StoreError(
+                f"{folder} is used by another broker (process {owner}); stop that one, or give this one a "
+                "journal-directory of its own"
+            ) from error
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let others have the folder."""
+        os.close(self._file)
+
+
+class Environment:
+    """An open store. One thread at a time uses it: the starting one, then the worker."""
+
+    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
+        """Open or create the store in `folder`. Raises StoreError with what to do."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+        self.folder: Final = folder
+        self._lock = FolderLock(folder)
+        try:
+            self._env = self._open(map_bytes)
+            self._databases = {name: self._env.open_db(name) for name in schema.DATABASES}
+            self._check_format()
+        except lmdb.Error as error:
+            self._lock.release()
+            raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
+        except StoreError:
+            self._env.close()
+            self._lock.release()
+            raise
+
+    def _open(self, map_bytes: int) -> lmdb.Environment:
+        file = self.folder / "data.mdb"
+        size = file.stat().st_size if file.exists() else 0
+        while map_bytes < 2 * size:
+            map_bytes *= 2
+        # No read-ahead: a backlog is not read in the order of its pages.
+        return lmdb.open(str(self.folder), map_size=map_bytes, max_dbs=len(schema.DATABASES), readahead=False)
+
+    def _check_format(self) -> None:
+        with self.begin(write=True) as transaction:
+            value = transaction.get(schema.FORMAT_KEY, db=self.database(schema.META))
+            if value is None:
+                transaction.put(
+                    schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=self.database(schema.META)
+                )
+                return
+        version = schema.U32.unpack(value)[0] if len(value) == schema.U32.size else 0
+        if version > schema.FORMAT_VERSION:
+            raise StoreError(
+                f"the store in {self.folder} has format {version}, this release of artemis_py reads "
+                f"{schema.FORMAT_VERSION}: start it with the newer release that wrote it"
+            )
+        if version < schema.FORMAT_VERSION:
+            raise StoreError(
+                f"the store in {self.folder} has format {version}, this release of artemis_py reads "
+                f"{schema.FORMAT_VERSION}: have its messages consumed by the older release that wrote it, and start "
+                "this one with an empty journal-directory"
+            )
+
+    def database(self, name: bytes) -> "lmdb._Database":
+        """The handle of a named database."""
+        return self._databases[name]
+
+    def begin(self, write: bool = False) -> lmdb.Transaction:
+        """A transaction of LMDB."""
+        return self._env.begin(write=write)
+
+    def close(self) -> None:
+        """Close the files and let others have the folder."""
+        self._env.close()
+        self._lock.release()
+
+    def __enter__(self) -> "Environment":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(self, batch: Batch) -> None:
+        """Make a batch durable, as a whole. Raises lmdb.Error if that failed; the batch may be durable then or not."""
+        while True:
+            try:
+                with self.begin(write=True) as transaction:
+                    _Writer(self, transaction).write(batch)
+                return
+            except lmdb.MapFullError:
+                # Nothing was written: the map is used up before the first page goes out.
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+
+
+class _Writer:
+    """Applies one batch to one transaction."""
+
+    def __init__(self, environment: Environment, transaction: lmdb.Transaction) -> None:
+        self._environment = environment
+        self._transaction = transaction
+        self._references = environment.database(schema.REFERENCES)
+        self._attempts = environment.database(schema.ATTEMPTS)
+        self._messages = environment.database(schema.MESSAGES)
+        self._shares = environment.database(schema.SHARES)
+
+    def write(self, batch: Batch) -> None:
+        """Everything; a removal may be of something that an earlier batch put, so puts come first."""
+        self._define(batch)
+        self._put(batch)
+        for reference, (handle, delivery_count, due_ms) in batch.updates.items():
+            key = schema.place_key(reference.queue.id, handle)
+            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms), db=self._attempts)
+        for queue_id, handle, message_id, has_attempts in batch.removals:
+            key = schema.place_key(queue_id, handle)
+            if self._transaction.delete(key, db=self._references) and handle & schema.SHARED:
+                self._release(message_id)
+            if has_attempts:
+                self._transaction.delete(key, db=self._attempts)
+        for queue_id in batch.dropped_queues:
+            self._drop(queue_id)
+
+    def _define(self, batch: Batch) -> None:
+        for (database, key), value in batch.definitions.items():
+            if value is None:
+                self._transaction.delete(key, db=self._environment.database(database))
+            else:
+                self._transaction.put(key, value, db=self._environment.database(database))
+
+    def _put(self, batch: Batch) -> None:
+        put = self._transaction.put
+        shares: dict[int, int] = {}
+        for reference, handle in batch.puts.items():
+            message = reference.message
+            key = schema.place_key(reference.queue.id, handle)
+            if handle & schema.SHARED:
+                id = message.id
+                if id not in shares:
+                    shares[id] = 0
+                    message_key = schema.U64.pack(id)
+                    put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
+                shares[id] += 1
+                put(key, schema.sharing(key, id), db=self._references)
+            else:
+                put(key, schema.alone(key, message), db=self._references)
+        for id, count in shares.items():
+            put(schema.U64.pack(id), schema.U32.pack(count), db=self._shares)
+
+    def _release(self, message_id: int) -> None:
+        """One reference to a shared message is gone; the message goes with the last."""
+        key = schema.U64.pack(message_id)
+        value = self._transaction.get(key, db=self._shares)
+        count = 0 if value is None else schema.U32.unpack(value)[0] - 1
+        if count > 0:
+            self._transaction.put(key, schema.U32.pack(count), db=self._shares)
+        else:
+            self._transaction.delete(key, db=self._shares)
+            self._transaction.delete(key, db=self._messages)
+
+    def _drop(self, queue_id: int) -> None:
+        """Whatever a deleted queue still refers to: what consumers held when it was deleted."""
+        prefix = schema.U32.pack(queue_id)
+        for database in (self._references, self._attempts):
+            cursor = self._transaction.cursor(db=database)
+            found = cursor.set_range(prefix)
+            while found and bytes(cursor.key()).startswith(prefix):
+                value = bytes(cursor.value())
+                found = cursor.delete()
+                if database is self._references and value[4:5] == schema.SHARING:
+                    self._release(schema.U64.unpack_from(value, 5)[0])

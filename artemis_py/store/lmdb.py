@@ -1,0 +1,303 @@
+"""The durable store: gathers what the core says, and has it committed by a thread while the loop goes on.
+
+One commit is in flight at a time, and what comes meanwhile gathers for the next: the slower the disk, the larger the
+batches. Somebody who waits for an answer starts a commit in the same iteration of the loop; what nobody waits for
+(settled deliveries, mostly) starts one a little later, so that it can share one, or need none because what was put is
+removed again.
+
+Batches are cut in calls of their own from the loop, hence between turns and never within one.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+import lmdb
+
+from artemis_py.core.destination import Address
+from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED
+from artemis_py.store import schema
+from artemis_py.store.batch import Batch
+from artemis_py.store.definitions import address_record, queue_record
+from artemis_py.store.environment import INITIAL_MAP_BYTES, Environment
+
+LOGGER: Final = logging.getLogger(__name__)
+
+# What nobody waits for is written after this time: about one commit of a common disk, so that it costs at most one
+# commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
+UNHURRIED_S: Final = 0.005
+
+# Message ids are reserved ahead like sequences, see `core.storage`.
+RESERVED_MESSAGE_IDS: Final = 65536
+
+
+class Worker(Protocol):
+    """A thread that runs jobs in order."""
+
+    def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
+        """Run `job`, which never raises, elsewhere, then `done` with its result on the loop."""
+
+
+class Scheduler(Protocol):
+    """What the store needs of the event loop."""
+
+    def call_soon(self, callback: Callable[[], object], /) -> object:
+        """Call in the next iteration."""
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
+        """Call after so many seconds."""
+
+
+class LmdbStore:
+    """Fulfils `Storage` with an LMDB environment in a folder."""
+
+    is_durable = True
+
+    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
+        """Nothing is touched before `open`."""
+        self.folder: Final = folder
+        self._map_bytes: Final = map_bytes
+        self._environment: Environment | None = None
+        self._scheduler: Scheduler | None = None
+        self._worker: Worker | None = None
+        self._on_failure: Callable[[str], None] | None = None
+        self._gathering = Batch()
+        self._in_flight: Batch | None = None
+        self._is_planned = False
+        """A commit will start by itself."""
+        self._is_urgent = False
+        """It will start in the coming iteration of the loop."""
+        self._address_ids: dict[str, int] = {}
+        self._next_address_id = 1
+        self._next_scheduled = 1
+        self._highest_message_id = 0
+        self._reserved_message_id = 0
+        self._highest_queue_id = 0
+        self.failure: str | None = None
+        """Why nothing is stored any more."""
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def open(self) -> Environment:
+        """Take the folder. Until `start` nothing is written. Raises StoreError."""
+        self._environment = Environment(self.folder, self._map_bytes)
+        return self._environment
+
+    def start(self, scheduler: Scheduler, worker: Worker, on_failure: Callable[[str], None]) -> None:
+        """Begin to store what the core says; `on_failure` is told when that ends."""
+        self._scheduler = scheduler
+        self._worker = worker
+        self._on_failure = on_failure
+
+    def close(self, queues: list[Queue]) -> None:
+        """Write the rest, note where the queues' sequences stand, and close. The worker has ended before.
+
+        What was in flight was written; who waits for it is not told any more.
+        """
+        environment = self._environment
+        if environment is None:
+            return
+        self._environment = None
+        batch = self._gathering
+        self._gathering = Batch()
+        try:
+            if self.failure is None and self._worker is not None:
+                for queue in queues:
+                    if queue.is_stored:
+                        key = (schema.MARKS, schema.U32.pack(queue.id))
+                        batch.definitions[key] = schema.U64.pack(queue.next_sequence)
+                environment.write(batch)
+        except lmdb.Error as error:
+            LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
+        finally:
+            environment.close()
+
+    # -- what recovery tells ---------------------------------------------------------------------------------
+
+    def know_address(self, name: str, id: int) -> None:
+        """An address of this id is stored."""
+        self._address_ids[name] = id
+        self._next_address_id = max(self._next_address_id, id + 1)
+
+    def know_scheduled(self, number: int) -> None:
+        """A scheduled reference of this number is stored."""
+        self._next_scheduled = max(self._next_scheduled, number + 1)
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def put(self, reference: Reference) -> None:
+        """Gather a reference; see `Storage`."""
+        if self.failure is not None:
+            return
+        sequence = reference.sequence
+        if sequence:
+            priority = 4 if reference.queue.internal else reference.message.priority
+            handle = schema.handle_of(priority, sequence)
+        else:
+            handle = schema.scheduled_handle(self._next_scheduled)
+            self._next_scheduled += 1
+        reference.handle = self._gathering.put(reference, handle)
+        if reference.message.id > self._highest_message_id:
+            self._highest_message_id = reference.message.id
+        if not self._is_planned:
+            self._plan()
+
+    def remove(self, reference: Reference) -> None:
+        """Gather a removal; see `Storage`."""
+        if self.failure is None:
+            self._gathering.remove(reference)
+            if not self._is_planned:
+                self._plan()
+
+    def update(self, reference: Reference, due_ms: int) -> None:
+        """Gather a failed attempt; see `Storage`."""
+        if self.failure is None:
+            self._gathering.update(reference, due_ms)
+            if not self._is_planned:
+                self._plan()
+
+    # -- definitions -----------------------------------------------------------------------------------------
+
+    def save_address(self, address: Address) -> None:
+        """Gather an address; see `Storage`."""
+        id = self._address_ids.get(address.name)
+        if id is None:
+            id = self._address_ids[address.name] = self._next_address_id
+            self._next_address_id += 1
+        key = schema.U32.pack(id)
+        self._define(schema.ADDRESSES, key, schema.seal(key, address_record(address)))
+
+    def forget_address(self, address: Address) -> None:
+        """Gather its end; see `Storage`."""
+        id = self._address_ids.pop(address.name, None)
+        if id is not None:
+            self._define(schema.ADDRESSES, schema.U32.pack(id), None)
+
+    def save_queue(self, queue: Queue) -> None:
+        """Gather a queue; see `Storage`."""
+        key = schema.U32.pack(queue.id)
+        self._define(schema.QUEUES, key, schema.seal(key, queue_record(queue)))
+        if queue.id > self._highest_queue_id:
+            self._highest_queue_id = queue.id
+            self._define(schema.META, schema.NEXT_QUEUE_ID, schema.U32.pack(queue.id + 1))
+
+    def forget_queue(self, queue: Queue) -> None:
+        """Gather its end; see `Storage`."""
+        key = schema.U32.pack(queue.id)
+        self._define(schema.QUEUES, key, None)
+        self._define(schema.MARKS, key, None)
+        if self.failure is None:
+            self._gathering.dropped_queues.append(queue.id)
+
+    def reserve(self, queue: Queue) -> int:
+        """Gather a new mark; see `Storage`."""
+        if self.failure is not None:
+            return UNLIMITED
+        mark = queue.next_sequence + RESERVED_SEQUENCES
+        self._define(schema.MARKS, schema.U32.pack(queue.id), schema.U64.pack(mark))
+        return mark - RESERVED_SEQUENCES // 2
+
+    def _define(self, database: bytes, key: bytes, value: bytes | None) -> None:
+        """Definitions that are made before the start come from the store."""
+        if self.failure is None and self._scheduler is not None:
+            self._gathering.definitions[(database, key)] = value
+            if not self._is_planned:
+                self._plan()
+
+    # -- committing ------------------------------------------------------------------------------------------
+
+    def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
+        """Run `callback` after the commit of what was gathered; see `Storage`."""
+        if self.failure is not None:
+            if failed is not None:
+                failed(self.failure)
+            return
+        batch = self._gathering
+        if self._in_flight is None and not batch.has_work and not batch.waiting:
+            callback()
+            return
+        batch.waiting.append((callback, failed))
+        if not self._is_urgent:
+            self._is_urgent = True
+            self._is_planned = True
+            if self._scheduler is not None and self._in_flight is None:
+                self._scheduler.call_soon(self._commit)
+
+    def _plan(self) -> None:
+        """See that a commit comes, without hurry; after the one in flight the next is cut anyway."""
+        if self._scheduler is not None:
+            self._is_planned = True
+            if self._in_flight is None:
+                self._scheduler.call_later(UNHURRIED_S, self._commit)
+
+    def _commit(self) -> None:
+        """Cut the batch and hand it to the worker, unless there is one under way or nothing to do."""
+        if self._in_flight is not None or self.failure is not None:
+            return
+        batch = self._gathering
+        self._is_planned = False
+        self._is_urgent = False
+        if not batch.has_work:
+            if batch.waiting:
+                self._gathering = Batch()
+                self._answer(batch)
+            return
+        if self._environment is None or self._worker is None:
+            return
+        if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
+            self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
+            mark = schema.U64.pack(self._reserved_message_id)
+            batch.definitions[(schema.META, schema.NEXT_MESSAGE_ID)] = mark
+        self._gathering = Batch()
+        self._in_flight = batch
+        environment = self._environment
+        self._worker.submit(lambda: _write(environment, batch), self._committed)
+
+    def _committed(self, failure: str | None) -> None:
+        batch = self._in_flight
+        assert batch is not None
+        self._in_flight = None
+        if failure is not None:
+            self._fail(failure, batch)
+            return
+        self._answer(batch)
+        # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
+        self._is_planned = False
+        if self._gathering.waiting:
+            self._commit()
+        elif self._gathering.has_work:
+            self._plan()
+
+    def _answer(self, batch: Batch) -> None:
+        for callback, _ in batch.waiting:
+            callback()
+
+    def _fail(self, reason: str, batch: Batch) -> None:
+        """Confirm nothing from now on."""
+        self.failure = reason
+        LOGGER.error(
+            "the store failed, nothing is stored or confirmed until a restart: folder=%s reason=%s",
+            self.folder,
+            reason,
+        )
+        waiting = [*batch.waiting, *self._gathering.waiting]
+        self._gathering = Batch()
+        if self._on_failure is not None:
+            self._on_failure(reason)
+        for _, failed in waiting:
+            if failed is not None:
+                failed(reason)
+
+
+def _write(environment: Environment, batch: Batch) -> str | None:
+    """In the worker: None, or why the batch is not durable."""
+    try:
+        environment.write(batch)
+    except lmdb.Error as error:
+        return str(error)
+    except Exception as error:  # the edge of a thread: whatever it is, nobody may be told that this batch is stored
+        LOGGER.exception("a batch could not be written")
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,213 @@
+"""What a start finds in the store, brought back into the post office.
+
+There is nothing to repair: LMDB shows the last commit. What is left to decide are the named cases below.
+
+    case                                       why it can happen                  decision
+    a value's checksum is wrong                the medium, or another program     moved to `damaged`, named in the log
+    a reference's message is missing           its value was damaged              the reference is moved as well
+    references of a queue that is not there    the queue's value was damaged      left alone, counted in the log
+    a queue whose address is not there         the address' value was damaged     the address is made for the queue's
+                                                                                  routing type, said in the log
+    a message of a protocol not installed      it was uninstalled                 waits in its queue, counted in the log
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import lmdb
+from attrs import define
+
+from artemis_py.core.message import Message, MessageFormat, RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.storage import RESERVED_SEQUENCES
+from artemis_py.errors import Refusal, StoreError
+from artemis_py.store import schema
+from artemis_py.store.definitions import read_address, read_queue
+from artemis_py.store.environment import Environment
+from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.schema import DamagedValue
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+@define
+class Recovered:
+    """What came back, for the log."""
+
+    addresses: int = 0
+    queues: int = 0
+    references: int = 0
+    damaged: int = 0
+    lost_queues: int = 0
+    """References whose queue is not there."""
+    unreadable: int = 0
+    """Messages whose protocol is not installed."""
+
+
+def recover(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, MessageFormat]) -> Recovered:
+    """Open `store` and fill `postoffice` from it; `formats` by name. Raises StoreError."""
+    environment = store.open()
+    try:
+        with environment.begin(write=True) as transaction:
+            return _Recovery(store, environment, transaction, postoffice, formats).run()
+    except lmdb.Error as error:
+        raise StoreError(f"the store in {environment.folder} cannot be read: {error}") from error
+
+
+class _Recovery:
+    """One start."""
+
+    def __init__(
+        self,
+        store: LmdbStore,
+        environment: Environment,
+        transaction: lmdb.Transaction,
+        postoffice: PostOffice,
+        formats: Mapping[str, MessageFormat],
+    ) -> None:
+        self._store = store
+        self._environment = environment
+        self._transaction = transaction
+        self._office = postoffice
+        self._formats = formats
+        self._queues: dict[int, Queue] = {}
+        self._shared: dict[int, Message] = {}
+        self._found = Recovered()
+
+    def run(self) -> Recovered:
+        self._addresses()
+        self._define_queues()
+        self._numbers()
+        self._references()
+        found = self._found
+        if found.lost_queues:
+            LOGGER.error("messages of queues that are not there were left alone: count=%d", found.lost_queues)
+        if found.unreadable:
+            LOGGER.warning("messages wait for a protocol that is not installed: count=%d", found.unreadable)
+        return found
+
+    def _addresses(self) -> None:
+        for key, value in self._all(schema.ADDRESSES):
+            try:
+                record = read_address(schema.unseal(key, value))
+                self._store.know_address(record.name, schema.U32.unpack(key)[0])
+                address = self._office.create_address(
+                    record.name, record.routing_types, record.auto_created, internal=record.internal
+                )
+                address.paused = record.paused
+                self._found.addresses += 1
+            except (DamagedValue, Refusal) as error:
+                self._set_aside(schema.ADDRESSES, key, value, str(error))
+
+    def _define_queues(self) -> None:
+        for key, value in self._all(schema.QUEUES):
+            try:
+                record = read_queue(schema.unseal(key, value))
+                config = record.config
+                if config.address not in self._office.addresses:
+                    LOGGER.error(
+                        "address of a stored queue made anew: address=%s queue=%s", config.address, config.name
+                    )
+                    routing_type = config.routing_type or RoutingType.MULTICAST
+                    self._office.create_address(config.address, frozenset((routing_type,)), config.auto_created)
+                queue = self._office.create_queue(config, schema.U32.unpack(key)[0])
+                queue.paused = record.paused
+                self._queues[queue.id] = queue
+                self._reserve(queue, key)
+                self._found.queues += 1
+            except (DamagedValue, Refusal) as error:
+                self._set_aside(schema.QUEUES, key, value, str(error))
+
+    def _reserve(self, queue: Queue, key: bytes) -> None:
+        """Go on where the numbers of the run before are certainly not used."""
+        marks = self._environment.database(schema.MARKS)
+        value = self._transaction.get(key, db=marks)
+        mark = 1 if value is None else schema.U64.unpack(value)[0]
+        queue.next_sequence = mark
+        queue.sequence_limit = mark + RESERVED_SEQUENCES // 2
+        self._transaction.put(key, schema.U64.pack(mark + RESERVED_SEQUENCES), db=marks)
+
+    def _numbers(self) -> None:
+        meta = self._environment.database(schema.META)
+        message_id = self._transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
+        queue_id = self._transaction.get(schema.NEXT_QUEUE_ID, db=meta)
+        self._office.go_on_from(
+            1 if message_id is None else schema.U64.unpack(message_id)[0],
+            1 if queue_id is None else schema.U32.unpack(queue_id)[0],
+        )
+
+    def _references(self) -> None:
+        attempts = self._environment.database(schema.ATTEMPTS)
+        for key, value in self._all(schema.REFERENCES):
+            queue_id, handle = schema.read_place(key)
+            queue = self._queues.get(queue_id)
+            if queue is None:
+                self._found.lost_queues += 1
+                continue
+            try:
+                content = schema.unseal(key, value)
+                shared_id = schema.shared_id(content)
+                if shared_id is None:
+                    message = schema.decode_message(content[1:], self._formats)
+                    self._took(message)
+                else:
+                    message = self._shared_message(shared_id)
+                    handle |= schema.SHARED
+            except DamagedValue as error:
+                self._set_aside(schema.REFERENCES, key, value, str(error))
+                continue
+            reference = Reference(message, queue, handle)
+            due_ms = message.delivery_time_ms
+            if schema.is_scheduled(handle):
+                self._store.know_scheduled(schema.number_in(handle))
+            else:
+                reference.sequence = schema.sequence_in(handle)
+                due_ms = 0
+                found = self._transaction.get(key, db=attempts)
+                if found is not None:
+                    try:
+                        reference.delivery_count, due_ms = schema.read_attempts(key, bytes(found))
+                    except DamagedValue as error:
+                        self._set_aside(schema.ATTEMPTS, key, bytes(found), str(error))
+            queue.restore(reference, due_ms)
+            self._found.references += 1
+
+    def _shared_message(self, id: int) -> Message:
+        """A message that several references share. Raises DamagedValue if it is not there any more."""
+        message = self._shared.get(id)
+        if message is None:
+            key = schema.U64.pack(id)
+            value = self._transaction.get(key, db=self._environment.database(schema.MESSAGES))
+            if value is None:
+                raise DamagedValue(f"its message {id} is missing")
+            try:
+                message = schema.decode_message(schema.unseal(key, bytes(value)), self._formats)
+            except DamagedValue as error:
+                self._set_aside(schema.MESSAGES, key, bytes(value), str(error))
+                raise
+            self._shared[id] = message
+            self._took(message)
+        return message
+
+    def _took(self, message: Message) -> None:
+        message.origin = self._office.addresses.get(message.address)
+        if isinstance(message.format, schema.MissingFormat):
+            self._found.unreadable += 1
+
+    def _all(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Everything in a database, in the order of the keys; the pair that came last may be deleted meanwhile."""
+        cursor = self._transaction.cursor(db=self._environment.database(database))
+        found = cursor.first()
+        while found:
+            key = bytes(cursor.key())
+            yield key, bytes(cursor.value())
+            # Another way of the same transaction may have deleted it, and moved the cursor along.
+            found = cursor.set_range(key) and (cursor.key() != key or cursor.next())
+
+    def _set_aside(self, database: bytes, key: bytes, value: bytes, reason: str) -> None:
+        LOGGER.error("damaged value set aside: database=%s key=%s reason=%s", database.decode(), key.hex(), reason)
+        self._found.damaged += 1
+        self._transaction.put(database + b"\x00" + key, value, db=self._environment.database(schema.DAMAGED))
+        self._transaction.delete(key, db=self._environment.database(database))

@@ -1,0 +1,272 @@
+"""The keys and values on disk, byte by byte. Numbers are big-endian, so that keys sort as their numbers do.
+
+One LMDB environment (folder `journal-directory`: `data.mdb`, `lock.mdb`, and `broker.lock` of our own) holds these
+named databases:
+
+    meta         b"format"            u32     FORMAT_VERSION
+                 b"next-message-id"   u64     ids below it may be taken
+                 b"next-queue-id"     u32     ids below it may be taken
+    addresses    u32 address id       text    JSON: what `definitions.address_record` gives
+    queues       u32 queue id         text    JSON: what `definitions.queue_record` gives
+    marks        u32 queue id         u64     sequences below it may be taken
+    references   place                one reference of a queue, mostly with its message
+    messages     u64 message id       a message that several references share
+    shares       u64 message id       u32     how many references share it
+    attempts     place                failed deliveries of a reference; absent: none
+    damaged      database name, NUL, key      values whose checksum was wrong, as they were found
+
+A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
+
+     0         4         5                                        12
+    +---------+---------+----------------------------------------+
+    | u32     | u8      | u56                                    |
+    | queue   | rank    | sequence; rank 10: a running number    |
+    +---------+---------+----------------------------------------+
+    rank: 0 to 9 is 9 minus the priority (an internal queue has priority 4 only); 10: waits for the delivery time of
+    its message, and has no sequence yet.
+
+The last eight bytes as a number are `Reference.handle`; in memory bit 60 of it (`SHARED`) says that the message is
+not in the reference's own value.
+
+Every value above whose type is not text or a number, and every JSON text, begins with a checksum:
+
+     0         4
+    +---------+-----------
+    | u32     | content     CRC-32 of database key and content
+    +---------+-----------
+
+    content of references:   u8 1, then a message          it has the message to itself
+                             u8 2, then u64 message id     the message is in `messages`
+    content of attempts:     u32 delivery count, u64 due time in ms since 1970 (0: at once)
+    content of messages:     a message
+
+A message:
+
+     0        8          16        24             32         33             34        36        40
+    +--------+----------+---------+--------------+----------+--------------+---------+---------+
+    | u64    | u64      | u64     | u64          | u8       | i8           | u16     | u32     |
+    | id     | ingress  | expires | delivery     | priority | routing type | format  | address |
+    |        | ms       | ms      | time ms      |          | -1: none     | length  | length  |
+    +--------+----------+---------+--------------+----------+--------------+---------+---------+
+     40         44      48
+    +----------+-------+-------------+--------+---------+----------+-------+-------------+------+
+    | u32      | u32   | u32         | format | address | producer | extra | annotations | data |
+    | producer | extra | annotations | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the  |
+    | length   | length| length      |        |         |          |       |             | rest |
+    +----------+-------+-------------+--------+---------+----------+-------+-------------+------+
+    Extra is empty, or an object of the broker's own properties. A stored message is durable.
+"""
+
+import json
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from artemis_py.core.message import Message, MessageFormat, MessageView
+from artemis_py.errors import ArtemisError, ProtocolError
+
+FORMAT_VERSION: Final = 1
+
+META: Final = b"meta"
+ADDRESSES: Final = b"addresses"
+QUEUES: Final = b"queues"
+MARKS: Final = b"marks"
+REFERENCES: Final = b"references"
+MESSAGES: Final = b"messages"
+SHARES: Final = b"shares"
+ATTEMPTS: Final = b"attempts"
+DAMAGED: Final = b"damaged"
+DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES, ATTEMPTS, DAMAGED)
+
+FORMAT_KEY: Final = b"format"
+NEXT_MESSAGE_ID: Final = b"next-message-id"
+NEXT_QUEUE_ID: Final = b"next-queue-id"
+
+SCHEDULED_RANK: Final = 10
+SHARED: Final = 1 << 60
+_HANDLE_MASK: Final = SHARED - 1
+_RANK_SHIFT: Final = 56
+_SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
+
+U32: Final = Struct(">I")
+U64: Final = Struct(">Q")
+_PLACE: Final = Struct(">IQ")
+_ATTEMPTS: Final = Struct(">IQ")
+_HEAD: Final = Struct(">QQQQBbHIIII")
+
+ALONE: Final = b"\x01"
+SHARING: Final = b"\x02"
+
+
+class DamagedValue(ArtemisError):
+    """A value that is not what was written."""
+
+
+class MissingFormat:
+    """Stands for a message format whose protocol is not installed: the message waits for a start with it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """As it was stored."""
+        return self._name
+
+    def view(self, message: Message) -> MessageView:
+        """Raises ProtocolError."""
+        raise ProtocolError(f"the protocol that reads '{self._name}' messages is not installed")
+
+    def lookup(self, message: Message, name: str) -> object:
+        """Nothing can be found in it."""
+        return None
+
+
+def handle_of(priority: int, sequence: int) -> int:
+    """The handle of a reference that has its place in the queue."""
+    return (9 - priority) << _RANK_SHIFT | sequence
+
+
+def scheduled_handle(number: int) -> int:
+    """The handle of a reference that waits for its delivery time."""
+    return SCHEDULED_RANK << _RANK_SHIFT | number
+
+
+def sequence_in(handle: int) -> int:
+    """The sequence of the reference; 0 if it has none yet."""
+    return 0 if is_scheduled(handle) else handle & _SEQUENCE_MASK
+
+
+def number_in(handle: int) -> int:
+    """The last part of a handle: a sequence, or the running number of a scheduled reference."""
+    return handle & _SEQUENCE_MASK
+
+
+def is_scheduled(handle: int) -> bool:
+    """Whether the reference waits for its delivery time."""
+    return (handle & _HANDLE_MASK) >> _RANK_SHIFT == SCHEDULED_RANK
+
+
+def place_key(queue_id: int, handle: int) -> bytes:
+    """The key of a reference."""
+    return _PLACE.pack(queue_id, handle & _HANDLE_MASK)
+
+
+def read_place(key: bytes) -> tuple[int, int]:
+    """Queue id and handle of a key."""
+    queue_id, handle = _PLACE.unpack(key)
+    return queue_id, handle
+
+
+def seal(key: bytes, content: bytes) -> bytes:
+    """A value: its checksum, then the content."""
+    return U32.pack(crc32(content, crc32(key))) + content
+
+
+def unseal(key: bytes, value: bytes) -> bytes:
+    """The content of a value. Raises DamagedValue."""
+    content = value[4:]
+    if len(value) < 4 or U32.unpack_from(value)[0] != crc32(content, crc32(key)):
+        raise DamagedValue("its checksum is wrong")
+    return content
+
+
+def encode_message(message: Message) -> bytes:
+    """A message as it is stored."""
+    format_name = message.format.name.encode()
+    address = message.address.encode()
+    producer = message.producer.encode()
+    extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
+    head = _HEAD.pack(
+        message.id,
+        message.ingress_ms,
+        message.expires_ms,
+        message.delivery_time_ms,
+        message.priority,
+        message.routing_type,
+        len(format_name),
+        len(address),
+        len(producer),
+        len(extra),
+        len(message.annotations),
+    )
+    return b"".join((head, format_name, address, producer, extra, message.annotations, message.data))
+
+
+def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Message:
+    """The message that was stored; its body is not looked into. Raises DamagedValue."""
+    if len(content) < _HEAD.size:
+        raise DamagedValue("it is too short for a message")
+    (
+        id,
+        ingress_ms,
+        expires_ms,
+        delivery_time_ms,
+        priority,
+        routing_type,
+        format_length,
+        address_length,
+        producer_length,
+        extra_length,
+        annotations_length,
+    ) = _HEAD.unpack_from(content)
+    address_offset = _HEAD.size + format_length
+    producer_offset = address_offset + address_length
+    extra_offset = producer_offset + producer_length
+    annotations_offset = extra_offset + extra_length
+    data_offset = annotations_offset + annotations_length
+    if data_offset > len(content):
+        raise DamagedValue("it is too short for its message")
+    format_name = content[_HEAD.size : address_offset].decode()
+    message = Message(
+        formats.get(format_name) or MissingFormat(format_name),
+        content[address_offset:producer_offset].decode(),
+        content[data_offset:],
+        content[annotations_offset:data_offset],
+        True,
+        priority,
+        expires_ms,
+        delivery_time_ms,
+        routing_type,
+        content[producer_offset:extra_offset].decode(),
+    )
+    message.id = id
+    message.ingress_ms = ingress_ms
+    if extra_length:
+        message.extra = json.loads(content[extra_offset:annotations_offset])
+    return message
+
+
+def alone(key: bytes, message: Message) -> bytes:
+    """The value of a reference that has its message to itself."""
+    return seal(key, ALONE + encode_message(message))
+
+
+def sharing(key: bytes, message_id: int) -> bytes:
+    """The value of a reference whose message is stored beside it."""
+    return seal(key, SHARING + U64.pack(message_id))
+
+
+def shared_id(content: bytes) -> int | None:
+    """The id of the message that a reference points to; None if its content has the message. Raises DamagedValue."""
+    kind = content[:1]
+    if kind == SHARING and len(content) == 9:
+        return int(U64.unpack_from(content, 1)[0])
+    if kind != ALONE:
+        raise DamagedValue("it is no reference")
+    return None
+
+
+def attempts(key: bytes, delivery_count: int, due_ms: int) -> bytes:
+    """The value that keeps failed deliveries."""
+    return seal(key, _ATTEMPTS.pack(delivery_count, due_ms))
+
+
+def read_attempts(key: bytes, value: bytes) -> tuple[int, int]:
+    """Delivery count and due time. Raises DamagedValue."""
+    content = unseal(key, value)
+    if len(content) != _ATTEMPTS.size:
+        raise DamagedValue("it is no delivery count")
+    count, due_ms = _ATTEMPTS.unpack(content)
+    return count, due_ms

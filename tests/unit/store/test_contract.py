@@ -1,0 +1,122 @@
+"""What every store does: the same tests for the one that keeps nothing and the one on disk."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.message import MessageView
+from artemis_py.core.plain import plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED
+from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.storage import Storage
+from artemis_py.store.memory import MemoryStore
+from tests.core_harness import START_MS, attach, make_queue, settle_down
+from tests.unit.store.world import World
+
+
+class Rig:
+    """A post office on the store under test, and how its commits are made to happen."""
+
+    def __init__(self, office: PostOffice, settle: Callable[[], None]) -> None:
+        self.office = office
+        self.storage: Storage = office.storage
+        self.settle = settle
+
+    def send(self, address: str, body: str) -> None:
+        message = plain_message(address, MessageView(body=body))
+        message.durable = True
+        self.office.route(message, self.office.addresses[address])
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    """One for each store."""
+    if request.param == "memory":
+        hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(BrokerSettings().wildcards)
+        office = PostOffice(SettingsRepository(hierarchy), MemoryStore())
+        office.now_ms = START_MS
+        yield Rig(office, lambda: None)
+    else:
+        with World(tmp_path) as world:
+            yield Rig(world.office, world.settle)
+
+
+def test_callbacks_keep_their_order(rig: Rig) -> None:
+    """What was put first is confirmed first."""
+    make_queue(rig.office)
+    told: list[int] = []
+
+    for number in range(3):
+        rig.send("q", str(number))
+        rig.storage.when_durable(lambda number=number: told.append(number))  # type: ignore[misc]
+    rig.settle()
+
+    assert told == [0, 1, 2]
+
+
+def test_with_nothing_to_wait_for_the_callback_runs_at_once(rig: Rig) -> None:
+    """A message that no durable queue takes is answered without a commit."""
+    rig.settle()
+    told: list[bool] = []
+
+    rig.storage.when_durable(lambda: told.append(True))
+
+    assert told == [True]
+
+
+def test_a_callback_may_ask_again(rig: Rig) -> None:
+    """An answer that leads to the next question does not disturb the order."""
+    make_queue(rig.office)
+    rig.settle()
+    told: list[str] = []
+
+    def first() -> None:
+        told.append("first")
+        rig.send("q", "two")
+        rig.storage.when_durable(lambda: told.append("second"))
+
+    rig.send("q", "one")
+    rig.storage.when_durable(first)
+    rig.settle()
+
+    assert told == ["first", "second"]
+
+
+@pytest.mark.parametrize("outcome", [ACCEPTED, FAILED, REJECTED])
+def test_every_outcome_is_taken_whatever_was_committed_before(rig: Rig, outcome: int) -> None:
+    """Settling races with the commit of the message: both orders are ordinary."""
+    queue = make_queue(rig.office)
+    recorder, consumer = attach(rig.office, queue)
+    for body in ("before", "after"):
+        rig.send("q", body)
+        settle_down(rig.office)
+        (reference,) = recorder.take()
+        if body == "after":
+            rig.settle()
+        consumer.grant(0)
+        consumer.settle(reference, outcome)
+        rig.settle()
+        queue.purge()
+        consumer.grant(10)
+
+    rig.settle()
+
+    assert queue.message_count == 0
+
+
+def test_resources_come_and_go(rig: Rig) -> None:
+    """Creating and deleting in one turn, or with a commit between, is the same to the core."""
+    for between in (rig.settle, lambda: None):
+        make_queue(rig.office, "a")
+        rig.send("a", "m")
+        between()
+        rig.office.queue("a").pause()
+        rig.office.pause_address("a", True)
+        between()
+        rig.office.delete_address("a", force=True)
+        rig.settle()
+
+    assert not rig.office.queues

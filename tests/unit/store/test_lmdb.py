@@ -1,0 +1,448 @@
+"""The store on disk: what is written when, who is told when, and what a restart brings back."""
+
+from pathlib import Path
+
+import pytest
+
+from artemis_py.core.message import RoutingType
+from artemis_py.core.queue import ACCEPTED, FAILED, RELEASED
+from artemis_py.core.settings import AddressSettings
+from artemis_py.core.transaction import Transaction
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from tests.core_harness import START_MS, attach, make_message, pass_time, settle_down
+from tests.unit.store.world import World, bodies, multicast
+
+
+def test_nobody_is_told_before_the_commit(tmp_path: Path) -> None:
+    """P1: an acknowledgement follows the commit of what it is for."""
+    told: list[str] = []
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", "m")
+        world.store.when_durable(lambda: told.append("m"))
+
+        world.hands.turn()
+        before = list(told)
+        world.hands.work()
+
+    assert (before, told) == ([], ["m"])
+
+
+def test_what_comes_during_a_commit_is_in_the_next(tmp_path: Path) -> None:
+    """One commit in flight: an answer for the second message waits for the second commit."""
+    told: list[str] = []
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", "one")
+        world.store.when_durable(lambda: told.append("one"))
+        world.hands.turn()
+        world.send("q", "two")
+        world.store.when_durable(lambda: told.append("two"))
+
+        world.hands.turn()
+        commits_in_flight = len(world.hands.jobs)
+        world.hands.work()
+        after_first = list(told)
+        world.hands.work()
+
+    assert (commits_in_flight, after_first, told) == (1, ["one"], ["one", "two"])
+
+
+def test_what_was_put_and_removed_in_between_is_never_written(tmp_path: Path) -> None:
+    """DESIGN, the store: a fast consumer saves the disk its work."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, consumer = attach(world.office, queue)
+        world.send("q", "m")
+        settle_down(world.office)
+        consumer.settle(recorder.take()[0], ACCEPTED)
+        told: list[bool] = []
+        world.store.when_durable(lambda: told.append(True))
+
+        assert told == [True]
+        assert not world.hands.jobs
+
+
+def test_messages_come_back_in_order_with_their_positions(tmp_path: Path) -> None:
+    """P1, P5: priorities first, then the order of arrival; sequences stay."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.send("q", "a", "b")
+        world.send("q", "urgent", priority=9)
+        world.send("q", "c")
+        world.settle()
+        before = [(reference.sequence, reference.message.id) for reference in queue.browse_all()]
+
+    with World(tmp_path) as world:
+        queue = world.queue()
+        after = [(reference.sequence, reference.message.id) for reference in queue.browse_all()]
+
+        assert bodies(queue) == ["urgent", "a", "b", "c"]
+        assert after == before
+        assert queue.address.message_count == 4
+
+
+def test_what_was_not_committed_is_gone(tmp_path: Path) -> None:
+    """The other side of the promise: without an acknowledgement there is none."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.settle()
+        world.send("q", "m")
+
+    with World(tmp_path) as world:
+        assert bodies(world.queue()) == []
+
+
+def test_a_settled_message_does_not_come_back(tmp_path: Path) -> None:
+    """P3."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.send("q", "a", "b")
+        world.settle()
+        recorder, consumer = attach(world.office, queue)
+        consumer.settle(recorder.take()[0], ACCEPTED)
+        world.settle()
+
+    with World(tmp_path) as world:
+        assert bodies(world.queue()) == ["b"]
+        assert world.count(schema.REFERENCES) == 1
+
+
+def test_a_message_for_several_queues_is_stored_once_and_goes_with_its_last_reference(tmp_path: Path) -> None:
+    """DESIGN, the store."""
+    counts = []
+    with World(tmp_path) as world:
+        queues = multicast(world, "t", "a", "b", "c")
+        world.send("t", "m")
+        world.settle()
+        counts.append((world.count(schema.REFERENCES), world.count(schema.MESSAGES)))
+
+    for name in ("a", "b", "c"):
+        with World(tmp_path) as world:
+            queues = [world.queue(each) for each in ("a", "b", "c")]
+            messages = {reference.message for queue in queues for reference in queue.browse_all()}
+            assert len(messages) == 1
+            world.queue(name).purge()
+            world.settle()
+            counts.append((world.count(schema.REFERENCES), world.count(schema.MESSAGES)))
+
+    assert counts == [(3, 1), (2, 1), (1, 1), (0, 0)]
+
+
+def test_a_shared_message_survives_if_only_some_queues_kept_it(tmp_path: Path) -> None:
+    """References removed before their batch do not count."""
+    with World(tmp_path) as world:
+        first, *_ = multicast(world, "t", "a", "b", "c")
+        world.send("t", "m")
+        first.purge()
+        world.settle()
+
+    with World(tmp_path) as world:
+        world.queue("b").purge()
+        world.settle()
+        assert world.count(schema.MESSAGES) == 1
+
+    with World(tmp_path) as world:
+        assert [bodies(world.queue(name)) for name in ("a", "b", "c")] == [[], [], ["m"]]
+
+
+def test_sequences_are_never_used_again(tmp_path: Path) -> None:
+    """x-opt-sequence-number: a restart goes on behind every number that anybody saw."""
+    last = 0
+    for ends_well in (False, True, False):
+        with World(tmp_path) as world:
+            queue = world.queue()
+            world.settle()
+            world.office.route(make_message(), world.office.addresses["q"])
+            (reference,) = queue.browse_all()
+            assert reference.sequence > last
+            last = reference.sequence
+            queue.purge()
+            if ends_well:
+                world.stop()
+
+
+def test_a_stop_in_good_order_leaves_no_gap(tmp_path: Path) -> None:
+    """Reserved numbers are given back when nobody can have used them."""
+    for expected in (1, 2, 3):
+        with World(tmp_path) as world:
+            queue = world.queue()
+            world.send("q", "m")
+            assert queue.browse_all()[-1].sequence == expected
+            world.stop()
+
+
+def test_more_sequences_are_reserved_before_they_run_out(tmp_path: Path) -> None:
+    """Half of the reservation is a commit's worth of messages."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        queue.next_sequence = queue.sequence_limit
+        world.send("q", "m")
+        world.settle()
+        used = queue.next_sequence - 1
+
+    with World(tmp_path) as world:
+        assert world.queue().next_sequence > used + 30_000
+
+
+def test_message_ids_are_never_used_again(tmp_path: Path) -> None:
+    """Ids name messages across restarts, and shared messages on disk."""
+    seen: set[int] = set()
+    for _ in range(3):
+        with World(tmp_path) as world:
+            queue = world.queue()
+            world.send("q", "m")
+            world.settle()
+            id = queue.browse_all()[-1].message.id
+            assert id not in seen
+            seen.add(id)
+            queue.purge()
+            world.settle()
+
+
+def test_failed_attempts_and_redelivery_times_survive(tmp_path: Path) -> None:
+    """Reference §3.10, and P4: the count goes on where it was."""
+    settings = {"q": AddressSettings(redelivery_delay=5000)}
+    with World(tmp_path, settings) as world:
+        queue = world.queue()
+        recorder, consumer = attach(world.office, queue)
+        world.send("q", "m")
+        settle_down(world.office)
+        consumer.settle(recorder.take()[0], FAILED)
+        world.settle()
+
+    with World(tmp_path, settings) as world:
+        queue = world.queue()
+        recorder, consumer = attach(world.office, queue)
+        early = recorder.take()
+        pass_time(world.office, 5000)
+        (reference,) = recorder.take()
+        assert early == []
+        assert reference.delivery_count == 1
+        consumer.settle(reference, ACCEPTED)
+        world.settle()
+        assert world.count(schema.ATTEMPTS) == 0
+
+
+def test_what_comes_back_does_not_claim_to_be_new(tmp_path: Path) -> None:
+    """P4: it may have been with a consumer when the broker went; first-acquirer says so."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", "m")
+        world.settle()
+
+    with World(tmp_path) as world:
+        assert [reference.was_acquired for reference in world.queue().browse_all()] == [True]
+
+
+def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
+    """Reference §3.7: whether their time comes before or after the restart."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", "later", delivery_time_ms=START_MS + 1000)
+        world.send("q", "now")
+        world.settle()
+
+    with World(tmp_path) as world:
+        queue = world.queue()
+        waiting = (queue.scheduled_count, bodies(queue))
+        pass_time(world.office, 1000)
+        world.settle()
+        sequences = [reference.sequence for reference in queue.browse_all()]
+        assert waiting == (1, ["now"])
+        assert bodies(queue) == ["now", "later"]
+
+    with World(tmp_path) as world:
+        queue = world.queue()
+        assert bodies(queue) == ["now", "later"]
+        assert [reference.sequence for reference in queue.browse_all()] == sequences
+
+
+def test_a_scheduled_number_is_not_given_twice(tmp_path: Path) -> None:
+    """Two messages that wait for their time are two, also if a restart is between them."""
+    for expected in (1, 2):
+        with World(tmp_path) as world:
+            queue = world.queue()
+            world.send("q", "later", delivery_time_ms=START_MS + 1000)
+            world.settle()
+            assert queue.scheduled_count == expected
+
+
+def test_a_transaction_is_one_batch(tmp_path: Path) -> None:
+    """P6: sends and settlements together."""
+    with World(tmp_path) as world:
+        world.queue("in")
+        world.queue("out")
+        world.send("in", "request")
+        world.settle()
+        recorder, _ = attach(world.office, world.queue("in"))
+        transaction = Transaction(1, START_MS)
+        transaction.settle(recorder.take()[0], ACCEPTED)
+        message = make_message("reply", durable=True)
+        world.office.route(message, world.office.addresses["out"], transaction=transaction)
+        world.settle()
+        before = (world.count(schema.REFERENCES), len(world.hands.jobs))
+        transaction.commit()
+        world.hands.turn()
+
+        assert before == (1, 0)
+        assert len(world.hands.jobs) == 1
+
+    with World(tmp_path) as world:
+        assert bodies(world.queue("in")) == ["request"]
+
+
+def test_a_dead_letter_moves_in_one_batch(tmp_path: Path) -> None:
+    """P9: in exactly one of the two queues after a crash."""
+    settings = {"q": AddressSettings(dead_letter_address="DLQ", max_delivery_attempts=1)}
+    with World(tmp_path, settings) as world:
+        queue = world.queue()
+        world.queue("DLQ")
+        recorder, consumer = attach(world.office, queue)
+        world.send("q", "m")
+        settle_down(world.office)
+        world.settle()
+        consumer.settle(recorder.take()[0], FAILED)
+        world.settle()
+
+    with World(tmp_path, settings) as world:
+        (dead,) = world.queue("DLQ").browse_all()
+        assert bodies(world.queue()) == []
+        assert dead.message.lookup("_AMQ_ORIG_QUEUE") == "q"
+
+
+def test_definitions_made_at_run_time_survive_with_their_changes(tmp_path: Path) -> None:
+    """P10: addresses, queues, what was changed, paused and deleted since."""
+    with World(tmp_path) as world:
+        office = world.office
+        world.queue("keep", filter="a = 1", max_consumers=3, auto_created=True)
+        office.update_queue("keep", {"max_consumers": 5})
+        office.update_address("keep", frozenset((RoutingType.ANYCAST,)))
+        office.queue("keep").pause()
+        office.pause_address("keep", True)
+        world.settle()
+        world.queue("gone")
+        world.settle()
+        office.delete_address("gone", force=True)
+        world.queue("volatile", durable=False)
+        world.settle()
+
+    with World(tmp_path) as world:
+        queue = world.office.queue("keep")
+        assert set(world.office.queues) == {"keep"}
+        assert set(world.office.addresses) == {"keep", "volatile"}
+        assert (queue.max_consumers, queue.paused, queue.address.paused, queue.auto_created) == (5, True, True, True)
+        assert queue.filter is not None
+        assert queue.address.routing_types == {RoutingType.ANYCAST}
+        queue.resume()
+        world.settle()
+
+    with World(tmp_path) as world:
+        assert not world.office.queue("keep").paused
+
+
+def test_a_new_queue_of_an_old_name_is_empty(tmp_path: Path) -> None:
+    """P10: what a deleted queue held goes with it, deliveries that are out included."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.send("q", "a", "b")
+        world.settle()
+        attach(world.office, queue, credit=1)
+        world.office.delete_queue("q", force=True)
+        world.queue()
+        world.settle()
+        assert world.count(schema.REFERENCES) == 0
+
+    with World(tmp_path) as world:
+        assert bodies(world.queue()) == []
+
+
+def test_temporary_resources_leave_nothing(tmp_path: Path) -> None:
+    """P10: they are gone after a restart."""
+    with World(tmp_path) as world:
+        world.office.create_address("t", frozenset(RoutingType), temporary=True)
+        world.queue("t", address="t")
+        world.send("t", "m")
+        world.settle()
+        assert world.count(schema.REFERENCES) == 0
+
+    with World(tmp_path) as world:
+        assert not world.office.queues
+        assert not world.office.addresses
+
+
+def test_a_released_message_is_not_written_again(tmp_path: Path) -> None:
+    """Giving back changes nothing on disk."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.send("q", "m")
+        world.settle()
+        recorder, consumer = attach(world.office, queue, credit=1)
+        consumer.settle(recorder.take()[0], RELEASED)
+
+        assert not world.hands.planned
+
+
+def test_after_a_failed_commit_nothing_is_confirmed_and_durable_sends_are_refused(tmp_path: Path) -> None:
+    """P15: whoever waited is told that nobody knows; consumers and what is not durable go on."""
+    told: list[str] = []
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, consumer = attach(world.office, queue)
+        world.send("q", "one")
+        world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append(f"failed: {reason}"))
+        world.hands.turn()
+        world.send("q", "two")
+        world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append(f"failed: {reason}"))
+        world.hands.work(failure="disk full")
+        with pytest.raises(StoreError, match="disk full"):
+            world.send("q", "three")
+        world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append(f"late: {reason}"))
+        world.office.route(make_message("volatile"), world.office.addresses["q"])
+        settle_down(world.office)
+        for reference in recorder.take():
+            consumer.settle(reference, ACCEPTED)
+        world.hands.turn()
+
+        assert told == ["failed: disk full", "failed: disk full", "late: disk full"]
+        assert world.failures == ["disk full"]
+        assert consumer.accepted == 3
+        assert not world.hands.jobs
+
+
+def test_a_failed_store_does_not_hold_producers_back_that_need_nothing_stored(tmp_path: Path) -> None:
+    """Credit is about memory; a refusal says why."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.office.storage_failed("disk full")
+
+        assert not queue.address.must_wait
+
+
+def test_the_map_grows_with_what_is_stored(tmp_path: Path) -> None:
+    """LMDB's map is doubled when it is full; nobody notices."""
+    with World(tmp_path) as world:
+        world.queue()
+        for _ in range(4):
+            world.send("q", "x" * 1_000_000)
+            world.settle()
+        assert world.failures == []
+
+    with World(tmp_path) as world:
+        assert len(bodies(world.queue())) == 4
+
+
+def test_a_batch_that_cannot_be_encoded_is_a_failure_not_a_silence(tmp_path: Path) -> None:
+    """A mistake of ours may not leave producers waiting, nor tell them that all is well."""
+    told: list[str] = []
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", "m", routing_type=1000)
+        world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append("failed"))
+        world.settle()
+
+        assert told == ["failed"]

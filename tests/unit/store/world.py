@@ -1,0 +1,127 @@
+"""A post office on a store in a folder, with a loop and a thread that the test turns by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.message import MessageView, RoutingType
+from artemis_py.core.plain import PLAIN_FORMAT, plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.store.environment import Environment
+from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.recovery import Recovered, recover
+from tests.core_harness import START_MS, make_queue
+
+SMALL_MAP_BYTES = 1 << 20
+
+
+class Handmade:
+    """The loop and the worker: what is planned happens in `turn`, what is submitted in `work`."""
+
+    def __init__(self) -> None:
+        self.planned: list[Callable[[], object]] = []
+        self.jobs: list[tuple[Callable[[], str | None], Callable[[str | None], None]]] = []
+
+    def call_soon(self, callback: Callable[[], object], /) -> None:
+        self.planned.append(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> None:
+        self.planned.append(callback)
+
+    def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
+        self.jobs.append((job, done))
+
+    def turn(self) -> None:
+        """One iteration of the loop."""
+        planned, self.planned = self.planned, []
+        for callback in planned:
+            callback()
+
+    def work(self, failure: str | None = None) -> None:
+        """Finish the commit that is under way; with `failure` its result is that, and nothing is written."""
+        job, done = self.jobs.pop(0)
+        done(job() if failure is None else failure)
+
+
+class World:
+    """One broker's life on a folder; `with` closes the folder as a crash would, without a last word."""
+
+    def __init__(self, folder: Path, settings: dict[str, AddressSettings] | None = None) -> None:
+        self.hands = Handmade()
+        self.store = LmdbStore(folder, SMALL_MAP_BYTES)
+        options = BrokerSettings()
+        hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
+        repository = SettingsRepository(hierarchy, options)
+        for match, values in (settings or {}).items():
+            repository.add(match, values)
+        self.office = PostOffice(repository, self.store, options)
+        self.office.now_ms = START_MS
+        self.failures: list[str] = []
+        self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
+        self.store.start(self.hands, self.hands, self._failed)
+
+    def _failed(self, reason: str) -> None:
+        self.failures.append(reason)
+        self.office.storage_failed(reason)
+
+    def __enter__(self) -> "World":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.crash()
+
+    def crash(self) -> None:
+        """What was not committed is gone."""
+        environment, self.store._environment = self.store._environment, None
+        if environment is not None:
+            environment.close()
+
+    def stop(self) -> None:
+        """End in good order."""
+        while self.hands.jobs:
+            self.hands.work()
+        self.store.close(list(self.office.queues.values()))
+
+    def settle(self) -> None:
+        """Let everything become durable."""
+        while self.hands.planned or self.hands.jobs:
+            self.hands.turn()
+            while self.hands.jobs:
+                self.hands.work()
+
+    @property
+    def environment(self) -> Environment:
+        """The open environment."""
+        assert self.store._environment is not None
+        return self.store._environment
+
+    def count(self, database: bytes) -> int:
+        """How many values a database holds on disk."""
+        with self.environment.begin() as transaction:
+            return int(transaction.stat(self.environment.database(database))["entries"])
+
+    def queue(self, name: str = "q", **options: object) -> Queue:
+        """The queue of this name, made if it is not there."""
+        existing = self.office.queues.get(name)
+        return make_queue(self.office, name, **options) if existing is None else existing  # type: ignore[arg-type]
+
+    def send(self, address: str, *bodies: str, **options: int) -> None:
+        """Durable messages through an address; `options` are attributes of Message."""
+        for body in bodies:
+            message = plain_message(address, MessageView(body=body))
+            message.durable = True
+            for name, value in options.items():
+                setattr(message, name, value)
+            self.office.route(message, self.office.addresses[address])
+
+
+def bodies(queue: Queue) -> list[object]:
+    """What waits in a queue, in the order it would be delivered."""
+    return [reference.message.view.body for reference in queue.browse_all()]
+
+
+def multicast(world: World, address: str, *names: str) -> list[Queue]:
+    """Queues that each get a copy."""
+    return [make_queue(world.office, name, RoutingType.MULTICAST, address=address) for name in names]
