@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.core.access import Subject
-from artemis_py.core.message import MessageView, RoutingType
+from artemis_py.core.message import RoutingType
+from artemis_py.core.view import MessageView
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import ACCEPTED, Consumer, Reference

@@ -30,7 +30,8 @@ from artemis_amqp.types import (
     UInt,
     ULong,
 )
-from artemis_py.core.message import DEFAULT_PRIORITY, MessageView
+from artemis_py.core.message import DEFAULT_PRIORITY
+from artemis_py.core.view import MessageView
 
 SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
 """A queue's position of the message; ours alone to set."""

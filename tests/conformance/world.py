@@ -5,7 +5,8 @@ from typing import Any, Final
 from artemis_py.core.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax
 from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import Message, MessageView, RoutingType
+from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.view import MessageView
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Queue, Reference

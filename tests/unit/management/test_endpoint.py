@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from artemis_py.core.access import Permission
-from artemis_py.core.message import MessageView
+from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, NotAuthorized
 from artemis_py.management.endpoint import MAX_REQUEST_CHARS
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
