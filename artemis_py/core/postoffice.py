@@ -73,7 +73,6 @@ class Endpoint(Protocol):
         """Act on a message; whatever goes wrong is the reply's business, nothing is raised."""
 
 
-
 class PostOffice:
     """Addresses, queues and routing."""
 
@@ -380,13 +379,11 @@ class PostOffice:
         if (address.account.is_full or self.account.is_full) and not address.internal and self._is_dropped(address):
             return 0
         settings = address.settings
-        if settings.changes_expiry:
-            self._apply_expiry(message, settings)
+        if settings.changes_messages:
+            self._change(message, settings)
         return self._hand_over(message, address, queue_name, transaction)
 
-    def _hand_over(
-        self, message: Message, address: Address, queue_name: str, transaction: Transaction | None
-    ) -> int:
+    def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
         routes = address.routes
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             routes = self.routes(address)
@@ -452,6 +449,12 @@ class PostOffice:
     def _has_room(self, address: Address) -> None:
         address.full_reported = False
         self.listener.address_has_room(address.name)
+
+    def _change(self, message: Message, settings: ResolvedSettings) -> None:
+        """Do to a message what the settings of its address say (`ResolvedSettings.changes_messages`)."""
+        if settings.enable_ingress_timestamp:
+            message.set_extra("_AMQ_INGRESS_TIMESTAMP", self.hub.now_ms)
+        self._apply_expiry(message, settings)
 
     def _apply_expiry(self, message: Message, settings: ResolvedSettings) -> None:
         """Reference §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""

@@ -276,6 +276,18 @@ def test_expiry_settings_have_their_precedence(settings: AddressSettings, asked:
     assert message.expires_ms == (office.now_ms + expected if expected else 0)
 
 
+def test_arrival_is_stamped_where_the_settings_say_so() -> None:
+    """Reference §2.1 `enable-ingress-timestamp`; the stamp can be selected by."""
+    office = make_office({"a": AddressSettings(enable_ingress_timestamp=True)})
+    stamped, plain = make_message(), make_message()
+    for name, message in (("a", stamped), ("b", plain)):
+        office.create_address(name, frozenset((ANYCAST,)))
+        office.route(message, office.addresses[name])
+
+    assert stamped.lookup("_AMQ_INGRESS_TIMESTAMP") == office.now_ms
+    assert plain.lookup("_AMQ_INGRESS_TIMESTAMP") is None
+
+
 # -- full addresses --------------------------------------------------------------------------------------------
 
 
