@@ -265,9 +265,9 @@ class PostOffice:
         queue.enabled = config.enabled
         queue.user = config.user
         queue.configuration_managed = config.configuration_managed
-        if routing_type != queue.routing_type:
-            queue.routing_type = routing_type
-            self._bindings_changed(queue.address)
+        queue.routing_type = routing_type
+        # Routing tables remember types and whether there is a filter.
+        self._bindings_changed(queue.address)
         return queue
 
     def _configure(self, queue: Queue, config: QueueConfig) -> None:
@@ -387,6 +387,10 @@ class PostOffice:
         routes = address.routes
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             routes = self.routes(address)
+        if routes.only is not None and not queue_name and message.routing_type != 0 and transaction is None:
+            address.routed += 1
+            routes.only.add(message)
+            return 1
         if queue_name:
             targets = self._named_target(message, address, queue_name)
         else:

@@ -425,7 +425,9 @@ class Queue:
         """Take a message that was routed here, unless the queue is disabled or purges without consumers."""
         if not self.enabled or (self.purge_on_no_consumers and not self.consumers):
             return
-        hold(message)
+        if message.references == 0 and message.origin is not None:
+            message.origin.charge(message)
+        message.references += 1
         self.messages_added += 1
         handle = 0
         if message.durable and self.durable:

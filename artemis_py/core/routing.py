@@ -54,7 +54,7 @@ class AnycastGroup:
 class Routes:
     """Everything bound to one address, directly or through wildcards."""
 
-    __slots__ = ("groups", "is_stale", "multicast", "wildcard_version")
+    __slots__ = ("groups", "is_stale", "multicast", "only", "wildcard_version")
 
     def __init__(self, bound: list[list[Queue]], previous: "Routes | None", wildcard_version: int) -> None:
         """`bound` holds the queues of each address that counts here; turns are carried over from `previous`."""
@@ -63,6 +63,8 @@ class Routes:
         self.is_stale: bool = False
         self.wildcard_version: int = wildcard_version
         """Of the wildcard bindings this table was made from."""
+        self.only: Queue | None = None
+        """Set if there is one queue, anycast and without a filter: the usual case needs no choice."""
         for queues in bound:
             anycast: list[Queue] = []
             for queue in queues:
@@ -78,6 +80,10 @@ class Routes:
                         if group.address == address:
                             index = group.index
                 self.groups.append(AnycastGroup(address, anycast, index))
+        if not self.multicast and len(self.groups) == 1:
+            queues = self.groups[0].queues
+            if len(queues) == 1 and queues[0].filter is None:
+                self.only = queues[0]
 
     def select(self, message: Message) -> list[Queue]:
         """The queues that get this message."""

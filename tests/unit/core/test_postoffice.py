@@ -397,3 +397,15 @@ def test_messages_wait_for_their_scheduled_time_across_a_paused_address() -> Non
     settle_down(office)
 
     assert (while_paused, recorder.bodies()) == ([], ["later"])
+
+
+def test_a_filter_given_later_counts_at_once() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    office.route(make_message(n=1), office.addresses["q"])
+
+    office.update_queue("q", {"filter": "n = 2"})
+    for number in (1, 2):
+        office.route(make_message(n=number), office.addresses["q"])
+
+    assert queue.message_count == 2
