@@ -30,7 +30,7 @@ from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.protocol import Authenticator, ManagerFactory
-from artemis_py.security.authenticator import AcceptorAuthenticator, AnonymousAccess, OpenAuthenticator
+from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
 from artemis_py.security.users import UserFiles
@@ -129,6 +129,7 @@ class Broker:
         worker = Worker(loop, turn.enter)
         self._exits.append(worker.stop)
         authenticator = self._authenticators(loop, worker)
+        override_ms = self.config.connection_ttl_override_ms
         self._acceptors = [
             Acceptor(
                 Terms(
@@ -138,6 +139,7 @@ class Broker:
                     turn=turn,
                     connections=self.connections,
                     tls=server_context(config),
+                    idle_timeout_override_ms=None if override_ms < 0 else override_ms,
                 )
             )
             for config in self.config.acceptors
@@ -247,7 +249,7 @@ class Broker:
         return lambda acceptor: AcceptorAuthenticator(
             logins,
             acceptor.sasl_mechanisms,
-            AnonymousAccess(login.anonymous_access.value),
+            login.anonymous_access,
             frozenset(login.anonymous_roles),
         )
 

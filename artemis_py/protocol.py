@@ -11,8 +11,8 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.access import Subject
+from artemis_py.core.postoffice import PostOffice
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
 # from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
@@ -86,6 +86,9 @@ class ConnectionContext:
     wake: Callable[[], None]
     """Tell the transport that there is output, or a new deadline, outside of a call from the transport."""
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+    idle_timeout_override_ms: int | None = None
+    """Silence after which a client counts as gone, instead of what the protocol would have by its own parameters or
+    the client's wish; 0: never. None: as the protocol has it."""
 
 
 class ProtocolConnection(Protocol):
