@@ -115,6 +115,9 @@ class Broker:
             raise
 
     async def _start(self) -> None:
+        if self.config.persistence_enabled:
+            text = "messages cannot be kept through a restart yet; write False to run without persistence"
+            raise ConfigError([Problem("BrokerConfig", 0, "persistence_enabled", text)])
         for problem in self.config.warnings:
             LOGGER.warning("%s", problem)
         loop = asyncio.get_running_loop()

@@ -69,6 +69,14 @@ async def test_embedded_broker_moves_a_message() -> None:
         client.leave()
 
 
+async def test_persistence_is_not_promised_to_programs_either() -> None:
+    """The reader of broker.xml refuses it; a configuration made in a program does not pass through that."""
+    broker = Broker(evolve(embedded_config(), persistence_enabled=True), protocols=LINE)
+
+    with pytest.raises(ConfigError, match="messages cannot be kept through a restart"):
+        await broker.start()
+
+
 async def test_two_brokers_in_one_process_share_nothing() -> None:
     """No global state."""
     async with Broker(protocols=LINE) as one, Broker(protocols=LINE) as other:
