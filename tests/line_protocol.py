@@ -17,11 +17,11 @@ from typing import Final
 
 from artemis_py.core.access import Subject
 from artemis_py.core.message import RoutingType
-from artemis_py.core.view import MessageView
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import ACCEPTED, Consumer, Reference
 from artemis_py.core.session import Session
+from artemis_py.core.view import MessageView
 from artemis_py.errors import Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, Parameter, ProtocolConnection
 

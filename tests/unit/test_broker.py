@@ -16,9 +16,9 @@ from artemis_py.broker import Broker, embedded_config, installed_protocols, serv
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.access import Permission
 from artemis_py.core.message import RoutingType
-from artemis_py.core.view import MessageView
 from artemis_py.core.plain import plain_message
 from artemis_py.core.settings import AddressConfig, QueueConfig
+from artemis_py.core.view import MessageView
 from artemis_py.errors import ConfigError
 from artemis_py.protocol import ManagerFactory
 from artemis_py.transport.config import AcceptorConfig
