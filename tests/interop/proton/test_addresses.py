@@ -436,3 +436,15 @@ def test_sending_to_a_wildcard_name_reaches_that_name_only(broker: BrokerProcess
         client.send(f"topic.{name}.*", "m", capabilities=TOPIC)
 
         assert literal.bodies() == []
+
+
+def test_scheme_that_means_nothing_here_is_pointed_out_once_per_connection(broker: BrokerProcess, name: str) -> None:
+    """Reference 7.1: without a prefix on the acceptor `queue://` is part of the name; the log says the remedy."""
+    address = f"queue://{name}"
+    with Client(broker.url) as client:
+        client.send(address, "m")
+        client.receive(address)
+    warnings = [line for line in broker.log_text().splitlines() if address in line and "WARNING" in line]
+
+    assert len(warnings) == 1
+    assert "add anycastPrefix=queue:// to the parameters of the acceptor" in warnings[0]
