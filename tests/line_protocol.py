@@ -19,7 +19,7 @@ from artemis_py.core.access import Subject
 from artemis_py.core.message import RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, Consumer, Reference
+from artemis_py.core.queue import ACCEPTED, Consumer, Reference, Sink
 from artemis_py.core.session import Session
 from artemis_py.core.view import MessageView
 from artemis_py.errors import Refusal
@@ -51,7 +51,7 @@ class LineProtocolManager:
         return connection
 
 
-class LineConnection:
+class LineConnection(Sink):
     """One client; also the sink of its consumers."""
 
     def __init__(self, postoffice: PostOffice, context: ConnectionContext) -> None:

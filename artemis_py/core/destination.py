@@ -93,6 +93,8 @@ class Address:
         self.routes: Routes | None = None
         """Where messages go, wildcard bindings included; the post office fills it in, None means out of date."""
         self.settings: ResolvedSettings = settings
+        self.changes_messages: bool = settings.changes_messages
+        """Whether routing has to look at the settings at all."""
         self.account: MemoryAccount = MemoryAccount(settings.max_size_bytes, settings.max_size_messages)
         self.broker_account: MemoryAccount = broker_account
         self.routed: int = 0
@@ -120,6 +122,7 @@ class Address:
     def apply_settings(self, settings: ResolvedSettings) -> None:
         """Take over changed address settings."""
         self.settings = settings
+        self.changes_messages = settings.changes_messages
         self.account.set_limits(settings.max_size_bytes, settings.max_size_messages)
 
     @property

@@ -378,9 +378,8 @@ class PostOffice:
         message.origin = address
         if (address.account.is_full or self.account.is_full) and not address.internal and self._is_dropped(address):
             return 0
-        settings = address.settings
-        if settings.changes_messages:
-            self._change(message, settings)
+        if address.changes_messages:
+            self._change(message, address.settings)
         return self._hand_over(message, address, queue_name, transaction)
 
     def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:

@@ -5,12 +5,14 @@ one. The anycast queues bound to one address are a group, whose members take tur
 address that matches are a group of their own.
 """
 
+from typing import Final
+
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
 
-NO_TYPE = -1
-_MULTICAST = int(RoutingType.MULTICAST)
-_ANYCAST = int(RoutingType.ANYCAST)
+NO_TYPE: Final = -1
+_MULTICAST: Final = 0
+_ANYCAST: Final = 1
 
 
 class AnycastGroup:

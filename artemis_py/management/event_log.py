@@ -16,7 +16,7 @@ class EventLog:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._brake = LogBrake()
+        self._brake = LogBrake(LOGGER)
 
     def address_created(self, name: str, auto_created: bool) -> None:
         LOGGER.debug("address created: name=%s auto_created=%s", name, auto_created)
@@ -32,7 +32,8 @@ class EventLog:
 
     def unrouted(self, address: str) -> None:
         """A newcomer's most common surprise (reference §9.1): a topic without subscribers keeps nothing."""
-        self._brake.warn("message without a queue discarded", f"address={address}", self._now())
+        remedy = "nobody subscribes to it; anycast instead of multicast would have kept the message for a consumer"
+        self._brake.warn("message without a queue discarded", f"address={address}; {remedy}", self._now())
 
     def dropped(self, queue: str, reason: str, count: int) -> None:
         self._brake.warn("messages discarded", f"queue={queue} count={count} reason={reason}", self._now())

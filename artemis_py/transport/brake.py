@@ -13,7 +13,9 @@ INTERVAL_S: Final = 10.0
 class LogBrake:
     """Lets one line of a kind pass in an interval and counts the others. Kinds are few and ours, never a peer's."""
 
-    def __init__(self) -> None:
+    def __init__(self, logger: logging.Logger = LOGGER) -> None:
+        """`logger` names the part that has something to say."""
+        self._logger = logger
         self._quiet_until: dict[str, float] = {}
         self._suppressed: dict[str, int] = {}
 
@@ -25,6 +27,6 @@ class LogBrake:
         self._quiet_until[kind] = now + INTERVAL_S
         suppressed = self._suppressed.pop(kind, 0)
         if suppressed:
-            LOGGER.warning("%s: %s (%d more since the last such line)", kind, detail, suppressed)
+            self._logger.warning("%s: %s (%d more since the last such line)", kind, detail, suppressed)
         else:
-            LOGGER.warning("%s: %s", kind, detail)
+            self._logger.warning("%s: %s", kind, detail)

@@ -440,6 +440,10 @@ class AmqpConnection:
                 self._receive_header(data[offset : offset + _HEADER_SIZE])
                 offset += _HEADER_SIZE
                 continue
+            size: int
+            data_offset: int
+            frame_type: int
+            channel: int
             size, data_offset, frame_type, channel = _FRAME.unpack_from(data, offset)
             if size > self._max_frame_size or size < 8 or data_offset < 2 or data_offset * 4 > size:
                 self._bad_frame(size, data_offset)

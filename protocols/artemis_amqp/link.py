@@ -5,7 +5,9 @@ send, a `ReceiverLink` one on which the peer sends.
 """
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
 
 from artemis_amqp import errors
 from artemis_amqp.limits import MAX_DELIVERY_FRAMES
@@ -36,7 +38,8 @@ _SETTLED: Final = 0x4341
 _U32: Final = Struct(">I")
 
 
-class ReceiverLinkHandler(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReceiverLinkHandler:
     """What a peer's deliveries are for."""
 
     def on_transfer(
@@ -51,19 +54,24 @@ class ReceiverLinkHandler(Protocol):
         resume: bool,
     ) -> None:
         """One complete delivery."""
+        raise NotImplementedError
 
     def on_settled(self, link: "ReceiverLink", delivery_id: int, tag: bytes) -> None:
         """The peer settled a delivery that we had answered without settling."""
+        raise NotImplementedError
 
 
-class SenderLinkHandler(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SenderLinkHandler:
     """What becomes of our deliveries."""
 
     def on_credit(self, link: "SenderLink") -> None:
         """Credit, drain or the room for output changed."""
+        raise NotImplementedError
 
     def on_disposition(self, link: "SenderLink", delivery_id: int, token: object, state: object, settled: bool) -> None:
         """The peer's word on a delivery; `state` is 0x24 for accepted, else a performative or None."""
+        raise NotImplementedError
 
 
 class Link:

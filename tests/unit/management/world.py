@@ -8,7 +8,7 @@ from artemis_py.core.address import MatchHierarchy, WildcardSyntax
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.queue import Queue, Reference, Sink
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, SettingsRepository
 from artemis_py.core.view import MessageView
@@ -104,7 +104,7 @@ def outcome(reply: MessageView) -> tuple[bool, Any]:
     return succeeded, result
 
 
-class Taker:
+class Taker(Sink):
     """A consumer's client that keeps what it gets."""
 
     def __init__(self) -> None:
