@@ -300,6 +300,7 @@ async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = N
         loop.add_signal_handler(number, receive, number.name)
     try:
         await broker.start()
+        LOGGER.warning("messages are kept in memory: those that are still queued when the broker stops are lost")
         if ready is not None:
             ready(broker)
         await signalled.wait()

@@ -32,8 +32,8 @@ class EventLog:
 
     def unrouted(self, address: str) -> None:
         """A newcomer's most common surprise (reference §9.1): a topic without subscribers keeps nothing."""
-        remedy = "nobody subscribes to it; anycast instead of multicast would have kept the message for a consumer"
-        self._brake.warn("message without a queue discarded", f"address={address}; {remedy}", self._now())
+        remedy = "an anycast queue would have kept it for later consumers"
+        self._brake.warn("message reached no queue", f"address={address}; {remedy}", self._now())
 
     def dropped(self, queue: str, reason: str, count: int) -> None:
         self._brake.warn("messages discarded", f"queue={queue} count={count} reason={reason}", self._now())

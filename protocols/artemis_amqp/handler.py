@@ -320,7 +320,7 @@ class AmqpHandler:
     def on_error(self, error: AmqpError) -> None:
         """The client broke the protocol; the engine has said so."""
         logger.warning(
-            "connection closed: peer=%s reason=%s: %r", self.context.peer, error.condition, error.description
+            "protocol error: peer=%s condition=%s reason=%r", self.context.peer, error.condition, error.description
         )
         self._close_core(failed=True)
 
@@ -576,6 +576,12 @@ class AmqpHandler:
             self._detached(link, closed=False, failed=failed)
         session, self._session = self._session, None
         session.close(failed)
+        logger.info(
+            "connection closed: peer=%s user=%s container=%s",
+            self.context.peer,
+            session.subject.name,
+            self.container_id,
+        )
 
 
 def _unsettled_references(link: Link) -> dict[bytes, Reference]:

@@ -35,7 +35,7 @@ def test_discarded_messages_are_told(log: EventLog, caplog: pytest.LogCaptureFix
     log.dropped("q", "expired, and its address has no expiry-address", 3)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "message without a queue discarded: address=news",
+        "message reached no queue: address=news; an anycast queue would have kept it for later consumers",
         "messages discarded: queue=q count=3 reason=expired, and its address has no expiry-address",
     ]
 
