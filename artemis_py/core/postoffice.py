@@ -380,16 +380,25 @@ class PostOffice:
             return 0
         if address.changes_messages:
             self._change(message, address.settings)
+        routes = address.routes
+        if (
+            routes is not None
+            and routes.only is not None
+            and not routes.is_stale
+            and routes.wildcard_version == self._wildcard_version
+            and message.routing_type != 0
+            and not queue_name
+            and transaction is None
+        ):
+            address.routed += 1
+            routes.only.add(message)
+            return 1
         return self._hand_over(message, address, queue_name, transaction)
 
     def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
         routes = address.routes
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             routes = self.routes(address)
-        if routes.only is not None and not queue_name and message.routing_type != 0 and transaction is None:
-            address.routed += 1
-            routes.only.add(message)
-            return 1
         if queue_name:
             targets = self._named_target(message, address, queue_name)
         else:
