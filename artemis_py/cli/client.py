@@ -153,7 +153,7 @@ def delivery_condition(event: Event) -> Condition | None:
     return None if event.delivery is None else event.delivery.remote.condition
 
 
-class Conversation(MessagingHandler):
+class Conversation(MessagingHandler):  # type: ignore[misc]
     """A connection that runs until its work is done, fails, times out or is interrupted.
 
     Subclasses open their link in `begin` and call `finish`; `run` returns when the connection is closed, and raises

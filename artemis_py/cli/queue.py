@@ -123,9 +123,7 @@ def update(
 @click.option("--remove-consumers", is_flag=True, help="Delete it even if somebody consumes from it.")
 @click.option("--auto-delete-address", is_flag=True, help="Delete its auto-created address with its last queue.")
 @as_json
-def delete(
-    target: Target, name: str, remove_consumers: bool, auto_delete_address: bool, json_wanted: bool
-) -> None:
+def delete(target: Target, name: str, remove_consumers: bool, auto_delete_address: bool, json_wanted: bool) -> None:
     """Delete the queue NAME with its messages."""
     call(target, "broker", "destroyQueue", name, remove_consumers, auto_delete_address)
     _done(f"deleted: queue {name}", {"queue": name}, json_wanted)

@@ -140,4 +140,3 @@ class Termini:
                 if not keys:
                     del self._suspended_queues[queue_id]
         return terminus
-
