@@ -77,7 +77,7 @@ _I64: Final = Struct(">q")
 # sends a new ttl each time only makes the cache useless: 256 entries of some 30 octets are all it gets.
 _KNOWN_HEADERS: Final[dict[bytes, tuple[bool, int, int, bool, int]]] = {}
 _KNOWN_HEADERS_LIMIT: Final = 256
-_HEADER_START: Final = b"\x00\x53\x70\xc0"
+_HEADER_START: Final = b"\x00\x53\x70"
 
 
 class Sections:
@@ -168,9 +168,9 @@ def split_sections(payload: bytes) -> Sections:
     offset = 0
     bare_start = -1
     last = 0
-    if end > 5 and payload[3] == 0xC0 and payload.startswith(_HEADER_START):
+    if end > 5 and payload.startswith(_HEADER_START):
         # A producer writes the same few headers again and again.
-        offset = 5 + payload[4]
+        offset = 5 + payload[4] if payload[3] == 0xC0 else 4
         known = _KNOWN_HEADERS.get(payload[:offset])
         if known is None:
             offset = 0
