@@ -23,7 +23,10 @@ HOT = [
     "artemis_py/core/transaction.py",
     "protocols/artemis_amqp/codec.py",
     "protocols/artemis_amqp/connection.py",
+    "protocols/artemis_amqp/consumers.py",
+    "protocols/artemis_amqp/format.py",
     "protocols/artemis_amqp/link.py",
+    "protocols/artemis_amqp/producers.py",
     "protocols/artemis_amqp/sections.py",
     "protocols/artemis_amqp/session.py",
 ]

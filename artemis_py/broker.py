@@ -31,7 +31,7 @@ from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.protocol import Authenticator, ManagerFactory, ProtocolManager
-from artemis_py.security.authenticator import AcceptorAuthenticator, AnonymousAccess, OpenAuthenticator
+from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
 from artemis_py.security.users import UserFiles
@@ -135,6 +135,7 @@ class Broker:
         worker = Worker(loop, turn.enter)
         self._exits.append(worker.stop)
         authenticator = self._authenticators(loop, worker)
+        override_ms = self.config.connection_ttl_override_ms
         self._acceptors = [
             Acceptor(
                 Terms(
@@ -144,6 +145,7 @@ class Broker:
                     turn=turn,
                     connections=self.connections,
                     tls=server_context(config),
+                    idle_timeout_override_ms=None if override_ms < 0 else override_ms,
                 )
             )
             for config in self.config.acceptors
@@ -255,7 +257,7 @@ class Broker:
         return lambda acceptor: AcceptorAuthenticator(
             logins,
             acceptor.sasl_mechanisms,
-            AnonymousAccess(login.anonymous_access.value),
+            login.anonymous_access,
             frozenset(login.anonymous_roles),
         )
 
@@ -336,7 +338,7 @@ def _installed_version() -> str:
 async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = None) -> None:
     """Run a broker until SIGTERM or SIGINT; the second signal ends the wait for clients that are still there.
 
-    `ready` is called when all acceptors listen. Raises ConfigError before that.
+    `ready` is called when all acceptors listen. Raises ConfigError, StoreError before that.
     """
     loop = asyncio.get_running_loop()
     signalled = asyncio.Event()
@@ -352,6 +354,8 @@ async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = N
         loop.add_signal_handler(number, receive, number.name)
     try:
         await broker.start()
+        if not config.persistence_enabled:
+            LOGGER.warning("messages are kept in memory: those that are still queued when the broker stops are lost")
         if ready is not None:
             ready(broker)
         await signalled.wait()

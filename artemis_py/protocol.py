@@ -87,6 +87,9 @@ class ConnectionContext:
     wake: Callable[[], None]
     """Tell the transport that there is output, or a new deadline, outside of a call from the transport."""
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+    idle_timeout_override_ms: int | None = None
+    """Silence after which a client counts as gone, instead of what the protocol would have by its own parameters or
+    the client's wish; 0: never. None: as the protocol has it."""
 
 
 class ProtocolConnection(Protocol):

@@ -16,7 +16,7 @@ from artemis_py.core.address import MatchHierarchy, WildcardSyntax
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, Consumer, Reference
+from artemis_py.core.queue import ACCEPTED, Consumer, Reference, Sink
 from artemis_py.core.settings import QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 
@@ -67,7 +67,7 @@ class Bindings:
         return elapsed / OPERATIONS
 
 
-class Taker:
+class Taker(Sink):
     """A consumer that accepts at once."""
 
     def __init__(self) -> None:

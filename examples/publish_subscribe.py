@@ -24,8 +24,9 @@ class Topic(LinkOption):
 def main(url: str) -> None:
     """One publisher, two subscribers."""
     connection = BlockingConnection(url, timeout=10)
-    everything = connection.create_receiver("weather", options=[Topic()], credit=10)
-    warnings = connection.create_receiver("weather", options=[Topic(), Selector("level > 2")], credit=10)
+    everything = connection.create_receiver("weather", name="everything", options=[Topic()], credit=10)
+    severe = [Topic(), Selector("level > 2")]
+    warnings = connection.create_receiver("weather", name="warnings", options=severe, credit=10)
     publisher = connection.create_sender("weather", options=[Topic()])
     for text, level in (("sun", 1), ("storm", 4), ("rain", 2)):
         publisher.send(Message(body=text, properties={"level": level}))

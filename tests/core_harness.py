@@ -2,11 +2,12 @@
 
 from artemis_py.core.access import Subject
 from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.message import Message, MessageView, RoutingType
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Consumer, Queue, Reference
+from artemis_py.core.queue import Consumer, Queue, Reference, Sink
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.core.view import MessageView
 from artemis_py.store.memory import MemoryStore
 
 START_MS = 1_000_000
@@ -27,7 +28,7 @@ class PropertiesFormat:
         return self._properties.get(name)
 
 
-class Recorder:
+class Recorder(Sink):
     """A consumer's sink that keeps what it gets."""
 
     def __init__(self) -> None:

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.core.access import Subject
-from artemis_py.core.message import MessageFormat, MessageView, RoutingType
+from artemis_py.core.message import MessageFormat, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, Consumer, Reference
+from artemis_py.core.queue import ACCEPTED, Consumer, Reference, Sink
 from artemis_py.core.session import Session
+from artemis_py.core.view import MessageView
 from artemis_py.errors import Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, Parameter, ProtocolConnection
 
@@ -51,7 +52,7 @@ class LineProtocolManager:
         return connection
 
 
-class LineConnection:
+class LineConnection(Sink):
     """One client; also the sink of its consumers."""
 
     def __init__(self, postoffice: PostOffice, context: ConnectionContext) -> None:

@@ -153,7 +153,7 @@ def delivery_condition(event: Event) -> Condition | None:
     return None if event.delivery is None else event.delivery.remote.condition
 
 
-class Conversation(MessagingHandler):
+class Conversation(MessagingHandler):  # type: ignore[misc]
     """A connection that runs until its work is done, fails, times out or is interrupted.
 
     Subclasses open their link in `begin` and call `finish`; `run` returns when the connection is closed, and raises
@@ -235,8 +235,9 @@ class Conversation(MessagingHandler):
             self.tick()
 
     def _end(self) -> None:
-        """The connection is gone: without timers the container stops by itself."""
+        """The connection is gone."""
         self._timer.cancel()
+        self._container.stop()
 
     def on_connection_closed(self, event: Event) -> None:
         """Both sides have closed."""
@@ -280,5 +281,6 @@ class Conversation(MessagingHandler):
         self._end()
 
     def on_transport_error(self, event: Event) -> None:
-        """Refused socket, refused login, broken framing."""
+        """Refused socket, refused login, broken framing: there is nobody to say goodbye to."""
         self.fail(transport_failure(transport_condition(event), self.target.url))
+        self._end()

@@ -90,9 +90,7 @@ class Consuming(Conversation):
 @click.option("--destination", default="queue://TEST", show_default=True, help="queue://X, topic://X, X or a::q.")
 @click.option("--message-count", type=click.IntRange(min=1), help="Stop after so many; without it never.")
 @click.option("--filter", help="Selector: receive only messages it accepts.")
-@click.option(
-    "--receive-timeout", type=click.IntRange(min=0), help="Stop when nothing came for so many milliseconds."
-)
+@click.option("--receive-timeout", type=click.IntRange(min=0), help="Stop when nothing came for so many milliseconds.")
 @click.option("--break-on-null", is_flag=True, help="Stop at the first message without a body.")
 @click.option(
     "--print", "printed", type=click.Choice(PRINTED), default="body", show_default=True, help="What to print of each."
@@ -115,9 +113,7 @@ def consumer(
     """
     timeout_s = None if receive_timeout is None else receive_timeout / 1000
     with Progress("received", message_count) as progress:
-        consuming = Consuming(
-            target, destination, message_count, filter, timeout_s, break_on_null, printed, progress
-        )
+        consuming = Consuming(target, destination, message_count, filter, timeout_s, break_on_null, printed, progress)
         consuming.run()
     if not quiet:
         click.echo(summary("received", consuming.received, consuming.last_at - consuming.opened_at), err=True)

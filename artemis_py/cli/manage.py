@@ -42,7 +42,8 @@ class Administering(Conversation):
     """Sends the requests, each when the one before it is answered."""
 
     def __init__(self, target: Target, requests: Sequence[Request]) -> None:
-        super().__init__(target, prefetch=1, auto_accept=True)
+        # Proton tops credit up before it counts the message at hand: with a prefetch of 1 the second never comes.
+        super().__init__(target, prefetch=10, auto_accept=True)
         self.requests: Final = requests
         self.results: list[Any] = []
         self._receiver: Any = None

@@ -23,7 +23,7 @@ from attrs import frozen
 
 from artemis_amqp.client import Client, ClientError, ConnectionFailed
 from artemis_amqp.connection import ACCEPTED_CODE
-from artemis_amqp.link import ReceiverLink, SenderLink
+from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import Accepted, encode
 from artemis_amqp.sections import header_bytes
 from artemis_amqp.types import Symbol
@@ -128,7 +128,7 @@ def quantile(ordered: Sequence[int], part: float) -> int:
     return ordered[max(math.ceil(part * len(ordered)) - 1, 0)] if ordered else 0
 
 
-class PerfProducer:
+class PerfProducer(SenderLinkHandler):
     """Sends its share as fast as credit, window and pace allow."""
 
     def __init__(self, run: "Run", number: int, link: SenderLink) -> None:
@@ -188,7 +188,7 @@ class PerfProducer:
             self.plan_turn()
 
 
-class PerfConsumer:
+class PerfConsumer(ReceiverLinkHandler):
     """Receives, accepts, and enters what came into the ledger."""
 
     def __init__(self, run: "Run", number: int, link: ReceiverLink) -> None:

@@ -123,9 +123,7 @@ def update(
 @click.option("--remove-consumers", is_flag=True, help="Delete it even if somebody consumes from it.")
 @click.option("--auto-delete-address", is_flag=True, help="Delete its auto-created address with its last queue.")
 @as_json
-def delete(
-    target: Target, name: str, remove_consumers: bool, auto_delete_address: bool, json_wanted: bool
-) -> None:
+def delete(target: Target, name: str, remove_consumers: bool, auto_delete_address: bool, json_wanted: bool) -> None:
     """Delete the queue NAME with its messages."""
     call(target, "broker", "destroyQueue", name, remove_consumers, auto_delete_address)
     _done(f"deleted: queue {name}", {"queue": name}, json_wanted)
@@ -137,6 +135,7 @@ def delete(
 @click.option("--field", help="Only queues where this field matches --value (fields: see --json).")
 @click.option("--operation", type=click.Choice(FILTER_OPERATIONS), default="EQUALS", show_default=True)
 @click.option("--value", help="What --field is compared with.")
+@click.option("--all", "all_wanted", is_flag=True, help="Temporary queues, too, such as that of this command.")
 @click.option("--sort", "sort_field", default="name", show_default=True, help="Field to sort by.")
 @click.option("--descending", is_flag=True, help="Largest first.")
 @click.option("--page", type=click.IntRange(min=1), default=1, show_default=True)
@@ -148,13 +147,14 @@ def stat(
     field: str | None,
     operation: str,
     value: str | None,
+    all_wanted: bool,
     sort_field: str,
     descending: bool,
     page: int,
     max_rows: int,
     json_wanted: bool,
 ) -> None:
-    """List queues with their counters."""
+    """List queues with their counters; without a filter those that are not temporary."""
     if (field is None) != (value is None):
         raise click.UsageError("--field and --value go together")
     if name is not None:
@@ -164,6 +164,8 @@ def stat(
     wanted = {"sortField": sort_field, "sortOrder": "desc" if descending else "asc"}
     if field is not None and value is not None:
         wanted |= {"field": field, "operation": operation, "value": value}
+    elif not all_wanted:
+        wanted |= {"field": "temporary", "operation": "EQUALS", "value": "false"}
     listed: dict[str, Any] = json.loads(call(target, "broker", "listQueues", wanted, page, max_rows))
     if json_wanted:
         print_json({"queues": listed["data"], "count": listed["count"]})

@@ -87,7 +87,7 @@ class BrokerConfig:
     connection_ttl_override_ms: int = option(
         Kind.MILLISECONDS,
         -1,
-        "Silence after which a client counts as gone, whatever the acceptor says; -1: as the acceptor says.",
+        "Silence after which a client counts as gone, whatever its protocol and acceptor say; 0: never, -1: off.",
         name="connection-ttl-override",
     )
     graceful_shutdown_enabled: bool = option(

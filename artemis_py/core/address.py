@@ -416,7 +416,9 @@ class MatchHierarchy(Generic[T]):
         if "" not in words:
             return True
         # Any-words is last, so before it the words of match and name stand opposite each other.
-        return all(word or pattern != self._syntax.single_word for pattern, word in zip(entry.words, words))
+        return all(
+            word or pattern != self._syntax.single_word for pattern, word in zip(entry.words, words, strict=False)
+        )
 
     def _is_wild(self, match: str) -> bool:
         if FQQN_SEPARATOR in match:

@@ -18,26 +18,44 @@ if TYPE_CHECKING:
 # of it messages are refused whatever the policy: memory stays bounded even against a thousand links with full credit.
 GLOBAL_REJECT_FACTOR = 2
 
+_NO_LIMIT = 1 << 62
+
 
 class MemoryAccount:
     """Bytes and messages held, against limits; -1 means no limit. Producers that must wait register here."""
 
-    __slots__ = ("_is_closed", "_waiting", "is_full", "max_bytes", "max_messages", "message_count", "size_bytes")
+    __slots__ = (
+        "_is_closed",
+        "_waiting",
+        "full_bytes",
+        "full_messages",
+        "is_full",
+        "max_bytes",
+        "max_messages",
+        "message_count",
+        "size_bytes",
+    )
 
     def __init__(self, max_bytes: int = -1, max_messages: int = -1) -> None:
         self.size_bytes: int = 0
         self.message_count: int = 0
         self.max_bytes: int = max_bytes
         self.max_messages: int = max_messages
+        self.full_bytes: int = _NO_LIMIT
+        """From this size on it is full: the limit, or a number that is never reached."""
+        self.full_messages: int = _NO_LIMIT
         self.is_full: bool = False
         """Over a limit, or closed: each message needs a closer look before it is taken."""
         self._is_closed: bool = False
         self._waiting: list[Callable[[], None]] = []
+        self.set_limits(max_bytes, max_messages)
 
     def set_limits(self, max_bytes: int, max_messages: int) -> None:
         """Apply new limits; who waits is told if there is room now."""
         self.max_bytes = max_bytes
         self.max_messages = max_messages
+        self.full_bytes = max_bytes if max_bytes >= 0 else _NO_LIMIT
+        self.full_messages = max_messages if max_messages >= 0 else _NO_LIMIT
         self.update()
 
     def update(self) -> None:
@@ -52,7 +70,7 @@ class MemoryAccount:
     @property
     def is_over_limit(self) -> bool:
         """Whether a limit is reached."""
-        return (0 <= self.max_bytes <= self.size_bytes) or (0 <= self.max_messages <= self.message_count)
+        return self.size_bytes >= self.full_bytes or self.message_count >= self.full_messages
 
     def close(self) -> None:
         """From now on each message gets a closer look."""
@@ -89,6 +107,8 @@ class Address:
         self.routes: Routes | None = None
         """Where messages go, wildcard bindings included; the post office fills it in, None means out of date."""
         self.settings: ResolvedSettings = settings
+        self.changes_messages: bool = settings.changes_messages
+        """Whether routing has to look at the settings at all."""
         self.account: MemoryAccount = MemoryAccount(settings.max_size_bytes, settings.max_size_messages)
         self.broker_account: MemoryAccount = broker_account
         self.routed: int = 0
@@ -116,6 +136,7 @@ class Address:
     def apply_settings(self, settings: ResolvedSettings) -> None:
         """Take over changed address settings."""
         self.settings = settings
+        self.changes_messages = settings.changes_messages
         self.account.set_limits(settings.max_size_bytes, settings.max_size_messages)
 
     @property
@@ -138,13 +159,13 @@ class Address:
         account = self.account
         account.size_bytes += message.size
         account.message_count += 1
-        if account.max_bytes >= 0 or account.max_messages >= 0:
-            account.update()
+        if account.size_bytes >= account.full_bytes or account.message_count >= account.full_messages:
+            account.is_full = True
         account = self.broker_account
         account.size_bytes += message.size
         account.message_count += 1
-        if not account.is_full and (account.max_bytes >= 0 or account.max_messages >= 0):
-            account.update()
+        if account.size_bytes >= account.full_bytes or account.message_count >= account.full_messages:
+            account.is_full = True
 
     def discharge(self, message: Message) -> None:
         """Give back what `charge` counted; called when the last queue let go."""

@@ -7,7 +7,7 @@ read it should a filter or another protocol ask. One `Message` is shared by ever
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from attrs import define, field
+from artemis_py.core.view import MessageView
 
 if TYPE_CHECKING:
     from artemis_py.core.destination import Address
@@ -25,33 +25,6 @@ class RoutingType(IntEnum):
 
     MULTICAST = 0
     ANYCAST = 1
-
-
-@define(kw_only=True)
-class MessageView:
-    """A message in no protocol's words: the form that every converter reads or writes.
-
-    `body` is bytes (opaque data), str (text), dict or list (structured), any other value, or None (no body).
-    `message_id` and `correlation_id` keep the Python type of their wire type: str, int, bytes or `uuid.UUID`.
-    """
-
-    message_id: object = None
-    correlation_id: object = None
-    user_id: bytes | None = None
-    to: str | None = None
-    subject: str | None = None
-    reply_to: str | None = None
-    content_type: str | None = None
-    content_encoding: str | None = None
-    creation_time_ms: int | None = None
-    group_id: str | None = None
-    group_sequence: int | None = None
-    reply_to_group_id: str | None = None
-    properties: dict[str, object] = field(factory=dict)
-    """Application properties."""
-    annotations: dict[str, object] = field(factory=dict)
-    """What brokers and clients noted beside the message; not part of what its producer wrote."""
-    body: object = None
 
 
 class MessageFormat(Protocol):

@@ -15,7 +15,8 @@ import json
 from typing import Final
 from uuid import UUID
 
-from artemis_py.core.message import DEFAULT_PRIORITY, Message, MessageView
+from artemis_py.core.message import DEFAULT_PRIORITY, Message
+from artemis_py.core.view import MessageView
 from artemis_py.errors import MalformedFrame
 
 # What is written of a view, in this order; the fields of `MessageView` by name.

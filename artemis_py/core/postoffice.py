@@ -74,7 +74,6 @@ class Endpoint(Protocol):
         """Act on a message; whatever goes wrong is the reply's business, nothing is raised."""
 
 
-
 class PostOffice:
     """Addresses, queues and routing."""
 
@@ -280,9 +279,9 @@ class PostOffice:
         queue.enabled = config.enabled
         queue.user = config.user
         queue.configuration_managed = config.configuration_managed
-        if routing_type != queue.routing_type:
-            queue.routing_type = routing_type
-            self._bindings_changed(queue.address)
+        queue.routing_type = routing_type
+        # Routing tables remember types and whether there is a filter.
+        self._bindings_changed(queue.address)
         if queue.is_stored:
             self.storage.save_queue(queue)
         return queue
@@ -411,14 +410,24 @@ class PostOffice:
                 raise StoreError(f"nothing can be stored any more: {self._storage_failure}")
             if self._is_dropped(address):
                 return 0
-        settings = address.settings
-        if settings.changes_expiry:
-            self._apply_expiry(message, settings)
+        if address.changes_messages:
+            self._change(message, address.settings)
+        routes = address.routes
+        if (
+            routes is not None
+            and routes.only is not None
+            and not routes.is_stale
+            and routes.wildcard_version == self._wildcard_version
+            and message.routing_type != 0
+            and not queue_name
+            and transaction is None
+        ):
+            address.routed += 1
+            routes.only.add(message)
+            return 1
         return self._hand_over(message, address, queue_name, transaction)
 
-    def _hand_over(
-        self, message: Message, address: Address, queue_name: str, transaction: Transaction | None
-    ) -> int:
+    def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
         routes = address.routes
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             routes = self.routes(address)
@@ -487,6 +496,12 @@ class PostOffice:
         address.full_reported = False
         self.listener.address_has_room(address.name)
 
+    def _change(self, message: Message, settings: ResolvedSettings) -> None:
+        """Do to a message what the settings of its address say (`ResolvedSettings.changes_messages`)."""
+        if settings.enable_ingress_timestamp:
+            message.set_extra("_AMQ_INGRESS_TIMESTAMP", self.hub.now_ms)
+        self._apply_expiry(message, settings)
+
     def _apply_expiry(self, message: Message, settings: ResolvedSettings) -> None:
         """Reference §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""
         now_ms = self.hub.now_ms
@@ -502,9 +517,9 @@ class PostOffice:
                     message.expires_ms = now_ms + longest
                 elif shortest >= 0:
                     message.expires_ms = now_ms + shortest
-            elif 0 <= longest and message.expires_ms > now_ms + longest:
+            elif longest >= 0 and message.expires_ms > now_ms + longest:
                 message.expires_ms = now_ms + longest
-            elif 0 <= shortest and message.expires_ms < now_ms + shortest:
+            elif shortest >= 0 and message.expires_ms < now_ms + shortest:
                 message.expires_ms = now_ms + shortest
 
     # -- messages nobody could use ---------------------------------------------------------------------------

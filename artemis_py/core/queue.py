@@ -9,7 +9,9 @@ The queue reads no clock and knows no protocol: a consumer's `Sink` turns a deli
 
 from collections import deque
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
+
+from mypy_extensions import mypyc_attr
 
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
@@ -18,28 +20,28 @@ from artemis_py.core.settings import QueueConfig
 from artemis_py.core.storage import UNLIMITED, Storage
 from artemis_py.core.timers import Timer, Timers
 
-PRIORITIES = 10
+PRIORITIES: Final = 10
 
 # Messages examined on behalf of picking consumers before other queues and the sockets get their turn: about 2 ms in
 # pure Python, short enough that nobody notices.
-SCAN_BUDGET = 2000
+SCAN_BUDGET: Final = 2000
 
 # What a delivery ends with. Plain ints: they are compared per message in compiled code.
-ACCEPTED = 0
+ACCEPTED: Final = 0
 """Done: the message leaves the queue."""
-RELEASED = 1
+RELEASED: Final = 1
 """Never looked at: back to its place, the attempt does not count."""
-FAILED = 2
+FAILED: Final = 2
 """The attempt failed: it counts, and may lead to the dead-letter address."""
-REJECTED = 3
+REJECTED: Final = 3
 """Nobody can process it: to the dead-letter address at once."""
 
 # Where a reference is.
-WAITING = 0
-DELIVERING = 1
-SCHEDULED = 2
-GONE = 3
-CLAIMED = 4
+WAITING: Final = 0
+DELIVERING: Final = 1
+SCHEDULED: Final = 2
+GONE: Final = 3
+CLAIMED: Final = 4
 """Acknowledged in a transaction that has not ended."""
 
 
@@ -165,27 +167,42 @@ class ReferenceList:
         self.count -= 1
 
 
-class Sink(Protocol):
-    """Where a consumer's deliveries go: one protocol's half of it."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Sink:
+    """Where a consumer's deliveries go: one protocol's half of it.
+
+    A class and not a typing.Protocol, for `deliver` is called per message: compiled sinks are called directly.
+    """
 
     def deliver(self, reference: Reference) -> None:
         """Write the delivery. Called from the queue's dispatch: must not add or remove consumers."""
+        raise NotImplementedError
 
     def drained(self) -> None:
         """There is nothing more for a draining consumer; its credit is gone."""
+        raise NotImplementedError
 
     def ended(self, reason: str) -> None:
         """The queue was deleted: the consumer is closed already."""
+        raise NotImplementedError
 
 
 class Consumer:
     """One taker of messages from one queue, with credit."""
 
     __slots__ = ("accepted", "blocked", "browse", "credit", "cursors", "draining", "filter", "id", "in_ring",
-                 "is_closed", "outstanding", "picks", "priority", "queue", "revisit", "sink", "user")  # fmt: skip
+                 "is_closed", "outstanding", "picks", "presettled", "priority", "queue", "revisit", "sink", "user")  # fmt: skip
 
     def __init__(
-        self, id: int, queue: "Queue", sink: Sink, filter: Filter | None, browse: bool, priority: int, user: str
+        self,
+        id: int,
+        queue: "Queue",
+        sink: Sink,
+        filter: Filter | None,
+        browse: bool,
+        priority: int,
+        user: str,
+        presettled: bool = False,
     ) -> None:
         self.id: int = id
         self.queue: Queue = queue
@@ -193,6 +210,8 @@ class Consumer:
         self.filter: Filter | None = filter
         self.browse: bool = browse
         self.priority: int = priority
+        self.presettled: bool = presettled and not browse
+        """Its deliveries are acknowledged when they are handed over."""
         self.user: str = user
         """Who consumes, for management."""
         self.credit: int = 0
@@ -233,14 +252,25 @@ class Consumer:
 
     def settle(self, reference: Reference, outcome: int, here: bool = True) -> None:
         """End a delivery with one of the outcomes above; `here` false: never again to this consumer."""
-        if self.browse or self.outstanding.pop(reference.sequence, None) is None:
+        outstanding = self.outstanding
+        sequence = reference.sequence
+        if sequence not in outstanding:
             return
+        del outstanding[sequence]
         if outcome == ACCEPTED:
             self.accepted += 1
             self.queue.acknowledge(reference)
         else:
             if not here:
                 self.hide(reference)
+            self.queue.give_back(reference, outcome)
+
+    def refuse(self, reference: Reference, outcome: int) -> None:
+        """The sink cannot send what it was just handed: the credit is unused, and it shall not come here again."""
+        self.credit += 1
+        if not self.browse:
+            self.outstanding.pop(reference.sequence, None)
+            self.hide(reference)
             self.queue.give_back(reference, outcome)
 
     def relinquish(self, reference: Reference) -> None:
@@ -310,13 +340,17 @@ class Hub:
         if not ready:
             return False
         self.ready = []
-        for index in range(len(ready)):
-            queue = ready[index]
-            queue.is_ready = False
-            if budget <= 0:
-                queue.mark_ready()
-            else:
+        index = 0
+        try:
+            while index < len(ready) and budget > 0:
+                queue = ready[index]
+                index += 1
+                queue.is_ready = False
                 budget -= queue.dispatch(budget)
+        finally:
+            # Whoever did not get its turn goes first in the next one, even if a sink failed.
+            if index < len(ready):
+                self.ready = ready[index:] + self.ready
         return len(self.ready) > 0
 
 
@@ -429,7 +463,9 @@ class Queue:
         """Take a message that was routed here, unless the queue is disabled or purges without consumers."""
         if not self.enabled or (self.purge_on_no_consumers and not self.consumers):
             return
-        hold(message)
+        if message.references == 0 and message.origin is not None:
+            message.origin.charge(message)
+        message.references += 1
         self.messages_added += 1
         reference = Reference(message, self)
         expires_ms = message.expires_ms
@@ -619,11 +655,15 @@ class Queue:
                         self._unlink(reference)
                         reference.state = DELIVERING
                         reference.consumer = consumer
-                        consumer.outstanding[reference.sequence] = reference
                         self.delivering_count += 1
+                        if not consumer.presettled:
+                            consumer.outstanding[reference.sequence] = reference
                     if len(ring) > 1:
                         ring.rotate(-1)
                     consumer.sink.deliver(reference)
+                    if consumer.presettled and reference.state == DELIVERING:
+                        consumer.accepted += 1
+                        self.acknowledge(reference)
         if self._draining:
             self._end_drains()
         return delivered
@@ -701,7 +741,15 @@ class Queue:
         """A delivered (or claimed) message was processed."""
         self.delivering_count -= 1
         self.messages_acknowledged += 1
-        self._forget(reference)
+        # What `_forget` does, without the calls: this is the end of nearly every message.
+        reference.state = GONE
+        reference.consumer = None
+        if reference.handle:
+            self.hub.storage.remove(reference)
+        message = reference.message
+        message.references -= 1
+        if message.references == 0 and message.origin is not None:
+            message.origin.discharge(message)
 
     def give_back(self, reference: Reference, outcome: int) -> None:
         """A delivered (or claimed) message was not processed: RELEASED, FAILED or REJECTED."""
@@ -988,5 +1036,3 @@ def _sequence_of(reference: Reference) -> int:
 
 def _schedule_order(entry: tuple[int, int, Reference]) -> tuple[int, int]:
     return entry[0], entry[1]
-
-

@@ -5,12 +5,14 @@ one. The anycast queues bound to one address are a group, whose members take tur
 address that matches are a group of their own.
 """
 
+from typing import Final
+
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
 
-NO_TYPE = -1
-_MULTICAST = int(RoutingType.MULTICAST)
-_ANYCAST = int(RoutingType.ANYCAST)
+NO_TYPE: Final = -1
+_MULTICAST: Final = 0
+_ANYCAST: Final = 1
 
 
 class AnycastGroup:
@@ -54,7 +56,7 @@ class AnycastGroup:
 class Routes:
     """Everything bound to one address, directly or through wildcards."""
 
-    __slots__ = ("groups", "is_stale", "multicast", "wildcard_version")
+    __slots__ = ("groups", "is_stale", "multicast", "only", "wildcard_version")
 
     def __init__(self, bound: list[list[Queue]], previous: "Routes | None", wildcard_version: int) -> None:
         """`bound` holds the queues of each address that counts here; turns are carried over from `previous`."""
@@ -63,6 +65,8 @@ class Routes:
         self.is_stale: bool = False
         self.wildcard_version: int = wildcard_version
         """Of the wildcard bindings this table was made from."""
+        self.only: Queue | None = None
+        """Set if there is one queue, anycast and without a filter: the usual case needs no choice."""
         for queues in bound:
             anycast: list[Queue] = []
             for queue in queues:
@@ -78,6 +82,10 @@ class Routes:
                         if group.address == address:
                             index = group.index
                 self.groups.append(AnycastGroup(address, anycast, index))
+        if not self.multicast and len(self.groups) == 1:
+            queues = self.groups[0].queues
+            if len(queues) == 1 and queues[0].filter is None:
+                self.only = queues[0]
 
     def select(self, message: Message) -> list[Queue]:
         """The queues that get this message."""

@@ -311,8 +311,12 @@ class Session:
         filter: Filter | None = None,
         browse: bool = False,
         priority: int = 0,
+        presettled: bool = False,
     ) -> Consumer:
-        """Attach to a queue, without credit yet. Raises NotAuthorized, MaxConsumersReached."""
+        """Attach to a queue, without credit yet; `presettled`: a delivery is acknowledged when it is handed over.
+
+        Raises NotAuthorized, MaxConsumersReached.
+        """
         permission = Permission.BROWSE if browse else Permission.CONSUME
         self.check(permission, queue.address.name, queue.name)
         if queue.owner is not None and queue.owner is not self:
@@ -323,7 +327,9 @@ class Session:
                 raise MaxConsumersReached(
                     f"queue '{queue.name}' has {count} of at most {queue.max_consumers} consumers"
                 )
-        consumer = Consumer(self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name)
+        consumer = Consumer(
+            self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled
+        )
         self.consumers[consumer.id] = consumer
         queue.add_consumer(consumer)
         return consumer

@@ -229,15 +229,23 @@ class ResolvedSettings:
         Kind.BOOLEAN, False, "Delete even addresses that never had a queue."
     )
     enable_ingress_timestamp: bool = option(
-        Kind.BOOLEAN, False, "Note on each message when it arrived, for consumers to read."
+        Kind.BOOLEAN,
+        False,
+        "Note on each message when it arrived: in AMQP the annotation `x-opt-ingress-time`, milliseconds since 1970.",
     )
 
-    changes_expiry: bool = field(init=False)
-    """Whether any setting touches the expiry of messages: most addresses have none, and routing asks per message."""
+    changes_messages: bool = field(init=False)
+    """Whether any setting changes what passes through: most addresses have none, and routing asks per message."""
 
-    @changes_expiry.default
-    def _any_expiry_setting(self) -> bool:
-        return self.no_expiry or self.expiry_delay >= 0 or self.min_expiry_delay >= 0 or self.max_expiry_delay >= 0
+    @changes_messages.default
+    def _any_that_changes_messages(self) -> bool:
+        return (
+            self.no_expiry
+            or self.expiry_delay >= 0
+            or self.min_expiry_delay >= 0
+            or self.max_expiry_delay >= 0
+            or self.enable_ingress_timestamp
+        )
 
 
 ADDRESS_SETTINGS: Final = options_of(ResolvedSettings)
@@ -374,9 +382,6 @@ class BrokerSettings:
     management_address: str = option(
         Kind.TEXT, "activemq.management", "Messages sent here are requests to the broker itself.", minimum=1
     )
-    management_notification_address: str = option(
-        Kind.TEXT, "activemq.notifications", "Where the broker announces what happens to it.", minimum=1
-    )
     message_expiry_scan_period_ms: int = option(
         Kind.MILLISECONDS,
         30_000,
@@ -405,9 +410,6 @@ class BrokerSettings:
         1_000,
         "How often transactions are checked against that.",
         name="transaction-timeout-scan-period",
-    )
-    internal_naming_prefix: str = option(
-        Kind.TEXT, "$.artemis.internal.", "Begins the names of resources that the broker makes for itself.", minimum=1
     )
     amqp_use_core_subscription_naming: bool = option(
         Kind.BOOLEAN,

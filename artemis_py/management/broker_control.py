@@ -117,9 +117,7 @@ def _listing(
 ) -> tuple[Operation, ...]:
     """The ways to call a list operation: filter, page and page size, all optional from the right."""
 
-    def run(
-        control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS
-    ) -> str:
+    def run(control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS) -> str:
         return list_page(items(control), columns, _filter_object(wanted), page, page_rows)
 
     ways = [Operation(run)]

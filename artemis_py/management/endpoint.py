@@ -12,10 +12,11 @@ from typing import Final
 from artemis_py.core.access import Permission
 from artemis_py.core.address import parse_fqqn
 from artemis_py.core.destination import Address
-from artemis_py.core.message import Message, MessageView
+from artemis_py.core.message import Message
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.session import Producer, Session
+from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl

@@ -10,13 +10,17 @@ from artemis_py.transport.brake import LogBrake
 
 LOGGER: Final = logging.getLogger(__name__)
 
+# One user's denials must not hide another's, nor one address the next. A client that cycles through names still writes
+# no more than 2 lines a second.
+DISTINCT_LINES: Final = 20
+
 
 class EventLog:
     """Fulfils `core.events.Listener`. What clients can provoke at will is logged at a bounded rate or as DEBUG."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._brake = LogBrake()
+        self._brake = LogBrake(LOGGER)
 
     def address_created(self, name: str, auto_created: bool) -> None:
         LOGGER.debug("address created: name=%s auto_created=%s", name, auto_created)
@@ -32,7 +36,8 @@ class EventLog:
 
     def unrouted(self, address: str) -> None:
         """A newcomer's most common surprise (reference §9.1): a topic without subscribers keeps nothing."""
-        self._brake.warn("message without a queue discarded", f"address={address}", self._now())
+        remedy = "an anycast queue would have kept it for later consumers"
+        self._brake.warn("message reached no queue", f"address={address}; {remedy}", self._now(), DISTINCT_LINES)
 
     def dropped(self, queue: str, reason: str, count: int) -> None:
         self._brake.warn("messages discarded", f"queue={queue} count={count} reason={reason}", self._now())
@@ -46,4 +51,4 @@ class EventLog:
     def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None:
         where = f"address={address}" if queue is None else f"address={address} queue={queue}"
         detail = f"user={subject.name} permission={permission.value} {where} peer={peer}"
-        self._brake.warn("permission denied", detail, self._now())
+        self._brake.warn("permission denied", detail, self._now(), DISTINCT_LINES)

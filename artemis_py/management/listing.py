@@ -58,9 +58,7 @@ def _matching(
     return [item for item in items if matches(_text(column(item)), value)]
 
 
-def _column(
-    columns: Mapping[str, Callable[[Item], object]], name: object, member: str
-) -> Callable[[Item], object]:
+def _column(columns: Mapping[str, Callable[[Item], object]], name: object, member: str) -> Callable[[Item], object]:
     column = columns.get(name) if isinstance(name, str) else None
     if column is None:
         near = proposal(name, columns) if isinstance(name, str) else ""

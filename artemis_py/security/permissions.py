@@ -21,9 +21,7 @@ class AccessRules:
     def __init__(self, rules: Mapping[str, Grants], options: BrokerSettings) -> None:
         """Raises InvalidRequest for a match that is not legal."""
         self._options: Final = options
-        self._rules: Final[MatchHierarchy[Grants]] = MatchHierarchy(
-            options.wildcards, options.literal_match_markers
-        )
+        self._rules: Final[MatchHierarchy[Grants]] = MatchHierarchy(options.wildcards, options.literal_match_markers)
         for match, grants in rules.items():
             self._rules.add(match, grants)
 

@@ -94,7 +94,7 @@ class LmdbStore:
     def close(self, queues: list[Queue]) -> None:
         """Write the rest, note where the queues' sequences stand, and close. The worker has ended before.
 
-        What was in flight was written; who waits for it is not told any more.
+        Who still waits is not told any more.
         """
         environment = self._environment
         if environment is None:
@@ -104,6 +104,9 @@ class LmdbStore:
         self._gathering = Batch()
         try:
             if self.failure is None and self._worker is not None:
+                if self._in_flight is not None:
+                    # The worker may have ended before it began. Writing a batch twice changes nothing.
+                    environment.write(self._in_flight)
                 for queue in queues:
                     if queue.is_stored:
                         key = (schema.MARKS, schema.U32.pack(queue.id))

@@ -63,7 +63,8 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from artemis_py.core.message import Message, MessageFormat, MessageView
+from artemis_py.core.message import Message, MessageFormat
+from artemis_py.core.view import MessageView
 from artemis_py.errors import ArtemisError, ProtocolError
 
 FORMAT_VERSION: Final = 1

@@ -11,20 +11,27 @@ INTERVAL_S: Final = 10.0
 
 
 class LogBrake:
-    """Lets one line of a kind pass in an interval and counts the others. Kinds are few and ours, never a peer's."""
+    """Lets a few lines of a kind pass in an interval and counts the others. Kinds are few and ours, never a peer's."""
 
-    def __init__(self) -> None:
+    def __init__(self, logger: logging.Logger = LOGGER) -> None:
+        """`logger` names the part that has something to say."""
+        self._logger = logger
         self._quiet_until: dict[str, float] = {}
+        self._said: dict[str, set[str]] = {}
         self._suppressed: dict[str, int] = {}
 
-    def warn(self, kind: str, detail: str, now: float) -> None:
-        """Log `kind: detail` as a warning, unless a line of this kind was logged just now."""
-        if now < self._quiet_until.get(kind, now):
+    def warn(self, kind: str, detail: str, now: float, distinct: int = 1) -> None:
+        """Log `kind: detail` as a warning, unless it, or `distinct` other lines of this kind, were logged just now."""
+        if now >= self._quiet_until.get(kind, now):
+            self._quiet_until[kind] = now + INTERVAL_S
+            self._said[kind] = set()
+        said = self._said[kind]
+        if detail in said or len(said) >= distinct:
             self._suppressed[kind] = self._suppressed.get(kind, 0) + 1
             return
-        self._quiet_until[kind] = now + INTERVAL_S
+        said.add(detail)
         suppressed = self._suppressed.pop(kind, 0)
         if suppressed:
-            LOGGER.warning("%s: %s (%d more since the last such line)", kind, detail, suppressed)
+            self._logger.warning("%s: %s (%d more since the last such line)", kind, detail, suppressed)
         else:
-            LOGGER.warning("%s: %s", kind, detail)
+            self._logger.warning("%s: %s", kind, detail)

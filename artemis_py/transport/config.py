@@ -59,10 +59,12 @@ class AcceptorConfig:
     handshake_timeout_s: int = option(
         Kind.SECONDS, 10, "A client must be logged in within this time.", name="handshake-timeout", minimum=1
     )
+    # SCRAM-SHA-256 must be asked for: clients prefer it, and fail with users whose stored password has no keys for it.
     sasl_mechanisms: tuple[str, ...] = option(
         Kind.NAMES,
         ("PLAIN", "ANONYMOUS"),
-        "Ways to log in that are offered here. ANONYMOUS is offered only where `anonymous-access` allows it.",
+        "Ways to log in that are offered here; also SCRAM-SHA-256 and EXTERNAL. ANONYMOUS is offered only where "
+        "`anonymous-access` allows it.",
         name="saslMechanisms",
     )
     tls: TlsConfig | None = None

@@ -54,6 +54,8 @@ class Terms:
     connections: Connections
     tls: ssl.SSLContext | None = None
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+    idle_timeout_override_ms: int | None = None
+    """For `ConnectionContext`."""
     brake: LogBrake = field(factory=LogBrake)
 
 
@@ -346,6 +348,7 @@ class Driver(asyncio.Protocol):
             parameters=self._terms.config.parameters,
             wake=self.wake,
             output_limit_bytes=self._terms.output_limit_bytes,
+            idle_timeout_override_ms=self._terms.idle_timeout_override_ms,
         )
 
     def _plan(self, deadline: float | None) -> None:

@@ -8,7 +8,7 @@ first moment, so that the handshake is part of the one login deadline, and an id
 import asyncio
 import ssl
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 # As much as one read of the socket brings; a TLS record is at most 16 KiB.
 READ_BYTES: Final = 256 * 1024
@@ -60,9 +60,8 @@ class TlsLayer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A socket was accepted."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._driver.connection_made(TlsTransport(self, transport, self._tls))
+        self._transport = cast(asyncio.Transport, transport)
+        self._driver.connection_made(TlsTransport(self, self._transport, self._tls))
 
     def data_received(self, data: bytes) -> None:
         """Records of the peer's, cut anywhere."""

@@ -21,7 +21,11 @@ GLOBAL: Final = "global"
 SELECTOR_CODE: Final = 0x0000468C00000004
 NO_LOCAL_CODE: Final = 0x0000468C00000003
 # Filters are recognised by their descriptor; the key they stand under is the client's (reference/amqp10 §11).
-_SELECTOR_DESCRIPTORS: Final = (SELECTOR_CODE, "apache.org:selector-filter:string", "apache.org:jms-selector-filter:string")
+_SELECTOR_DESCRIPTORS: Final = (
+    SELECTOR_CODE,
+    "apache.org:selector-filter:string",
+    "apache.org:jms-selector-filter:string",
+)
 _NO_LOCAL_DESCRIPTORS: Final = (NO_LOCAL_CODE, "apache.org:no-local-filter:list", "apache.org:jms-no-local-filter:list")
 # Clients that send the selector without a descriptor, under one of these keys, mean the same.
 _SELECTOR_KEYS: Final = ("jms-selector", "apache.org:selector-filter:string")
@@ -50,6 +54,19 @@ class Prefixes:
                 if len(prefix) > len(best) and address.startswith(prefix):
                     best, routing_type = prefix, kind
         return address[len(best) :], routing_type
+
+
+# What people write who come from other ActiveMQ clients. Without such a prefix on the acceptor it is part of the name:
+# sending succeeds and nothing arrives, which is why somebody should be told (reference/artemis-model §7.1).
+_SCHEMES: Final = (("queue://", "anycastPrefix"), ("topic://", "multicastPrefix"))
+
+
+def missing_prefix(address: str, prefixes: Prefixes) -> str | None:
+    """The acceptor parameter that `queue://` or `topic://` in this address wants for; None: nothing is missing."""
+    for scheme, parameter in _SCHEMES:
+        if address.startswith(scheme) and prefixes.strip(address)[1] is None:
+            return f"{parameter}={scheme}"
+    return None
 
 
 def _split(text: str) -> tuple[str, ...]:

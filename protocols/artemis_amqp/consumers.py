@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.link import SenderLink
+from artemis_amqp.link import SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
@@ -18,14 +18,12 @@ from artemis_amqp.performatives import (
 )
 from artemis_amqp.sections import annotations_bytes, from_view, header_bytes
 from artemis_py.core.message import Message
-from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Reference
+from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Hub, Reference, Sink
 from artemis_py.errors import ProtocolError, UnknownTransaction
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
 
-ACCEPTED_CODE: Final = 0x24
-"""How the engine reports the state `accepted`, by far the most frequent, without an object."""
 ACCEPTED_STATE: Final = encode(Accepted())
 
 
@@ -47,62 +45,55 @@ def encoded(message: Message) -> tuple[bytes, bytes]:
     return encodings["AMQP annotations"], bare
 
 
-class OutgoingLink:
-    """What the broker does on a link towards one consuming client; the core's `Sink`."""
+class Deliveries(Sink):
+    """The core's side of one consuming link: deliveries become transfers."""
 
-    def __init__(self, handler: "AmqpHandler", link: SenderLink, consumer_is_presettled: bool) -> None:
+    def __init__(self, handler: "AmqpHandler", link: SenderLink, max_message_size: int) -> None:
         self._handler: AmqpHandler = handler
         self._link: SenderLink = link
-        self._presettled: bool = consumer_is_presettled
-        self._resuming: list[tuple[bytes, Reference, object]] = []
-        """Deliveries of before a re-attach, to be taken up again: (delivery-tag, reference, the client's state)."""
-        self.consumer: Consumer | None = None
-        """Set right after construction: the core needs the sink to make the consumer."""
-        self.default_outcome: object = None
-        self.max_message_size: int = 0
+        self._hub: Hub = handler.postoffice.hub
+        self._max_message_size: int = max_message_size
         """What the client accepts; 0: anything."""
-
-    # -- from the core ---------------------------------------------------------------------------------------
+        self.consumer: Consumer | None = None
+        """None once the link is gone, or the queue."""
 
     def deliver(self, reference: Reference) -> None:
         """Write one transfer."""
+        consumer = self.consumer
+        if consumer is None:
+            return
         message = reference.message
         link = self._link
         annotations: bytes
+        bare: bytes
         if message.format is AMQP_FORMAT:
-            annotations, bare = message.annotations, message.data
+            annotations = message.annotations
+            bare = message.data
         else:
             try:
                 annotations, bare = encoded(message)
             except ProtocolError:
                 # Nobody on this protocol can read it: to the dead-letter address (reference/artemis-model §4.1.6).
-                self._give_back(reference, REJECTED)
+                consumer.refuse(reference, REJECTED)
                 return
-        expires_ms = message.expires_ms
-        ttl_ms = -1
-        if expires_ms:
-            ttl_ms = max(0, expires_ms - self._handler.postoffice.now_ms)
-        count = reference.delivery_count
-        head = header_bytes(
-            message.durable, message.priority, ttl_ms, not reference.was_acquired, count
-        ) + annotations_bytes(annotations, reference.sequence, message.extra)
-        if self.max_message_size and len(head) + len(bare) > self.max_message_size:
+        head = self.head(reference, annotations)
+        if self._max_message_size and len(head) + len(bare) > self._max_message_size:
             # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
-            self._give_back(reference, RELEASED)
+            consumer.refuse(reference, RELEASED)
             return
-        link.send(head, bare, reference, self._presettled)
-        consumer = self.consumer
-        if consumer is not None:
-            if self._presettled:
-                consumer.settle(reference, ACCEPTED)
-            if consumer.credit > 0 and not link.can_send:
-                consumer.blocked = True
+        link.send(head, bare, reference, consumer.presettled)
+        if consumer.credit > 0 and not link.can_send:
+            consumer.blocked = True
 
-    def _give_back(self, reference: Reference, outcome: int) -> None:
-        consumer = self.consumer
-        if consumer is not None:
-            consumer.credit += 1
-            consumer.settle(reference, outcome, False)
+    def head(self, reference: Reference, annotations: bytes) -> bytes:
+        """What is written anew in front of the bare message: header and message annotations."""
+        message = reference.message
+        ttl_ms = -1
+        if message.expires_ms:
+            ttl_ms = max(0, message.expires_ms - self._hub.now_ms)
+        return header_bytes(
+            message.durable, message.priority, ttl_ms, not reference.was_acquired, reference.delivery_count
+        ) + annotations_bytes(annotations, reference.sequence, message.extra)
 
     def drained(self) -> None:
         """Nothing is left for a draining client."""
@@ -114,11 +105,39 @@ class OutgoingLink:
         self._handler.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
         self._handler.wake()
 
+
+class OutgoingLink(SenderLinkHandler):
+    """The client's side of one consuming link: credit and outcomes."""
+
+    def __init__(
+        self, handler: "AmqpHandler", link: SenderLink, default_outcome: object, max_message_size: int
+    ) -> None:
+        self._handler: AmqpHandler = handler
+        self._link: SenderLink = link
+        self._default_outcome: object = default_outcome
+        """What a delivery ends with that is settled without a state."""
+        self._resuming: list[tuple[bytes, Reference, object]] = []
+        """Deliveries of before a re-attach, to be taken up again: (delivery-tag, reference, the client's state)."""
+        self.deliveries: Deliveries = Deliveries(handler, link, max_message_size)
+
+    @property
+    def consumer(self) -> Consumer | None:
+        """The core's consumer; None once the link is gone, or the queue."""
+        return self.deliveries.consumer
+
+    def start(self, consumer: Consumer) -> None:
+        """The core has made a consumer of us."""
+        self.deliveries.consumer = consumer
+
+    def stop(self) -> None:
+        """The link is gone."""
+        self.deliveries.consumer = None
+
     # -- from the client -------------------------------------------------------------------------------------
 
     def on_credit(self, link: SenderLink) -> None:
         """The client changed its credit, or there is room for output again."""
-        consumer = self.consumer
+        consumer = self.deliveries.consumer
         if consumer is None:
             return
         if self._resuming:
@@ -132,12 +151,12 @@ class OutgoingLink:
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
         """The client's word on one delivery."""
-        consumer = self.consumer
+        consumer = self.deliveries.consumer
         if consumer is None:
             return
         assert isinstance(token, Reference)
         reference: Reference = token
-        if state == ACCEPTED_CODE:
+        if type(state) is int:
             durable = reference.handle != 0
             consumer.settle(reference, ACCEPTED)
             if not settled:
@@ -150,7 +169,7 @@ class OutgoingLink:
             if not settled:
                 return
             # Settled without a state: the source's default outcome applies (AMQP 1.0 §3.4).
-            state = self.default_outcome
+            state = self._default_outcome
         outcome, here = self._outcome(state)
         durable = reference.handle != 0
         consumer.settle(reference, outcome, here)
@@ -185,7 +204,7 @@ class OutgoingLink:
         except UnknownTransaction as error:
             self._handler.detach(self._link, errors.to_amqp(error))
             return
-        outcome, here = self._outcome(self.default_outcome if state.outcome is None else state.outcome)
+        outcome, here = self._outcome(self._default_outcome if state.outcome is None else state.outcome)
         if transaction.settle(reference, outcome, here, settled) and not settled:
             coordinator.settle_at_end(transaction, self._link, delivery_id, encode(state.outcome or Accepted()))
 
@@ -202,11 +221,7 @@ class OutgoingLink:
             tag, reference, state = self._resuming.pop(0)
             if state is None or isinstance(state, Received):
                 annotations, bare = encoded(reference.message)
-                message = reference.message
-                ttl_ms = max(0, message.expires_ms - self._handler.postoffice.now_ms) if message.expires_ms else -1
-                count = reference.delivery_count
-                head = header_bytes(message.durable, message.priority, ttl_ms, False, count)
-                head += annotations_bytes(annotations, reference.sequence, message.extra)
+                head = self.deliveries.head(reference, annotations)
                 link.send(head, bare, reference, False, tag=tag, resume=True)
             else:
                 # The client had decided: its outcome stands, and the resumed transfer says that we know.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.codec import encode_value, read_value
-from artemis_amqp.link import ReceiverLink, SenderLink
+from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler, SenderLink
 from artemis_amqp.performatives import (
     Accepted,
     Coordinator,
@@ -92,7 +92,7 @@ class Transactions:
         self._session.rollback(transaction)
 
 
-class CoordinatorLink:
+class CoordinatorLink(ReceiverLinkHandler):
     """One control link: its transfers are commands, their outcomes the answers."""
 
     def __init__(self, handler: "AmqpHandler", link: ReceiverLink, supports_rejected: bool) -> None:

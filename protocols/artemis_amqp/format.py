@@ -16,7 +16,8 @@ from artemis_amqp.sections import (
     read_property,
     to_view,
 )
-from artemis_py.core.message import Message, MessageView
+from artemis_py.core.message import Message
+from artemis_py.core.view import MessageView
 from artemis_py.errors import MalformedFrame
 
 _FIELD_NAMES: Final = tuple(attribute.name for attribute in fields(Properties))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.addressing import (
+    TOPIC_CAPABILITIES,
     Prefixes,
     SourceFilters,
-    TOPIC_CAPABILITIES,
+    missing_prefix,
     read_filters,
     routing_type_of,
 )
@@ -38,7 +39,7 @@ from artemis_amqp.producers import IncomingLink
 from artemis_amqp.session import AmqpSession
 from artemis_amqp.subscriptions import Afterlife, Subscription, find_durable, open_source
 from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource, SuspendedTarget
-from artemis_amqp.types import Symbol, UInt
+from artemis_amqp.types import Symbol
 from artemis_py.core.access import Subject
 from artemis_py.core.message import RoutingType
 from artemis_py.core.queue import FAILED, Reference
@@ -115,6 +116,7 @@ class AmqpHandler:
         self._ends: dict[Link, LinkEnd] = {}
         self._durable: list[Callable[[], None]] = []
         self._is_lost = False
+        self._has_warned_of_prefix = False
 
     @property
     def core_session(self) -> Session:
@@ -324,7 +326,7 @@ class AmqpHandler:
     def on_error(self, error: AmqpError) -> None:
         """The client broke the protocol; the engine has said so."""
         logger.warning(
-            "connection closed: peer=%s reason=%s: %r", self.context.peer, error.condition, error.description
+            "protocol error: peer=%s condition=%s reason=%r", self.context.peer, error.condition, error.description
         )
         self._close_core(failed=True)
 
@@ -340,6 +342,7 @@ class AmqpHandler:
     def on_attach(self, link: Link, attach: Attach) -> None:
         """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
         end = LinkEnd(self, link, (self.container_id, attach.role, attach.name), attach)
+        self._check_prefix(attach.target if isinstance(link, ReceiverLink) else attach.source)
         try:
             if isinstance(link, ReceiverLink):
                 self._attach_producer(end, link, attach)
@@ -350,6 +353,21 @@ class AmqpHandler:
             logger.info("link refused: peer=%s link=%s reason=%s", self.context.peer, attach.name, error)
             self._clean_up(end)
             link.refuse(errors.to_amqp(error))
+
+    def _check_prefix(self, terminus: Source | Target | Coordinator | None) -> None:
+        """Warn, once per connection, of a name that probably means something else than it says."""
+        if self._has_warned_of_prefix or not isinstance(terminus, Source | Target) or terminus.address is None:
+            return
+        remedy = missing_prefix(terminus.address, self.prefixes)
+        if remedy is not None:
+            self._has_warned_of_prefix = True
+            logger.warning(
+                "prefix taken as part of the address: peer=%s address=%.200r; "
+                "if it should be cut off, add %s to the parameters of the acceptor",
+                self.context.peer,
+                terminus.address,
+                remedy,
+            )
 
     def _register(self, end: LinkEnd) -> None:
         self.manager.termini.attach(end.key, end)
@@ -437,20 +455,23 @@ class AmqpHandler:
         # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
         self._register(end)
         self.manager.termini.release(subscription.queue, end.key)
-        resumed, given_up = self._take_back(end, subscription, attach)
-        presettled = attach.snd_settle_mode == 1
-        outgoing = OutgoingLink(self, link, presettled)
+        resumed = self._take_back(end, subscription, attach)
+        default_outcome = DEFAULT_OUTCOME if source is None else source.default_outcome or DEFAULT_OUTCOME
+        outgoing = OutgoingLink(self, link, default_outcome, attach.max_message_size or 0)
         try:
             consumer = self.core_session.consume(
-                subscription.queue, outgoing, subscription.filter, subscription.browse, subscription.priority
+                subscription.queue,
+                outgoing.deliveries,
+                subscription.filter,
+                subscription.browse,
+                subscription.priority,
+                presettled=attach.snd_settle_mode == 1,
             )
         except Refusal:
             for reference in resumed.values():
                 reference.queue.give_back(reference, FAILED)
             raise
-        outgoing.consumer = consumer
-        outgoing.default_outcome = DEFAULT_OUTCOME if source is None else source.default_outcome or DEFAULT_OUTCOME
-        outgoing.max_message_size = attach.max_message_size or 0
+        outgoing.start(consumer)
         for tag, reference in resumed.items():
             consumer.adopt(reference)
             outgoing.plan_resumption(tag, reference, (attach.unsettled or {}).get(tag))
@@ -462,13 +483,11 @@ class AmqpHandler:
             unsettled=dict.fromkeys(resumed) if resumed else None,
         )
 
-    def _take_back(
-        self, end: LinkEnd, subscription: Subscription, attach: Attach
-    ) -> tuple[dict[bytes, Reference], int]:
+    def _take_back(self, end: LinkEnd, subscription: Subscription, attach: Attach) -> dict[bytes, Reference]:
         """Deliveries of this link's former life that both sides remember; all others return to the queue."""
         suspended = self.manager.termini.resume(end.key)
         if not isinstance(suspended, SuspendedSource):
-            return {}, 0
+            return {}
         resumed: dict[bytes, Reference] = {}
         if suspended.consumer.queue is subscription.queue and not suspended.consumer.is_closed:
             known = attach.unsettled or {}
@@ -477,7 +496,7 @@ class AmqpHandler:
                     suspended.consumer.relinquish(reference)
                     resumed[tag] = reference
         suspended.give_back()
-        return resumed, len(suspended.unsettled) - len(resumed)
+        return resumed
 
     def on_detach(self, link: Link, detach: Detach) -> None:
         """The client detaches or closes a link; the engine answers."""
@@ -506,7 +525,7 @@ class AmqpHandler:
         outgoing = end.outgoing
         if outgoing is not None and outgoing.consumer is not None:
             consumer = outgoing.consumer
-            outgoing.consumer = None
+            outgoing.stop()
             timeout_s = _resumption_timeout_s(end.attach.source)
             unsettled = {} if closed or not suspends or consumer.browse else _unsettled_references(link)
             if timeout_s != 0 and unsettled and end.subscription is not None:
@@ -563,6 +582,12 @@ class AmqpHandler:
             self._detached(link, closed=False, failed=failed)
         session, self._session = self._session, None
         session.close(failed)
+        logger.info(
+            "connection closed: peer=%s user=%s container=%s",
+            self.context.peer,
+            session.subject.name,
+            self.container_id,
+        )
 
 
 def _unsettled_references(link: Link) -> dict[bytes, Reference]:

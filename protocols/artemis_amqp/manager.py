@@ -68,12 +68,14 @@ class Parameters:
 
     def limits(self, context: ConnectionContext) -> ConnectionLimits:
         """What the engine enforces."""
+        override_ms = context.idle_timeout_override_ms
+        idle_timeout_ms = self.idle_timeout_ms if override_ms is None else override_ms
         return ConnectionLimits(
             max_frame_size=self.max_frame_size,
             channel_max=self.max_sessions - 1,
             handle_max=self.max_links - 1,
             max_message_size=self.max_message_size,
-            idle_timeout_s=self.idle_timeout_ms / 1000,
+            idle_timeout_s=idle_timeout_ms / 1000,
             output_limit_bytes=context.output_limit_bytes,
         )
 

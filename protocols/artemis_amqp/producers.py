@@ -9,27 +9,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
-from artemis_amqp.addressing import Prefixes
 from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.link import ReceiverLink
+from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
     Modified,
     Rejected,
-    Target,
     TransactionalState,
     encode,
 )
 from artemis_amqp.sections import Sections, read_to, split_sections
-from artemis_amqp.session import AmqpSession
 from artemis_amqp.types import Symbol
 from artemis_py.core.destination import Address
 from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.queue import Hub
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.transaction import Transaction
-from artemis_py.errors import AddressFull, MalformedFrame, NoSuchAddress, Refusal
+from artemis_py.errors import AddressFull, MalformedFrame, Refusal
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
@@ -89,7 +87,7 @@ def _read_annotations(message: Message, annotations: dict[object, object], now_m
         message.routing_type = int(kind)
 
 
-class IncomingLink:
+class IncomingLink(ReceiverLinkHandler):
     """What the broker does with the deliveries of one producing client."""
 
     def __init__(self, handler: "AmqpHandler", link: ReceiverLink, producer: Producer | None, supports_rejected: bool):
@@ -100,6 +98,9 @@ class IncomingLink:
         self._relayed: dict[tuple[str, int], Producer] = {}
         self._supports_rejected: bool = supports_rejected
         self._session: Session = handler.core_session
+        self._hub: Hub = handler.postoffice.hub
+        self._container_id: str = handler.container_id
+        self._stores: bool = handler.stores
         self._credit: int = handler.parameters.credits
         self._low_credit: int = handler.parameters.low_credits
         self._unanswered: int = 0
@@ -137,7 +138,7 @@ class IncomingLink:
                 raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
             if state is not None and type(state) is TransactionalState:
                 transaction = handler.coordinator.find(state.txn_id)
-            message = read_message(split_sections(payload), handler.postoffice.now_ms, handler.container_id)
+            message = read_message(split_sections(payload), self._hub.now_ms, self._container_id)
             producer = self._producer
             if producer is None:
                 producer = self._relay(message)
@@ -149,7 +150,7 @@ class IncomingLink:
             if transaction is not None:
                 outcome = encode(TransactionalState(txn_id=handler.coordinator.id_of(transaction), outcome=Accepted()))
                 self._answer(delivery_id, tag, outcome)
-            elif message.durable and handler.stores:
+            elif message.durable and self._stores:
                 self._unanswered += 1
                 handler.when_durable(partial(self._stored, delivery_id, tag))
             elif link.rcv_settle_mode == 0:
@@ -165,7 +166,7 @@ class IncomingLink:
         self._top_up()
 
     def _answer(self, delivery_id: int, tag: bytes, state: bytes) -> None:
-        settles = self._link.rcv_settle_mode == 0
+        settles = self._link.settles_at_once(delivery_id)
         if not settles:
             self.unsettled[tag] = state
         self._link.session.settle_incoming(delivery_id, delivery_id, state, settles)
@@ -173,6 +174,7 @@ class IncomingLink:
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
         """The client settled a delivery whose outcome it has (rcv-settle-mode second)."""
         self.unsettled.pop(tag, None)
+        self._top_up()
 
     def _resumed(self, delivery_id: int, tag: bytes, settled: bool) -> None:
         """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
@@ -239,21 +241,17 @@ class IncomingLink:
     # -- credit ----------------------------------------------------------------------------------------------
 
     def _top_up(self) -> None:
-        """Grant credit unless enough is out or unanswered, or the address is full."""
+        """Grant credit unless enough is out, unanswered or for the client to settle, or the address is full."""
         link = self._link
-        if (
-            not link.is_attached
-            or link.granting >= 0
-            or link.credit + self._unanswered > self._low_credit
-            or self._is_waiting
-        ):
+        under_way = self._unanswered + len(self.unsettled)
+        if not link.is_attached or link.granting >= 0 or link.credit + under_way > self._low_credit or self._is_waiting:
             return
         full = self._full_address()
         if full is not None:
             self._is_waiting = True
             full.when_room(self._has_room)
             return
-        link.grant(self._credit - self._unanswered)
+        link.grant(self._credit - under_way)
 
     def _full_address(self) -> Address | None:
         producers = self._relayed.values() if self._producer is None else (self._producer,)

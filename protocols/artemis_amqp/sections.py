@@ -30,7 +30,8 @@ from artemis_amqp.types import (
     UInt,
     ULong,
 )
-from artemis_py.core.message import DEFAULT_PRIORITY, MessageView
+from artemis_py.core.message import DEFAULT_PRIORITY
+from artemis_py.core.view import MessageView
 
 SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
 """A queue's position of the message; ours alone to set."""
@@ -70,6 +71,13 @@ _MAX_PRIORITY: Final = 9
 
 _U32: Final = Struct(">I")
 _I64: Final = Struct(">q")
+
+
+# Headers as they came, with what they say: durable, priority, ttl, first-acquirer, delivery-count. A client that
+# sends a new ttl each time only makes the cache useless: 256 entries of some 30 octets are all it gets.
+_KNOWN_HEADERS: Final[dict[bytes, tuple[bool, int, int, bool, int]]] = {}
+_KNOWN_HEADERS_LIMIT: Final = 256
+_HEADER_START: Final = b"\x00\x53\x70"
 
 
 class Sections:
@@ -160,6 +168,16 @@ def split_sections(payload: bytes) -> Sections:
     offset = 0
     bare_start = -1
     last = 0
+    if end > 5 and payload.startswith(_HEADER_START):
+        # A producer writes the same few headers again and again.
+        offset = 5 + payload[4] if payload[3] == 0xC0 else 4
+        known = _KNOWN_HEADERS.get(payload[:offset])
+        if known is None:
+            offset = 0
+        else:
+            last = _HEADER
+            sections.has_header = True
+            sections.durable, sections.priority, sections.ttl_ms, sections.first_acquirer, sections.delivery_count = known
     while offset < end:
         if offset + 4 > end:
             raise MalformedValue(f"no message section at octet {offset}")
@@ -184,10 +202,16 @@ def split_sections(payload: bytes) -> Sections:
             elif code == _APPLICATION_PROPERTIES:
                 count, body, stop = _items_at(0xC1, payload, body, end)
                 offset = _check_items(count, payload, body, stop)
+            elif code == _DATA and body + 1 < end and payload[body] == 0xA0:
+                offset = body + 2 + payload[body + 1]
+                if offset > end:
+                    raise MalformedValue(f"the data section at octet {body} is cut short")
             else:
                 offset = _check_body(code, payload, body, end)
         elif code == _HEADER:
+            start = offset
             offset = _read_header(sections, payload, body, end)
+            _remember_header(sections, payload[start:offset])
         elif code == _MESSAGE_ANNOTATIONS:
             offset = _read_annotations(sections, payload, body, end)
         else:
@@ -195,6 +219,19 @@ def split_sections(payload: bytes) -> Sections:
     if bare_start >= 0:
         sections.bare = payload[bare_start:]
     return sections
+
+
+def _remember_header(sections: Sections, octets: bytes) -> None:
+    """Know this header the next time. Only the narrow form: nobody sends the wide one for five fields."""
+    if len(_KNOWN_HEADERS) >= _KNOWN_HEADERS_LIMIT:
+        _KNOWN_HEADERS.clear()
+    _KNOWN_HEADERS[octets] = (
+        sections.durable,
+        sections.priority,
+        sections.ttl_ms,
+        sections.first_acquirer,
+        sections.delivery_count,
+    )
 
 
 def _read_header(sections: Sections, data: bytes, offset: int, end: int) -> int:
@@ -277,7 +314,12 @@ def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) ->
 
 def _check_properties(sections: Sections, data: bytes, offset: int, end: int) -> int:
     """Check the properties' outline and find absolute-expiry-time; the offset behind them."""
-    count, offset, stop = _items_at(0xC0, data, offset, end)
+    stop = offset + 2 + data[offset + 1] if offset + 3 <= end and data[offset] == 0xC0 else -1
+    if offset + 3 <= stop <= end:
+        count = data[offset + 2]
+        offset += 3
+    else:
+        count, offset, stop = _items_at(0xC0, data, offset, end)
     if count > _PROPERTIES_FIELDS:
         raise MalformedValue(f"properties has {_PROPERTIES_FIELDS} fields, not {count}")
     if count > _EXPIRY_FIELD:
@@ -291,7 +333,9 @@ def _check_properties(sections: Sections, data: bytes, offset: int, end: int) ->
         elif data[offset] != 0x40:
             raise InvalidField("properties.absolute-expiry-time: timestamp expected")
         count -= _EXPIRY_FIELD
-    return _check_items(count, data, offset, stop)
+    if _skip_items(count, data, offset, stop) != stop:
+        raise MalformedValue(f"the properties do not end at octet {stop}")
+    return stop
 
 
 def _check_items(count: int, data: bytes, offset: int, stop: int) -> int:

@@ -143,13 +143,9 @@ def _open_named(
     """Multicast and FQQN: that queue; a selector is its filter, unless the client only browses."""
     if browse:
         queue = _named_queue(handler, name, queue_name, RoutingType.MULTICAST, None)
-        return Subscription(
-            queue=queue, filter=filters.combined(handler.container_id), browse=True, priority=priority
-        )
+        return Subscription(queue=queue, filter=filters.combined(handler.container_id), browse=True, priority=priority)
     wanted = filters.combined(handler.container_id)
-    queue = _named_queue(
-        handler, name, queue_name, RoutingType.MULTICAST, None if wanted is None else wanted.text
-    )
+    queue = _named_queue(handler, name, queue_name, RoutingType.MULTICAST, None if wanted is None else wanted.text)
     if wanted is not None and queue.filter != wanted:
         raise errors.Condition(
             errors.ILLEGAL_STATE,

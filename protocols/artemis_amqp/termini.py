@@ -9,7 +9,7 @@ terminus' own timeout runs out. Nothing here survives a restart: deliveries then
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from artemis_py.core.queue import Consumer, Queue, Reference
+from artemis_py.core.queue import Consumer, Queue, Reference, Sink
 from artemis_py.core.timers import Timer, Timers
 
 UNSETTLED_STATE: Final = 2
@@ -61,7 +61,7 @@ class SuspendedTarget:
             self.timer.cancel()
 
 
-class _NobodyThere:
+class _NobodyThere(Sink):
     """The sink of a suspended consumer: it has no credit, so nothing is ever delivered."""
 
     def deliver(self, reference: Reference) -> None:
@@ -140,4 +140,3 @@ class Termini:
                 if not keys:
                     del self._suspended_queues[queue_id]
         return terminus
-

@@ -22,8 +22,8 @@ CHEAP: Final = HashCost(memory_kib=8, passes=1, scram_iterations=4096)
 SECURITY: Final = """
 <security-settings>
   <security-setting match="#">
-    <permission type="createAddress" roles="ops"/>
-    <permission type="deleteAddress" roles="ops"/>
+    <permission type="createAddress" roles="ops,app"/>
+    <permission type="deleteAddress" roles="ops,app"/>
     <permission type="createDurableQueue" roles="ops"/>
     <permission type="deleteDurableQueue" roles="ops"/>
     <permission type="createNonDurableQueue" roles="ops,app"/>

@@ -63,6 +63,16 @@ def test_statistics_are_a_table_by_default(artemis: Command, name: str) -> None:
     assert row.split()[:4] == [name, name, "ANYCAST", "0"]
 
 
+@pytest.mark.parametrize(("command", "kind"), [(("queue", "stat"), "queues"), (("address", "show"), "addresses")])
+def test_temporary_resources_show_only_if_asked_for(artemis: Command, command: tuple[str, str], kind: str) -> None:
+    """The command itself has one, for the answer."""
+    usual = artemis(*command, "--json").json()[kind]
+    everything = artemis(*command, "--json", "--all").json()[kind]
+
+    assert [row for row in usual if row["temporary"]] == []
+    assert len([row for row in everything if row["temporary"]]) == 1
+
+
 def test_rows_are_limited_and_the_rest_is_announced(artemis: Command, name: str) -> None:
     for number in (1, 2, 3):
         artemis("queue", "create", f"{name}.{number}")

@@ -1,8 +1,12 @@
 """producer, consumer and browse against a running broker."""
 
 import json
+import signal
+import subprocess
+import sys
 
 from tests.cli.conftest import Command
+from tests.interop.broker_process import STOP_TIMEOUT_S, BrokerProcess
 
 
 def test_what_a_producer_sends_a_consumer_prints_in_order(artemis: Command, name: str) -> None:
@@ -105,6 +109,23 @@ def test_a_queue_is_reached_by_its_fully_qualified_name(artemis: Command, name: 
     artemis("producer", "--destination", f"{name}::{name}.q", "--message", "hi")
 
     assert artemis("consumer", "--destination", f"{name}::{name}.q", "--message-count", "1").lines == ["hi"]
+
+
+def test_a_consumer_that_is_interrupted_ends_in_good_order(
+    artemis: Command, broker_process: BrokerProcess, name: str
+) -> None:
+    """Ctrl-C: what it printed is gone, and nothing else."""
+    artemis("producer", "--destination", name, "--message-count", "2", "--message", "{n}")
+    command = [sys.executable, "-m", "artemis_py.cli", "consumer", "--url", broker_process.url, "--destination", name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as consumer:
+        assert consumer.stdout is not None
+        printed = [consumer.stdout.readline() for _ in range(2)]
+        consumer.send_signal(signal.SIGINT)
+        code = consumer.wait(STOP_TIMEOUT_S)
+    (queue,) = artemis("queue", "stat", "--name", name, "--json").json()["queues"]
+
+    assert (printed, code) == (["1\n", "2\n"], 0)
+    assert (queue["messageCount"], queue["messagesAcked"], queue["consumerCount"]) == (0, 2, 0)
 
 
 def test_a_filter_that_does_not_parse_is_refused_in_words(artemis: Command, name: str) -> None:

@@ -5,10 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.conftest import run_command
-from tests.interop.broker_process import Instance, start_broker
+from tests.interop.broker_process import STOP_TIMEOUT_S, Instance, start_broker
 
 WRONG = Instance(core="<nonsense>1</nonsense><name></name><message-expiry-scan-period>x</message-expiry-scan-period>")
 
@@ -22,8 +24,10 @@ def created(folder: Path) -> Path:
     return folder
 
 
-def start(*arguments: str, folder: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+@contextmanager
+def started(*arguments: str, folder: Path, signal_number: int) -> "Iterator[subprocess.Popen[str]]":
+    """A broker that is told to stop at the end of the block."""
+    with subprocess.Popen(
         [sys.executable, "-m", "artemis_py.cli", "run", *arguments],
         cwd=folder,
         env=os.environ | {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "0"},
@@ -31,7 +35,12 @@ def start(*arguments: str, folder: Path) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal_number)
+            process.wait(STOP_TIMEOUT_S)
 
 
 def read_ports(process: "subprocess.Popen[str]") -> list[tuple[str, int]]:
@@ -48,30 +57,22 @@ def read_ports(process: "subprocess.Popen[str]") -> list[tuple[str, int]]:
 
 
 def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None:
-    process = start(str(created(tmp_path / "i")), folder=tmp_path)
-    try:
+    with started(str(created(tmp_path / "i")), folder=tmp_path, signal_number=signal.SIGTERM) as process:
         ports = read_ports(process)
         url = f"amqp://127.0.0.1:{ports[0][1]}"
         sent = run_command("producer", "--url", url, "--user", "u", "--password", "p")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
 
     assert [name for name, _ in ports] == ["artemis", "amqp"]
-    assert (sent.code, code) == (0, 0)
+    assert (sent.code, process.returncode) == (0, 0)
 
 
 def test_without_a_folder_the_shipped_configuration_runs(tmp_path: Path) -> None:
-    process = start(folder=tmp_path)
-    try:
+    with started(folder=tmp_path, signal_number=signal.SIGINT) as process:
         url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"
         run_command("producer", "--url", url, "--destination", "orders", "--message", "first")
         received = run_command("consumer", "--url", url, "--destination", "orders", "--message-count", "1")
-    finally:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(30)
 
-    assert (received.lines, code) == (["first"], 0)
+    assert (received.lines, process.returncode) == (["first"], 0)
 
 
 def test_a_wrong_configuration_starts_nothing_and_lists_every_mistake(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from typing import Any, Final
 from artemis_py.core.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax
 from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import Message, MessageView, RoutingType
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Queue, Reference
+from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Queue, Reference, Sink
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.core.view import MessageView
 from artemis_py.store.memory import MemoryStore
 
 ANYCAST: Final = RoutingType.ANYCAST
@@ -19,7 +20,7 @@ MULTICAST: Final = RoutingType.MULTICAST
 NOW_MS: Final = 1_700_000_000_000
 
 
-class Inbox:
+class Inbox(Sink):
     """A consumer's sink: keeps what it gets until the test settles it."""
 
     def __init__(self) -> None:

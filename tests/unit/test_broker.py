@@ -15,10 +15,11 @@ from attrs import evolve
 from artemis_py.broker import Broker, embedded_config, installed_protocols, serve
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.access import Permission
-from artemis_py.core.message import MessageView, RoutingType
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.settings import AddressConfig, QueueConfig
-from artemis_py.errors import ConfigError
+from artemis_py.core.view import MessageView
+from artemis_py.errors import ConfigError, StoreError
 from artemis_py.protocol import ManagerFactory
 from artemis_py.transport.config import AcceptorConfig
 from tests.line_protocol import LineProtocolManager
@@ -65,6 +66,89 @@ async def test_embedded_broker_moves_a_message() -> None:
         client.say("TAKE orders 1")
 
         assert [await client.hear() for _ in range(3)] == ["HELLO alice", "SENT 1", "MESSAGE first"]
+        client.leave()
+
+
+def kept(folder: Path, **changes: object) -> BrokerConfig:
+    """An embedded broker that keeps what it is told to keep."""
+    return evolve(embedded_config(), persistence_enabled=True, home=folder, **changes)
+
+
+def durable(body: str) -> Message:
+    """A message that asks to be kept."""
+    return plain_message("orders", MessageView(body=body), durable=True)
+
+
+async def test_durable_messages_and_queues_survive_a_restart(tmp_path: Path) -> None:
+    """P1, P10: addresses, queues and messages are there again, and what was consumed is not."""
+    orders = QueueConfig(name="orders", address="orders", routing_type=RoutingType.ANYCAST)
+    async with Broker(kept(tmp_path), protocols=LINE) as broker:
+        office = broker.postoffice
+        office.create_address("orders", frozenset((RoutingType.ANYCAST,)))
+        office.create_queue(orders)
+        for body in ("one", "two"):
+            office.route(durable(body), office.addresses["orders"])
+        client = await Client.connect(broker)
+        client.say("TAKE orders 1")
+        assert [await client.hear() for _ in range(2)] == ["HELLO alice", "MESSAGE one"]
+        client.leave()
+
+    async with Broker(kept(tmp_path), protocols=LINE) as broker:
+        client = await Client.connect(broker)
+        client.say("TAKE orders 1")
+        assert [await client.hear() for _ in range(2)] == ["HELLO alice", "MESSAGE two"]
+        client.leave()
+
+
+async def test_queues_of_the_configuration_are_changed_to_what_it_says_now(tmp_path: Path) -> None:
+    """Reference §6.4: messages stay, attributes follow broker.xml, a queue that is in it no more stays."""
+
+    def config(*queues: QueueConfig) -> BrokerConfig:
+        address = AddressConfig(name="a", routing_types=frozenset((RoutingType.ANYCAST,)), queues=queues)
+        return kept(tmp_path, addresses=(address,))
+
+    def queue(name: str, **options: object) -> QueueConfig:
+        options = {"routing_type": RoutingType.ANYCAST, "configuration_managed": True} | options
+        return QueueConfig(name=name, address="a", **options)  # type: ignore[arg-type]
+
+    async with Broker(config(queue("x"), queue("y", max_consumers=1)), protocols=LINE) as broker:
+        office = broker.postoffice
+        office.route(durable("m"), office.addresses["a"])
+
+    async with Broker(config(queue("x", max_consumers=7)), protocols=LINE) as broker:
+        office = broker.postoffice
+        assert set(office.queues) == {"x", "y"}
+        assert office.queues["x"].max_consumers == 7
+        assert office.queues["y"].max_consumers == 1
+        assert office.queues["x"].message_count + office.queues["y"].message_count == 1
+
+
+async def test_a_queue_that_cannot_become_what_broker_xml_says_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its messages would be lost with it; the operator is told."""
+
+    def config(address: str) -> BrokerConfig:
+        queue = QueueConfig(name="q", address=address, routing_type=RoutingType.ANYCAST)
+        types = frozenset((RoutingType.ANYCAST,))
+        return kept(tmp_path, addresses=(AddressConfig(name=address, routing_types=types, queues=(queue,)),))
+
+    async with Broker(config("a"), protocols=LINE):
+        pass
+    async with Broker(config("b"), protocols=LINE) as broker:
+        assert broker.postoffice.queues["q"].address.name == "a"
+
+    assert "stored queue differs from broker.xml and stays as it is: name=q address=a" in caplog.text
+
+
+async def test_a_second_broker_on_the_same_folder_does_not_start(tmp_path: Path) -> None:
+    """Issue 3: locked, with a clear error, and the first goes on."""
+    async with Broker(kept(tmp_path), protocols=LINE) as first:
+        with pytest.raises(StoreError, match="used by another broker"):
+            await Broker(kept(tmp_path), protocols=LINE).start()
+        client = await Client.connect(first)
+        client.say("SEND orders first")
+        assert [await client.hear() for _ in range(2)] == ["HELLO alice", "SENT 1"]
         client.leave()
 
 

@@ -29,13 +29,21 @@ def test_repeated_denials_do_not_fill_the_log(log: EventLog, caplog: pytest.LogC
     assert len(caplog.records) == 1
 
 
+def test_denials_of_one_user_do_not_hide_those_of_another(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Each is a fact of its own, up to a number that a client cannot push against."""
+    for number in range(1000):
+        log.denied(Subject(f"user{number}"), Permission.SEND, "orders", None, "192.0.2.1:5")
+
+    assert [record.getMessage().split()[2] for record in caplog.records] == [f"user=user{i}" for i in range(20)]
+
+
 def test_discarded_messages_are_told(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
     """DESIGN: nothing vanishes without a word."""
     log.unrouted("news")
     log.dropped("q", "expired, and its address has no expiry-address", 3)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "message without a queue discarded: address=news",
+        "message reached no queue: address=news; an anycast queue would have kept it for later consumers",
         "messages discarded: queue=q count=3 reason=expired, and its address has no expiry-address",
     ]
 

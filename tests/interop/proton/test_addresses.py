@@ -294,6 +294,27 @@ def test_relay_rejects_a_message_without_an_address(broker: BrokerProcess, name:
         assert client.bodies(name) == ["found"]
 
 
+def test_relay_ends_when_a_settled_message_cannot_be_routed(broker: BrokerProcess, name: str) -> None:
+    """Extension §2.2.2.1: no outcome could say it, so the link is detached with the error."""
+    with Client(broker.url) as client:
+        relay = client.sender(None, settled=True)
+        relay.start(Message(address=f"strict.{name}", body="lost"), settled=True)
+
+        assert relay.wait_closed().condition == "amqp:not-found"
+
+
+def test_relay_takes_part_in_shared_addresses(broker: BrokerProcess, name: str) -> None:
+    """Extension §2.2.2: one message after the other, each to another kind of address."""
+    with Client(broker.url) as client:
+        topic = client.receiver(f"topic.{name}", TOPIC)
+        relay = client.sender(None)
+        for number in range(10):
+            relay.send(Message(address=name if number % 2 else f"topic.{name}", body=number))
+
+        assert client.bodies(name) == [1, 3, 5, 7, 9]
+        assert topic.bodies() == [0, 2, 4, 6, 8]
+
+
 @pytest.mark.parametrize(("code", "kind"), [(0, QUEUE), (1, TOPIC)])
 def test_relay_creates_what_the_destination_annotation_says(
     broker: BrokerProcess, name: str, code: int, kind: tuple[str, ...]
@@ -415,3 +436,15 @@ def test_sending_to_a_wildcard_name_reaches_that_name_only(broker: BrokerProcess
         client.send(f"topic.{name}.*", "m", capabilities=TOPIC)
 
         assert literal.bodies() == []
+
+
+def test_scheme_that_means_nothing_here_is_pointed_out_once_per_connection(broker: BrokerProcess, name: str) -> None:
+    """Reference 7.1: without a prefix on the acceptor `queue://` is part of the name; the log says the remedy."""
+    address = f"queue://{name}"
+    with Client(broker.url) as client:
+        client.send(address, "m")
+        client.receive(address)
+    warnings = [line for line in broker.log_text().splitlines() if address in line and "WARNING" in line]
+
+    assert len(warnings) == 1
+    assert "add anycastPrefix=queue:// to the parameters of the acceptor" in warnings[0]

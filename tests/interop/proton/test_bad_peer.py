@@ -1,45 +1,38 @@
 """Peers that break the protocol: each ends its own connection, with the right condition; nobody else notices.
 
-Raw sockets, and frames written byte by byte: no library would send these. Proton decodes what comes back.
+Frames are written byte by byte (`raw`): no library would send these.
 """
 
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from proton import Data, Described
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.proton.client import Client
+from tests.interop.proton.raw import (
+    AMQP,
+    ATTACH,
+    BEGIN,
+    BEGIN_FRAME,
+    CLOSE,
+    DETACH,
+    FLOW,
+    OPEN,
+    SASL,
+    TRANSFER,
+    Raw,
+    ending,
+    frame,
+    opening,
+    performative,
+    performatives,
+    text,
+)
 
-AMQP: Final = b"AMQP\x00\x01\x00\x00"
-SASL: Final = b"AMQP\x03\x01\x00\x00"
-TIMEOUT_S: Final = 20.0
-
-OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DETACH, CLOSE = 0x10, 0x11, 0x12, 0x13, 0x14, 0x16, 0x18
-
-
-def frame(body: bytes, channel: int = 0, kind: int = 0, offset: int = 2) -> bytes:
-    """One frame (§2.3.1)."""
-    return (8 + len(body)).to_bytes(4, "big") + bytes((offset, kind)) + channel.to_bytes(2, "big") + body
-
-
-def performative(code: int, fields: bytes = b"", count: int = 0) -> bytes:
-    """A described list32 of already encoded fields."""
-    return bytes((0, 0x53, code)) + b"\xd0" + (len(fields) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + fields
-
-
-def text(value: str) -> bytes:
-    """A str8."""
-    encoded = value.encode()
-    return b"\xa1" + bytes((len(encoded),)) + encoded
-
-
-OPENING: Final = AMQP + frame(performative(OPEN, text("raw"), 1))
-# remote-channel null, next-outgoing-id 0, windows 100
-BEGINNING: Final = OPENING + frame(performative(BEGIN, b"\x40\x43\x52\x64\x52\x64", 4))
+OPENING: Final = opening("raw")
+BEGINNING: Final = OPENING + BEGIN_FRAME
 TARGET: Final = performative(0x29, text("raw"), 1)
 
 
@@ -50,33 +43,6 @@ def attach(name: str, handle: int, role_receiver: bool = False) -> bytes:
     delivery_count = b"\x40" if role_receiver else b"\x43"
     fields = text(name) + b"\x52" + bytes((handle,)) + role + b"\x40\x40" + termini + b"\x40\x40" + delivery_count
     return frame(performative(ATTACH, fields, 10))
-
-
-class Raw:
-    """A socket that speaks whatever it is told."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.socket = socket.create_connection((broker.host, broker.port), TIMEOUT_S)
-
-    def send(self, data: bytes) -> None:
-        """Write; a peer that closed meanwhile is an answer too."""
-        with suppress(BrokenPipeError, ConnectionResetError):
-            self.socket.sendall(data)
-
-    def read_to_end(self) -> bytes:
-        """All the broker says until it closes the socket; fails if it does not."""
-        received = b""
-        while True:
-            try:
-                data = self.socket.recv(65536)
-            except ConnectionResetError:
-                return received
-            if not data:
-                return received
-            received += data
-
-    def close(self) -> None:
-        self.socket.close()
 
 
 @pytest.fixture
@@ -96,35 +62,6 @@ def bystander(broker: BrokerProcess, name: str) -> Iterator[Client]:
         yield client
         sender.send("after")
         assert receiver.bodies() == ["before", "after"]
-
-
-def performatives(data: bytes) -> list[tuple[int, Any]]:
-    """The performatives in an AMQP stream after its header, as (code, fields)."""
-    found = []
-    while data[:4] == b"AMQP":
-        data = data[8:]
-    while len(data) >= 8:
-        size = int.from_bytes(data[:4], "big")
-        body = data[data[4] * 4 : size]
-        if body:
-            decoder = Data()
-            decoder.decode(body)
-            decoder.rewind()
-            decoder.next()
-            value = decoder.get_object()
-            assert isinstance(value, Described)
-            found.append((int(value.descriptor), value.value))
-        data = data[size:]
-    return found
-
-
-def ending(data: bytes) -> str:
-    """The condition of the close, end or detach that carries an error."""
-    for code, fields in reversed(performatives(data)):
-        error = {0x18: 0, 0x17: 0, 0x16: 2}.get(code)
-        if error is not None and len(fields) > error and fields[error] is not None:
-            return str(fields[error].value[0])
-    raise AssertionError(f"no error in {performatives(data)}")
 
 
 MALFORMED: Final = {
@@ -231,7 +168,7 @@ def test_transfer_beyond_the_credit_detaches_the_link(raw: Raw) -> None:
         )
         for number in range(3000)
     )
-    raw.send(BEGINNING.replace(b"\x40\x43\x52\x64\x52\x64", b"\x40\x43\x52\x64\x52\x64") + attach("l", 0) + transfer)
+    raw.send(BEGINNING + attach("l", 0) + transfer)
     raw.send(frame(performative(CLOSE)))
     condition = ending(raw.read_to_end())
 

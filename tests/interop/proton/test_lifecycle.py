@@ -182,3 +182,15 @@ def test_silent_client_is_dropped(start: StartBroker) -> None:
 
     assert announced == 0.2
     assert b"amqp:resource-limit-exceeded" in received
+
+
+def test_idle_timeout_of_the_whole_broker_wins(start: StartBroker) -> None:
+    """Reference 4.1.1: `connection-ttl-override` stands for every acceptor's own time-out."""
+    broker = start(
+        Instance(
+            core="<security-enabled>false</security-enabled><connection-ttl-override>8000</connection-ttl-override>",
+            parameters="protocols=AMQP;amqpIdleTimeout=60000",
+        )
+    )
+    with Client(broker.url) as client:
+        assert client.connection.conn.transport.remote_idle_timeout == 4.0

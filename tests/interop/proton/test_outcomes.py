@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from proton import Message
+from proton import Delivery, Message
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.proton.client import Client, Receiver
@@ -278,3 +278,18 @@ def test_one_disposition_may_settle_many(broker: BrokerProcess, name: str, batch
         receiver.close()
 
         assert client.bodies(name) == []
+
+
+@pytest.mark.parametrize("state", [Delivery.ACCEPTED, Delivery.RELEASED, Delivery.REJECTED, Delivery.MODIFIED])
+def test_broker_settles_what_the_consumer_leaves_unsettled(broker: BrokerProcess, name: str, state: int) -> None:
+    """§2.6.12: an unsettled terminal outcome is applied, and answered with the settlement."""
+    with Client(broker.url) as client:
+        client.send(name, message_of(name))
+        receiver = client.receiver(name)
+        delivery = receiver.receive().delivery
+        delivery.update(state)
+        client.wait(lambda: delivery.settled, "settlement by the broker")
+        delivery.settle()
+        left = receiver.bodies()
+
+        assert left == (["m"] if state in (Delivery.RELEASED, Delivery.MODIFIED) else [])

@@ -38,7 +38,7 @@ from artemis_amqp.types import (
     UInt,
     ULong,
 )
-from artemis_py.core.message import MessageView
+from artemis_py.core.view import MessageView
 
 AN_UUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 

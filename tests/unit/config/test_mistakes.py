@@ -10,7 +10,7 @@ from artemis_py.config.known import ADDRESS_SETTINGS, CORE_ELEMENTS, QUEUE_ATTRI
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.report import Report
 from artemis_py.config.schema import Schema
-from tests.unit.config.samples import FILE, mistakes, mistakes_in, read, whole
+from tests.unit.config.samples import FILE, mistakes, read, whole
 
 NOT_YET = "known to Artemis, not supported by artemis_py yet; remove it"
 

@@ -276,6 +276,18 @@ def test_expiry_settings_have_their_precedence(settings: AddressSettings, asked:
     assert message.expires_ms == (office.now_ms + expected if expected else 0)
 
 
+def test_arrival_is_stamped_where_the_settings_say_so() -> None:
+    """Reference §2.1 `enable-ingress-timestamp`; the stamp can be selected by."""
+    office = make_office({"a": AddressSettings(enable_ingress_timestamp=True)})
+    stamped, plain = make_message(), make_message()
+    for name, message in (("a", stamped), ("b", plain)):
+        office.create_address(name, frozenset((ANYCAST,)))
+        office.route(message, office.addresses[name])
+
+    assert stamped.lookup("_AMQ_INGRESS_TIMESTAMP") == office.now_ms
+    assert plain.lookup("_AMQ_INGRESS_TIMESTAMP") is None
+
+
 # -- full addresses --------------------------------------------------------------------------------------------
 
 
@@ -385,3 +397,15 @@ def test_messages_wait_for_their_scheduled_time_across_a_paused_address() -> Non
     settle_down(office)
 
     assert (while_paused, recorder.bodies()) == ([], ["later"])
+
+
+def test_a_filter_given_later_counts_at_once() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    office.route(make_message(n=1), office.addresses["q"])
+
+    office.update_queue("q", {"filter": "n = 2"})
+    for number in (1, 2):
+        office.route(make_message(n=number), office.addresses["q"])
+
+    assert queue.message_count == 2

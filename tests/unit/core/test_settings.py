@@ -67,13 +67,11 @@ ARTEMIS_DEFAULTS = {
 
 ARTEMIS_BROKER_DEFAULTS = {
     "management-address": "activemq.management",
-    "management-notification-address": "activemq.notifications",
     "message-expiry-scan-period": 30_000,
     "address-queue-scan-period": 30_000,
     "global-max-messages": -1,
     "transaction-timeout": 300_000,
     "transaction-timeout-scan-period": 1_000,
-    "internal-naming-prefix": "$.artemis.internal.",
     "amqp-use-core-subscription-naming": False,
     "literal-match-markers": None,
     "uuid-namespace": None,
@@ -249,11 +247,12 @@ def test_a_match_with_any_words_before_its_end_is_refused() -> None:
         (AddressSettings(expiry_delay=0), True),
         (AddressSettings(min_expiry_delay=1), True),
         (AddressSettings(max_expiry_delay=1), True),
+        (AddressSettings(enable_ingress_timestamp=True), True),
     ],
 )
-def test_whether_any_setting_changes_expiry_is_known_beforehand(settings: AddressSettings, expected: bool) -> None:
+def test_whether_any_setting_changes_messages_is_known_beforehand(settings: AddressSettings, expected: bool) -> None:
     """Routing asks this for every message; the derived cap must not lose it."""
-    assert merge([settings]).changes_expiry is expected
+    assert merge([settings]).changes_messages is expected
 
 
 def test_resolved_settings_stand_for_themselves() -> None:

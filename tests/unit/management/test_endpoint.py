@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from artemis_py.core.access import Permission
-from artemis_py.core.message import MessageView
+from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, NotAuthorized
 from artemis_py.management.endpoint import MAX_REQUEST_CHARS
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
@@ -134,9 +134,7 @@ def test_creating_through_management_needs_the_permission_to_create() -> None:
         ({"_AMQ_ResourceName": "x" * 100_000, "_AMQ_OperationName": "x"}, None, "is unknown"),
     ],
 )
-def test_a_wrong_request_is_answered_with_the_reason(
-    properties: dict[str, object], body: object, reason: str
-) -> None:
+def test_a_wrong_request_is_answered_with_the_reason(properties: dict[str, object], body: object, reason: str) -> None:
     succeeded, text = outcome(World().reply(properties=properties, body=body))
 
     assert not succeeded

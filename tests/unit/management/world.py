@@ -5,12 +5,13 @@ from typing import Any
 
 from artemis_py.core.access import AccessControl, OpenAccess, Permission, Subject
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax
-from artemis_py.core.message import Message, MessageView, RoutingType
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.queue import Queue, Reference, Sink
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, SettingsRepository
+from artemis_py.core.view import MessageView
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.store.memory import MemoryStore
@@ -103,7 +104,7 @@ def outcome(reply: MessageView) -> tuple[bool, Any]:
     return succeeded, result
 
 
-class Taker:
+class Taker(Sink):
     """A consumer's client that keeps what it gets."""
 
     def __init__(self) -> None:

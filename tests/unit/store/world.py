@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.message import MessageView, RoutingType
+from artemis_py.core.message import RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.view import MessageView
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
@@ -107,7 +108,7 @@ class World:
         existing = self.office.queues.get(name)
         return make_queue(self.office, name, **options) if existing is None else existing  # type: ignore[arg-type]
 
-    def send(self, address: str, *bodies: str, **options: int) -> None:
+    def send(self, address: str, *bodies: str, **options: object) -> None:
         """Durable messages through an address; `options` are attributes of Message."""
         for body in bodies:
             message = plain_message(address, MessageView(body=body))

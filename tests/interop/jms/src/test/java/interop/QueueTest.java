@@ -26,8 +26,12 @@ import jakarta.jms.TemporaryQueue;
 import jakarta.jms.TextMessage;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Enumeration;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -211,8 +215,9 @@ class QueueTest {
         send("1", "2", "3");
         QueueBrowser browser = session.createBrowser(queue);
         List<String> seen = new ArrayList<>();
-        for (Object message : Collections.list(browser.getEnumeration())) {
-            seen.add(((TextMessage) message).getText());
+        Enumeration<?> messages = browser.getEnumeration();
+        while (messages.hasMoreElements()) {
+            seen.add(((TextMessage) messages.nextElement()).getText());
         }
         browser.close();
 
@@ -317,7 +322,7 @@ class QueueTest {
     @Test
     void asynchronousListenerGetsEveryMessage() throws Exception {
         List<String> seen = Collections.synchronizedList(new ArrayList<>());
-        java.util.concurrent.CountDownLatch latch = new java.util.concurrent.CountDownLatch(50);
+        CountDownLatch latch = new CountDownLatch(50);
         MessageConsumer consumer = session.createConsumer(queue);
         consumer.setMessageListener(message -> {
             try {
@@ -335,7 +340,7 @@ class QueueTest {
             }
         }
 
-        assertTrue(latch.await(Broker.TIMEOUT_MS, java.util.concurrent.TimeUnit.MILLISECONDS));
-        assertEquals(java.util.stream.IntStream.range(0, 50).mapToObj(number -> "m" + number).toList(), seen);
+        assertTrue(latch.await(Broker.TIMEOUT_MS, TimeUnit.MILLISECONDS));
+        assertEquals(IntStream.range(0, 50).mapToObj(number -> "m" + number).toList(), seen);
     }
 }

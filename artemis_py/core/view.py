@@ -1,0 +1,30 @@
+"""A message in no protocol's words; kept apart from `message`, which mypyc compiles, because attrs makes the class."""
+
+from attrs import define, field
+
+
+@define(kw_only=True)
+class MessageView:
+    """A message in no protocol's words: the form that every converter reads or writes.
+
+    `body` is bytes (opaque data), str (text), dict or list (structured), any other value, or None (no body).
+    `message_id` and `correlation_id` keep the Python type of their wire type: str, int, bytes or `uuid.UUID`.
+    """
+
+    message_id: object = None
+    correlation_id: object = None
+    user_id: bytes | None = None
+    to: str | None = None
+    subject: str | None = None
+    reply_to: str | None = None
+    content_type: str | None = None
+    content_encoding: str | None = None
+    creation_time_ms: int | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    reply_to_group_id: str | None = None
+    properties: dict[str, object] = field(factory=dict)
+    """Application properties."""
+    annotations: dict[str, object] = field(factory=dict)
+    """What brokers and clients noted beside the message; not part of what its producer wrote."""
+    body: object = None

@@ -1,0 +1,76 @@
+"""An option exists only if code acts on it.
+
+The tests of the configuration show that every option is read from the file. This one shows that something else then
+asks for it. It compares names of attributes, so an option that shares its name with another attribute may escape it.
+"""
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from attrs import fields
+
+from artemis_amqp.manager import PARAMETERS, Parameters
+from artemis_py.config import BrokerConfig, LoginConfig
+from artemis_py.core.settings import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
+from artemis_py.transport.config import AcceptorConfig, TlsConfig
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+CONFIG: Final = REPOSITORY / "artemis_py" / "config"
+AMQP: Final = REPOSITORY / "protocols" / "artemis_amqp"
+
+OWNERS: Final = (
+    ResolvedSettings,
+    BrokerSettings,
+    QueueConfig,
+    AddressConfig,
+    BrokerConfig,
+    AcceptorConfig,
+    TlsConfig,
+    LoginConfig,
+    Parameters,
+)
+
+
+def is_default(function: ast.FunctionDef) -> bool:
+    """Whether it computes the default of a field: what it reads acts only if that field is read."""
+    return any(isinstance(mark, ast.Attribute) and mark.attr == "default" for mark in function.decorator_list)
+
+
+def reads_of(node: ast.AST) -> set[str]:
+    """The names of all attributes that are read below a node."""
+    if isinstance(node, ast.FunctionDef) and is_default(node):
+        return set()
+    names = {node.attr} if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) else set()
+    for child in ast.iter_child_nodes(node):
+        names |= reads_of(child)
+    return names
+
+
+@cache
+def all_reads() -> frozenset[str]:
+    """Attributes read anywhere in what we ship, but where configuration is read from files."""
+    files = [*(REPOSITORY / "artemis_py").rglob("*.py"), *(REPOSITORY / "protocols").rglob("*.py")]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files if CONFIG not in file.parents]
+    return frozenset[str]().union(*map(reads_of, trees))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(owner, attribute.name) for owner in OWNERS for attribute in fields(owner)],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_somebody_asks_for_every_option(owner: type, name: str) -> None:
+    """STYLE: no option that nobody can feel."""
+    assert name in all_reads(), f"{owner.__name__}.{name} is set and never read: act on it, or remove it"
+
+
+def test_every_amqp_parameter_is_taken_from_the_url() -> None:
+    """Named where it is declared, and where `read_parameters` looks it up by that name."""
+    tree = ast.parse((AMQP / "manager.py").read_text(encoding="utf-8"))
+    reader = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "read_parameters")
+    texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
+
+    assert {parameter.name for parameter in PARAMETERS} <= texts

@@ -1,0 +1,27 @@
+"""What the names in an attach mean (reference/artemis-model §1.6)."""
+
+import pytest
+
+from artemis_amqp.addressing import Prefixes, missing_prefix
+
+NONE = Prefixes()
+
+
+@pytest.mark.parametrize(
+    ("address", "prefixes", "expected"),
+    [
+        ("queue://orders", NONE, "anycastPrefix=queue://"),
+        ("topic://news", NONE, "multicastPrefix=topic://"),
+        ("topic://news", Prefixes.parse("queue://", ""), "multicastPrefix=topic://"),
+        ("queue://orders", Prefixes.parse("queue://", ""), None),
+        ("queue://orders", Prefixes.parse("", "queue:"), None),
+        ("orders", NONE, None),
+        ("my.queue://orders", NONE, None),
+        ("", NONE, None),
+    ],
+)
+def test_scheme_without_a_prefix_of_the_acceptor_is_noticed(
+    address: str, prefixes: Prefixes, expected: str | None
+) -> None:
+    """Reference/artemis-model §7.1: users expect it to work, and it is off by default."""
+    assert missing_prefix(address, prefixes) == expected

@@ -1,0 +1,28 @@
+"""The pages of docs/ can be found, and their links lead somewhere."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+DOCS: Final = REPOSITORY / "docs"
+PAGES: Final = sorted(DOCS.glob("*.md"))
+LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def links_of(page: Path) -> set[Path]:
+    """The files of this repository that a page links to."""
+    return {(page.parent / target).resolve() for target in LINK.findall(page.read_text(encoding="utf-8"))}
+
+
+def test_index_names_every_page() -> None:
+    """A page that no page links to is not read."""
+    assert {page for page in PAGES if page.name != "index.md"} <= links_of(DOCS / "index.md")
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *PAGES], ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    """Pages get renamed."""
+    assert [link for link in links_of(page) if not link.exists()] == []
