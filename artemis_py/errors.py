@@ -100,6 +100,10 @@ class LimitExceeded(Refusal):
     """A limit of the broker or of one connection was reached; the text names it."""
 
 
+class DuplicateMessage(Refusal):
+    """The address has taken a message under the same duplicate id; only a transaction is refused for it."""
+
+
 class TransactionRolledBack(Refusal):
     """The transaction was rollback-only; its work is undone."""
 

@@ -11,6 +11,7 @@ from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.settings import FullPolicy, ResolvedSettings
 
 if TYPE_CHECKING:
+    from artemis_py.core.duplicates import DuplicateCache
     from artemis_py.core.queue import Queue
     from artemis_py.core.routing import Routes
 
@@ -111,6 +112,8 @@ class Address:
         """Whether routing has to look at the settings at all."""
         self.account: MemoryAccount = MemoryAccount(settings.max_size_bytes, settings.max_size_messages)
         self.broker_account: MemoryAccount = broker_account
+        self.duplicates: DuplicateCache | None = None
+        """Ids of messages it took; None until a producer gives one."""
         self.routed: int = 0
         """Messages that reached at least one queue."""
         self.unrouted: int = 0

@@ -25,6 +25,9 @@ class Listener(Protocol):
     def dropped(self, queue: str, reason: str, count: int) -> None:
         """Messages were discarded for want of a dead-letter or expiry address, or by policy."""
 
+    def duplicate(self, address: str, id: str) -> None:
+        """A message was not routed, for the address had taken one under the same id."""
+
     def address_full(self, address: str, policy: str, size_bytes: int) -> None:
         """The address went over its limit (told once until it has room again)."""
 
@@ -49,6 +52,8 @@ class NoListener:
     def unrouted(self, address: str) -> None: ...
 
     def dropped(self, queue: str, reason: str, count: int) -> None: ...
+
+    def duplicate(self, address: str, id: str) -> None: ...
 
     def address_full(self, address: str, policy: str, size_bytes: int) -> None: ...
 

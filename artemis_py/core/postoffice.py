@@ -12,6 +12,7 @@ from attrs import evolve
 from artemis_py.core.access import AccessControl, OpenAccess
 from artemis_py.core.address import WildcardTrie, parse_fqqn
 from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAccount
+from artemis_py.core.duplicates import DuplicateCache, readable
 from artemis_py.core.events import Listener, NoListener
 from artemis_py.core.filter import Filter, parse_filter
 from artemis_py.core.message import Message, RoutingType
@@ -30,6 +31,7 @@ from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
     AddressExists,
     AddressFull,
+    DuplicateMessage,
     InUse,
     InvalidRequest,
     NoSuchAddress,
@@ -426,6 +428,61 @@ class PostOffice:
             routes.only.add(message)
             return 1
         return self._hand_over(message, address, queue_name, transaction)
+
+    def route_once(
+        self,
+        message: Message,
+        address: Address,
+        queue_name: str,
+        transaction: Transaction | None,
+        duplicate_id: bytes,
+    ) -> int:
+        """As `route`, for a message under an id: 0 if the address has taken one under the same id (reference §3.13).
+
+        A transaction can then only be rolled back; outside of one the sender need not know. The id is remembered with
+        the message: both are durable at the same moment.
+        """
+        cache = address.duplicates
+        if cache is None:
+            stores = self.options.persist_id_cache and not address.temporary
+            cache = address.duplicates = DuplicateCache(address, self.storage if stores else None)
+        if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
+            self.listener.duplicate(address.name, readable(duplicate_id))
+            if transaction is not None:
+                transaction.fail(DuplicateMessage(f"address '{address.name}' took a message under the same id before"))
+            return 0
+        count = self.route(message, address, queue_name, transaction)
+        if transaction is None:
+            cache.add(duplicate_id, message.durable, self.id_cache_size(address))
+        else:
+            transaction.claim(address, duplicate_id)
+        return count
+
+    def commit(self, transaction: Transaction) -> None:
+        """Make everything happen. Raises TransactionRolledBack, everything undone, if something had failed.
+
+        It also fails if an address has meanwhile taken a message under an id that this transaction uses.
+        """
+        claims = transaction.claims
+        if not claims:
+            transaction.commit()
+            return
+        for address, id in claims:
+            if address.duplicates is not None and id in address.duplicates:
+                self.listener.duplicate(address.name, readable(id))
+                transaction.fail(
+                    DuplicateMessage(f"address '{address.name}' took a message under the same id meanwhile")
+                )
+        durable = transaction.is_durable
+        transaction.commit()
+        for address, id in claims:
+            if address.duplicates is not None and not address.is_deleted:
+                address.duplicates.add(id, durable, self.id_cache_size(address))
+
+    def id_cache_size(self, address: Address) -> int:
+        """How many duplicate ids an address remembers."""
+        size = address.settings.id_cache_size
+        return self.options.id_cache_size if size < 0 else size
 
     def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
         routes = address.routes

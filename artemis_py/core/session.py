@@ -67,9 +67,10 @@ class Producer:
         self.address = office.address(self.name)
         return self.address
 
-    def send(self, message: Message, transaction: Transaction | None = None) -> int:
+    def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
         """Route a message; returns how many queues got (or will get) it.
 
+        `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `PostOffice.route_once`.
         Raises Refusal of some kind; a transaction it was part of can then only be rolled back.
         """
         self.messages_sent += 1
@@ -85,6 +86,10 @@ class Producer:
                 message.ingress_ms = self._session.postoffice.now_ms
                 self._endpoint.receive(message, self._session)
                 return 1
+            if duplicate_id:
+                return self._session.postoffice.route_once(
+                    message, address, self.queue_name, transaction, duplicate_id
+                )
             return self._session.postoffice.route(message, address, self.queue_name, transaction)
         except Refusal as refusal:
             if transaction is not None:
@@ -357,7 +362,7 @@ class Session:
     def commit(self, transaction: Transaction) -> None:
         """Raises TransactionRolledBack if it could only be rolled back; it is over either way."""
         self.transactions.pop(transaction.id, None)
-        transaction.commit()
+        self.postoffice.commit(transaction)
 
     def rollback(self, transaction: Transaction) -> None:
         """Undo it."""

@@ -234,6 +234,13 @@ class ResolvedSettings:
         "Note on each message when it arrived: in AMQP the annotation `x-opt-ingress-time`, milliseconds since 1970.",
     )
 
+    id_cache_size: int = option(
+        Kind.COUNT,
+        -1,
+        "How many of the last duplicate ids (`_AMQ_DUPL_ID`) the address remembers; 0: none, so duplicates are taken; "
+        "-1: the broker's `id-cache-size`.",
+    )
+
     changes_messages: bool = field(init=False)
     """Whether any setting changes what passes through: most addresses have none, and routing asks per message."""
 
@@ -299,6 +306,7 @@ class AddressSettings:
     auto_delete_addresses_delay: int | None = None
     auto_delete_addresses_skip_usage_check: bool | None = None
     enable_ingress_timestamp: bool | None = None
+    id_cache_size: int | None = None
 
 
 def merge(layers: list[AddressSettings]) -> ResolvedSettings:
@@ -410,6 +418,16 @@ class BrokerSettings:
         1_000,
         "How often transactions are checked against that.",
         name="transaction-timeout-scan-period",
+    )
+    id_cache_size: int = option(
+        Kind.COUNT,
+        20_000,
+        "How many of the last duplicate ids (`_AMQ_DUPL_ID`) each address remembers, unless its settings say "
+        "otherwise; 0: none, so duplicates are taken.",
+        minimum=0,
+    )
+    persist_id_cache: bool = option(
+        Kind.BOOLEAN, True, "Store the ids of durable messages, each with its message, so that a restart knows them."
     )
     amqp_use_core_subscription_naming: bool = option(
         Kind.BOOLEAN,

@@ -58,6 +58,18 @@ class Storage(Protocol):
     def forget_queue(self, queue: "Queue") -> None:
         """The queue was deleted, with all its references."""
 
+    def save_duplicate(self, address: "Address", number: int, id: bytes) -> None:
+        """Remember the id under which an address took a message; each of an address has its own number."""
+
+    def forget_duplicate(self, address: "Address", number: int) -> None:
+        """This id gave way to newer ones; those of a deleted address are forgotten with it."""
+
+    def load_duplicates(self, address: "Address") -> list[tuple[int, bytes]]:
+        """Numbers and ids that an earlier run remembered for this address, in the order of the numbers.
+
+        Asked once, before the first is saved.
+        """
+
     def reserve(self, queue: "Queue") -> int:
         """Make sure that sequence numbers about to be used are not used again after a restart.
 

@@ -4,6 +4,7 @@ Routing is decided when a message is sent, the queues get it at commit. A settle
 end: nobody else gets the message, and it counts as in delivery.
 """
 
+from artemis_py.core.destination import Address
 from artemis_py.core.message import Message
 from artemis_py.core.queue import ACCEPTED, FAILED, Queue, Reference, hold, unhold
 from artemis_py.errors import Refusal, TransactionRolledBack
@@ -28,6 +29,8 @@ class Transaction:
         self.id: int = id
         self.started_ms: int = started_ms
         self.is_open: bool = True
+        self.claims: dict[tuple[Address, bytes], None] = {}
+        """Duplicate ids of its messages, each with the address that shall remember it from the commit on."""
         self._failure: Refusal | None = None
         self._sends: list[tuple[Message, list[Queue]]] = []
         self._settlements: list[_Settlement] = []
@@ -36,6 +39,22 @@ class Transaction:
         """Keep a routed message until the end; it counts for the memory limits from now on."""
         hold(message)
         self._sends.append((message, queues))
+
+    def claim(self, address: Address, duplicate_id: bytes) -> None:
+        """Keep the id of a message that was sent."""
+        self.claims[(address, duplicate_id)] = None
+
+    def has_claimed(self, address: Address, duplicate_id: bytes) -> bool:
+        """Whether one of its messages for this address has this id."""
+        return (address, duplicate_id) in self.claims
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether any message in it is durable."""
+        for message, _ in self._sends:
+            if message.durable:
+                return True
+        return False
 
     def settle(self, reference: Reference, outcome: int, here: bool = True, is_final: bool = True) -> bool:
         """Claim a delivery; False if it was settled already.
@@ -92,5 +111,6 @@ class Transaction:
         self._clear()
 
     def _clear(self) -> None:
+        self.claims = {}
         self._sends = []
         self._settlements = []

@@ -42,6 +42,9 @@ class EventLog:
     def dropped(self, queue: str, reason: str, count: int) -> None:
         self._brake.warn("messages discarded", f"queue={queue} count={count} reason={reason}", self._now())
 
+    def duplicate(self, address: str, id: str) -> None:
+        self._brake.warn("duplicate not routed", f"address={address} id={id}", self._now(), DISTINCT_LINES)
+
     def address_full(self, address: str, policy: str, size_bytes: int) -> None:
         LOGGER.warning("address is full: name=%s policy=%s size_bytes=%d", address, policy, size_bytes)
 

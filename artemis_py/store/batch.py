@@ -16,7 +16,7 @@ Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 class Batch:
     """Puts, removals and changes of whole turns of the loop."""
 
-    __slots__ = ("definitions", "dropped_queues", "last_put", "puts", "removals", "updates", "waiting")
+    __slots__ = ("definitions", "dropped_addresses", "dropped_queues", "last_put", "puts", "removals", "updates", "waiting")
 
     def __init__(self) -> None:
         self.puts: Final[dict[Reference, int]] = {}
@@ -27,6 +27,7 @@ class Batch:
         """Queue id, handle, message id, and whether failed attempts may be stored."""
         self.definitions: Final[dict[tuple[bytes, bytes], bytes | None]] = {}
         """By database and key: the value, or None to delete it."""
+        self.dropped_addresses: Final[list[int]] = []
         self.dropped_queues: Final[list[int]] = []
         self.waiting: Final[list[Answer]] = []
         """Who wants to know when all this is durable."""

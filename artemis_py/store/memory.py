@@ -33,6 +33,16 @@ class MemoryStore:
     def forget_queue(self, queue: Queue) -> None:
         """Nothing was remembered."""
 
+    def save_duplicate(self, address: Address, number: int, id: bytes) -> None:
+        """The address has it."""
+
+    def forget_duplicate(self, address: Address, number: int) -> None:
+        """Nothing was remembered."""
+
+    def load_duplicates(self, address: Address) -> list[tuple[int, bytes]]:
+        """There was no earlier run."""
+        return []
+
     def reserve(self, queue: Queue) -> int:
         """Without a restart no number comes twice."""
         return UNLIMITED

@@ -13,6 +13,7 @@ named databases:
     messages     u64 message id       a message that several references share
     shares       u64 message id       u32     how many references share it
     attempts     place                failed deliveries of a reference; absent: none
+    duplicates   u32 address id, u64 number   the id under which an address took a message
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
 A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
@@ -39,6 +40,7 @@ Every value above whose type is not text or a number, and every JSON text, begin
                              u8 2, then u64 message id     the message is in `messages`
     content of attempts:     u32 delivery count, u64 due time in ms since 1970 (0: at once)
     content of messages:     a message
+    content of duplicates:   the id, as `core.duplicates` makes it
 
 A message:
 
@@ -77,8 +79,9 @@ REFERENCES: Final = b"references"
 MESSAGES: Final = b"messages"
 SHARES: Final = b"shares"
 ATTEMPTS: Final = b"attempts"
+DUPLICATES: Final = b"duplicates"
 DAMAGED: Final = b"damaged"
-DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES, ATTEMPTS, DAMAGED)
+DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES, ATTEMPTS, DUPLICATES, DAMAGED)
 
 FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
@@ -93,6 +96,7 @@ _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
 U32: Final = Struct(">I")
 U64: Final = Struct(">Q")
 _PLACE: Final = Struct(">IQ")
+_DUPLICATE: Final = Struct(">IQ")
 _ATTEMPTS: Final = Struct(">IQ")
 _HEAD: Final = Struct(">QQQQBbHIIII")
 
@@ -158,6 +162,16 @@ def read_place(key: bytes) -> tuple[int, int]:
     """Queue id and handle of a key."""
     queue_id, handle = _PLACE.unpack(key)
     return queue_id, handle
+
+
+def duplicate_key(address_id: int, number: int) -> bytes:
+    """The key of a duplicate id."""
+    return _DUPLICATE.pack(address_id, number)
+
+
+def duplicate_number(key: bytes) -> int:
+    """The number in the key of a duplicate id."""
+    return int(_DUPLICATE.unpack(key)[1])
 
 
 def seal(key: bytes, content: bytes) -> bytes:

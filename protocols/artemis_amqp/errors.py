@@ -37,6 +37,7 @@ ROLLBACK: Final = "amqp:transaction:rollback"
 CONDITIONS: Final[dict[type[core.Refusal], str]] = {
     core.AddressExists: ILLEGAL_STATE,
     core.AddressFull: RESOURCE_LIMIT_EXCEEDED,
+    core.DuplicateMessage: ROLLBACK,
     core.InUse: RESOURCE_LOCKED,
     core.InvalidFilter: INVALID_FIELD,
     core.InvalidRequest: INVALID_FIELD,
