@@ -10,8 +10,11 @@ usual forms; everything else, and every unusual form, goes through the tables of
 """
 
 from enum import IntEnum
+from heapq import heappop, heappush
 from struct import Struct
 from typing import Final, Protocol
+
+from attrs import evolve
 
 from artemis_amqp import errors
 from artemis_amqp.limits import (
@@ -44,8 +47,8 @@ from artemis_amqp.performatives import (
     read_performative,
 )
 from artemis_amqp.session import AmqpSession
-from artemis_amqp.types import InvalidField, Symbol
-from artemis_py.errors import MalformedFrame
+from artemis_amqp.types import Symbol
+from artemis_py.errors import ArtemisError
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
@@ -56,9 +59,12 @@ _FRAME: Final = Struct(">IBBH")
 _U32: Final = Struct(">I")
 _AMQP_FRAME: Final = 0
 _SASL_FRAME: Final = 1
+_SASL_SYS: Final = 2
+"""Outcome of a login that failed for no fault of the credentials."""
 
 ACCEPTED_CODE: Final = 0x24
 _ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
+_ACCEPTED_BATCHABLE: Final = frozenset(_ACCEPTED_LIST0 + bytes((batchable,)) for batchable in (0x40, 0x41, 0x42))
 
 # What may follow the field `more` of a transfer without saying anything: rcv-settle-mode and state null, resume and
 # aborted null or false, batchable anything.
@@ -147,6 +153,8 @@ class AmqpConnection:
         self.sessions: dict[int, AmqpSession] = {}
         """By the peer's channel."""
         self._own_sessions: dict[int, AmqpSession] = {}
+        self._freed: list[int] = []
+        """Channels of ours below `len(_own_sessions) + len(_freed)` that are not in use; a heap."""
         self._dirty: list[AmqpSession] = []
         self._max_frame_size: int = LOGIN_FRAME_SIZE
         self._channel_max: int = limits.channel_max
@@ -156,6 +164,11 @@ class AmqpConnection:
         self._close_sent: bool = False
         self._waits_for_handler: bool = False
         """A login or an open is being decided; what arrives meanwhile is kept."""
+        self._awaits_init: bool = True
+        self._awaits_response: bool = False
+        """Which SASL frame is due from a client, if any."""
+        self.incomplete_bytes: int = 0
+        """Held by deliveries of which more frames are to come."""
         self._chunks: list[bytes] = []
         self._chunk_size: int = 0
         self._needed: int = _HEADER_SIZE
@@ -212,9 +225,9 @@ class AmqpConnection:
         offset = 0
         try:
             offset = self._read(data)
-        except MalformedFrame as error:
-            condition = errors.INVALID_FIELD if isinstance(error, InvalidField) else errors.DECODE_ERROR
-            self.fail(condition, str(error))
+        except ArtemisError as error:
+            reason = errors.to_amqp(error)
+            self.fail(reason.condition, str(error))
             return
         if offset < len(data) and self.state != State.CLOSED:
             rest = data[offset:] if offset else data
@@ -303,7 +316,16 @@ class AmqpConnection:
         self.out.append(data)
         self.output_size += len(data)
 
-    def write_payload(self, data: memoryview) -> None:
+    def write_frame(self, channel: int, performative: object) -> None:
+        """Collect a frame. One that tells of an error is made to fit the peer's max-frame-size."""
+        data = frame(channel, performative)
+        if len(data) > self.peer_max_frame_size and isinstance(performative, (Detach, End, Close)):
+            error = performative.error
+            if error is not None:
+                data = frame(channel, evolve(performative, error=errors.shortened(error)))
+        self.write(data)
+
+    def write_payload(self, data: bytes | memoryview) -> None:
         """Collect a piece of a message behind the frame header that was just written."""
         self.out.append(data)
         self.output_size += len(data)
@@ -343,6 +365,7 @@ class AmqpConnection:
 
     def send_sasl_challenge(self, data: bytes) -> None:
         """Server: ask for more."""
+        self._awaits_response = True
         self.write(frame(0, SaslChallenge(challenge=data), _SASL_FRAME))
         self._go_on()
 
@@ -398,7 +421,7 @@ class AmqpConnection:
             self._open_sent = True
             self.write(frame(0, self.our_open(self.container_id)))
         self._close_sent = True
-        self.write(frame(0, Close(error=error)))
+        self.write_frame(0, Close(error=error))
         self._waits_for_handler = False
         self._chunks = []
         self._chunk_size = 0
@@ -422,6 +445,9 @@ class AmqpConnection:
             return
         error = AmqpError(condition, text)
         self.handler.on_error(error)
+        if self.state == State.SASL and not self.is_client:
+            # There is no close before open: the outcome is the only way to tell a client why (§5.3.2).
+            self.write(frame(0, SaslOutcome(code=_SASL_SYS), _SASL_FRAME))
         self.close(error)
         self._end()
 
@@ -511,23 +537,23 @@ class AmqpConnection:
             self.fail(errors.FRAMING_ERROR, "octets behind a SASL frame")
         elif self.is_client:
             self._receive_sasl_as_client(performative)
-        elif isinstance(performative, SaslInit):
+        elif isinstance(performative, SaslInit) and self._awaits_init:
+            self._awaits_init = False
             self._waits_for_handler = True
             self.handler.on_sasl_init(performative.mechanism, performative.initial_response, performative.hostname)
-        elif isinstance(performative, SaslResponse):
+        elif isinstance(performative, SaslResponse) and self._awaits_response:
+            self._awaits_response = False
             self._waits_for_handler = True
             self.handler.on_sasl_response(performative.response)
         else:
-            self.fail(errors.NOT_ALLOWED, f"{type(performative).__name__} is not for servers")
+            self.fail(errors.NOT_ALLOWED, f"no {type(performative).__name__} is due")
 
     def _receive_sasl_as_client(self, performative: object) -> None:
         if isinstance(performative, SaslMechanisms) and self._credentials is not None:
             mechanism, response, hostname = self._credentials
             self._credentials = None
             self.write(
-                frame(
-                    0, SaslInit(mechanism=mechanism, initial_response=response, hostname=hostname), _SASL_FRAME
-                )
+                frame(0, SaslInit(mechanism=mechanism, initial_response=response, hostname=hostname), _SASL_FRAME)
             )
         elif isinstance(performative, SaslOutcome) and performative.code == 0:
             self.state = State.HEADER
@@ -576,6 +602,10 @@ class AmqpConnection:
             return
         elif type(performative) is Transfer:
             settled = performative.settled
+            if performative.rcv_settle_mode is not None and settled is not True:
+                session.receive_settle_mode(performative.handle, performative.rcv_settle_mode)
+                if session.is_ended:
+                    return
             session.receive_transfer(
                 performative.handle,
                 -1 if performative.delivery_id is None else performative.delivery_id,
@@ -651,14 +681,12 @@ class AmqpConnection:
             self.sessions[channel] = session
             session.receive_begin(begin)
         else:
-            own = self._free_channel()
-            if own > self._peer_channel_max:
+            if self._free_channel() > self._peer_channel_max:
                 self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "the peer's channel-max leaves no channel for a session")
                 return
-            session = AmqpSession(self, own)
+            session = self._new_session()
             session.peer_channel = channel
             self.sessions[channel] = session
-            self._own_sessions[own] = session
             session.receive_begin(begin)
             session.write(
                 Begin(
@@ -673,8 +701,7 @@ class AmqpConnection:
 
     def begin(self) -> AmqpSession:
         """Client: begin a session; the handler hears of the peer's answer."""
-        session = AmqpSession(self, self._free_channel())
-        self._own_sessions[session.channel] = session
+        session = self._new_session()
         session.write(
             Begin(
                 next_outgoing_id=0,
@@ -686,15 +713,20 @@ class AmqpConnection:
         return session
 
     def _free_channel(self) -> int:
-        channel = 0
-        while channel in self._own_sessions:
-            channel += 1
-        return channel
+        return self._freed[0] if self._freed else len(self._own_sessions)
+
+    def _new_session(self) -> AmqpSession:
+        session = AmqpSession(self, self._free_channel())
+        if self._freed:
+            heappop(self._freed)
+        self._own_sessions[session.channel] = session
+        return session
 
     def drop_session(self, session: AmqpSession) -> None:
         """Both sides ended: the channels are free."""
         self.sessions.pop(session.peer_channel, None)
-        self._own_sessions.pop(session.channel, None)
+        if self._own_sessions.pop(session.channel, None) is not None:
+            heappush(self._freed, session.channel)
 
     # -- the hot frames ----------------------------------------------------------------------------------------
 
@@ -725,7 +757,7 @@ class AmqpConnection:
             return
         # delivery-id
         code = data[at]
-        if code == 0x52:
+        if code == 0x52 and at + 1 < payload:
             delivery_id = data[at + 1]
             at += 2
         elif code == 0x70 and at + 5 <= payload:
@@ -861,9 +893,7 @@ class AmqpConnection:
         if (code != 0x41 and code != 0x42) or (role != 0x41 and role != 0x42):
             self._receive_frame(channel, data, body, stop)
             return
-        if state == _ACCEPTED_LIST0 and count == 5 or state[:4] == _ACCEPTED_LIST0 and count == 6 and len(state) == 5:
+        if (state == _ACCEPTED_LIST0 and count == 5) or (state in _ACCEPTED_BATCHABLE and count == 6):
             session.receive_disposition(role == 0x41, first, last, code == 0x41, ACCEPTED_CODE)
         else:
             self._receive_frame(channel, data, body, stop)
-
-

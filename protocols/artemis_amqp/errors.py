@@ -53,6 +53,10 @@ CONDITIONS: Final[dict[type[core.Refusal], str]] = {
 }
 
 
+# At most 320 octets: with condition and frame around them they fit the smallest max-frame-size, 512.
+SHORT_TEXT: Final = 80
+
+
 class Condition(core.ArtemisError):
     """A refusal that only AMQP knows."""
 
@@ -76,8 +80,12 @@ def to_amqp(error: Exception) -> AmqpError:
     return AmqpError(INTERNAL_ERROR, "the broker failed; its log says more")
 
 
+def shortened(error: AmqpError) -> AmqpError:
+    """The error for a peer with small frames: no info, and the text cut to a size that fits any frame."""
+    text = error.description
+    return AmqpError(error.condition, None if text is None else text[:SHORT_TEXT])
+
+
 def decode_states(states: dict[bytes, bytes]) -> dict[bytes, object]:
     """Encoded delivery states by delivery-tag, as an attach carries them."""
     return {tag: read_composite(state, 0, len(state))[0] for tag, state in states.items()}
-
-

@@ -19,6 +19,13 @@ LOGIN_BUFFER_BYTES: Final = 65536
 # Transfer frames a session may have coming in, topped up at half: two reads of 64 KiB hold about a thousand.
 INCOMING_WINDOW: Final = 2048
 
+# Transfers that may still come on a link after we detached it: what the window allowed, and as much again for the one
+# window that the peer got before it read our detach.
+ERRANT_FRAMES: Final = 2 * INCOMING_WINDOW
+
+# What a frame of an unfinished delivery costs in memory beside its octets.
+FRAGMENT_OVERHEAD: Final = 64
+
 # Silence shorter than this would make heartbeats a load of their own: refused (amqp10 §5.3).
 MIN_IDLE_TIME_OUT_MS: Final = 100
 
@@ -35,5 +42,7 @@ class ConnectionLimits:
     """Bytes of one message; announced on every link."""
     idle_timeout_s: float = 60.0
     """Silence after which the peer is given up; half of it is announced. 0: never."""
+    max_incomplete_bytes: int = 256 * 1024 * 1024
+    """Unfinished deliveries of all links together: two of the largest messages at once, and some."""
     output_limit_bytes: int = 1024 * 1024
     """Output that may wait before links stop sending."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from artemis_amqp import errors
-from artemis_amqp.limits import MAX_DELIVERY_FRAMES
+from artemis_amqp.limits import FRAGMENT_OVERHEAD, MAX_DELIVERY_FRAMES
 from artemis_amqp.performatives import (
     AmqpError,
     Attach,
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 MASK: Final = 0xFFFFFFFF
 _HALF: Final = 0x80000000
+
+# Values of snd-settle-mode and rcv-settle-mode (AMQP 1.0 §2.8.2, §2.8.3).
+SETTLED: Final = 1
+MIXED: Final = 2
+FIRST: Final = 0
+SECOND: Final = 1
 
 # size | doff 2, type 0 | channel | 00 53 14 c0 13 05 70 handle 70 | delivery-id | a0 04 | tag | format 0, settled
 _TRANSFER: Final = Struct(">IHH12sIHIH")
@@ -93,6 +99,15 @@ class Link:
         self.credit: int = 0
         self.delivery_count: int = 0
 
+    def _answer(self, attach: Attach) -> None:
+        """Answer the peer's attach."""
+        if not self.session.fits(attach):
+            self.fail(errors.FRAME_SIZE_TOO_SMALL, "the answer to this attach is larger than max-frame-size")
+            return
+        self.attach_sent = True
+        self.is_attached = True
+        self.session.write(attach)
+
     def detach(self, error: AmqpError | None = None, closed: bool = True) -> None:
         """End the link from our side; what the peer still sends on it is ignored until it answers."""
         if self.detach_sent or not self.attach_sent:
@@ -101,6 +116,12 @@ class Link:
         self.detach_sent = True
         self.session.forget(self)
         self.session.write(Detach(handle=self.handle, closed=closed, error=error))
+
+    def fail(self, condition: str, text: str) -> None:
+        """The peer broke the rules of this link: let the handler clean up, and detach."""
+        error = AmqpError(condition, text)
+        self.session.connection.handler.on_detach(self, Detach(handle=self.peer_handle, closed=True, error=error))
+        self.refuse(error)
 
     def refuse(self, error: AmqpError) -> None:
         """Answer an attach with a null terminus and a detach that says why (AMQP 1.0 §2.6.3)."""
@@ -129,6 +150,10 @@ class SenderLink(Link):
         self.drain: bool = False
         self.next_tag: int = 0
         """Delivery-tags are numbers of four octets."""
+        self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
+        """This link's part of the session's `unsettled`."""
+        self.waiting_count: int = 0
+        """Deliveries of which frames are still to go out."""
         self._lead: bytes = b"\x00\x53\x14\xc0\x13\x05\x70" + _U32.pack(handle) + b"\x70"
         self._drain_answered: bool = True
 
@@ -154,9 +179,7 @@ class SenderLink(Link):
         offered_capabilities: tuple[Symbol, ...] = (),
     ) -> None:
         """Answer the peer's attach. `unsettled` is what we remember of a former life of the link."""
-        self.attach_sent = True
-        self.is_attached = True
-        self.session.write(
+        self._answer(
             Attach(
                 name=self.name,
                 handle=self.handle,
@@ -197,7 +220,7 @@ class SenderLink(Link):
         if tag is None:
             self.next_tag = (number + 1) & MASK
             if not settled:
-                session.unsettled[delivery_id] = (self, token, number)
+                session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
             size = TRANSFER_SIZE + len(head) + len(body)
             connection = session.connection
             if (
@@ -230,7 +253,8 @@ class SenderLink(Link):
                 return delivery_id
             tag = _U32.pack(number)
         elif not settled:
-            session.unsettled[delivery_id] = (self, token, _U32.unpack(tag)[0] if len(tag) == 4 else -1)
+            entry = (self, token, _U32.unpack(tag)[0] if len(tag) == 4 else -1)
+            session.unsettled[delivery_id] = self.unsettled[delivery_id] = entry
         session.send_later(
             self,
             Transfer(
@@ -242,14 +266,16 @@ class SenderLink(Link):
                 state=state,
                 resume=resume,
             ),
-            head + body,
+            head,
+            body,
         )
         return delivery_id
 
     def settle(self, delivery_id: int, state: bytes) -> None:
         """Settle a delivery from our side, after the peer said what it wants to become of it."""
         session = self.session
-        if session.unsettled.pop(delivery_id, None) is not None and not session.is_ended:
+        if self.unsettled.pop(delivery_id, None) is not None:
+            session.unsettled.pop(delivery_id, None)
             session.write_disposition(False, delivery_id, delivery_id, True, state)
 
     def drained(self) -> None:
@@ -265,8 +291,10 @@ class SenderLink(Link):
         """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count (§2.6.7)."""
         base = 0 if flow.delivery_count is None else flow.delivery_count
         if flow.link_credit is not None:
-            credit = (base + flow.link_credit - self.delivery_count) & MASK
-            self.credit = 0 if credit >= _HALF else credit
+            in_flight = (self.delivery_count - base) & MASK
+            if in_flight >= _HALF:
+                in_flight -= MASK + 1
+            self.credit = max(0, flow.link_credit - in_flight)
         self.drain = flow.drain
         if flow.drain and self.credit == 0:
             # Receivers wait for the answer even when there is nothing to give back.
@@ -279,11 +307,7 @@ class SenderLink(Link):
 
     def unsettled_tokens(self) -> dict[bytes, object]:
         """Tokens of deliveries that are not settled, by delivery-tag."""
-        return {
-            _U32.pack(number): token
-            for link, token, number in self.session.unsettled.values()
-            if link is self and number >= 0
-        }
+        return {_U32.pack(number): token for _, token, number in self.unsettled.values() if number >= 0}
 
     def flow(self) -> Flow:
         """Our side of the link's flow state; the session completes it."""
@@ -301,7 +325,18 @@ class SenderLink(Link):
 class _Partial:
     """A delivery of which more frames are to come."""
 
-    __slots__ = ("chunks", "delivery_id", "frames", "message_format", "resume", "settled", "size", "state", "tag")
+    __slots__ = (
+        "chunks",
+        "cost",
+        "delivery_id",
+        "frames",
+        "message_format",
+        "resume",
+        "settled",
+        "size",
+        "state",
+        "tag",
+    )
 
     def __init__(
         self, delivery_id: int, tag: bytes, message_format: int, settled: bool, state: object, resume: bool
@@ -313,6 +348,8 @@ class _Partial:
         self.state: object = state
         self.resume: bool = resume
         self.chunks: list[bytes] = []
+        self.cost: int = 0
+        """Its share of the connection's `incomplete_bytes`."""
         self.size: int = 0
         self.frames: int = 0
 
@@ -328,6 +365,12 @@ class ReceiverLink(Link):
         self.drain: bool = False
         self.available: int = -1
         """What the peer says it could send; -1: unknown."""
+        self.unsettled: set[int] = set()
+        """Delivery-ids in the session's `unsettled_in`."""
+        self.lowers: bool = False
+        """The delivery that arrives asks for rcv-settle-mode first, on a link of the second."""
+        self._revoked: int = 0
+        """Credit that was taken back: deliveries of before the peer knew may still use it."""
         self.granting: int = -1
         """Credit that the next flow frame will grant; -1: none. Until then the peer cannot know of it."""
 
@@ -340,10 +383,8 @@ class ReceiverLink(Link):
         unsettled: dict[bytes, object] | None = None,
     ) -> None:
         """Answer the peer's attach."""
-        self.attach_sent = True
-        self.is_attached = True
         self.max_message_size = max_message_size
-        self.session.write(
+        self._answer(
             Attach(
                 name=self.name,
                 handle=self.handle,
@@ -388,22 +429,23 @@ class ReceiverLink(Link):
                 session.fail(errors.INVALID_FIELD, f"delivery-id {delivery_id} where {expected} was due")
                 return
             session.expected_delivery_id = (delivery_id + 1) & MASK
-            if self.credit <= 0:
+            credit = self.credit
+            if credit > 0:
+                self.credit = credit - 1
+            elif self._revoked > 0:
+                self._revoked -= 1
+            else:
                 self.fail(errors.TRANSFER_LIMIT_EXCEEDED, "a delivery without credit")
                 return
-            self.credit -= 1
             self.delivery_count = (self.delivery_count + 1) & MASK
             if not more and not aborted:
                 if self.max_message_size and len(payload) > self.max_message_size:
                     self._too_large()
                     return
-                if settled != 1 and self.snd_settle_mode == 1:
-                    self.fail(errors.INVALID_FIELD, "an unsettled delivery on a link that settles all of its own")
+                if settled != 1 and not self._may_be_unsettled(delivery_id, tag):
                     return
                 handler = self.handler
                 if handler is not None:
-                    if settled != 1 and self.rcv_settle_mode == 1:
-                        session.unsettled_in[delivery_id] = (self, tag)
                     handler.on_transfer(
                         self, delivery_id, tag, payload, settled == 1, max(message_format, 0), state, resume
                     )
@@ -411,12 +453,10 @@ class ReceiverLink(Link):
             if aborted:
                 self._aborted()
                 return
-            partial = self._partial = _Partial(
-                delivery_id, tag, max(message_format, 0), settled == 1, state, resume
-            )
+            partial = self._partial = _Partial(delivery_id, tag, max(message_format, 0), settled == 1, state, resume)
         else:
             if aborted:
-                self._partial = None
+                self.drop_partial()
                 self._aborted()
                 return
             if (
@@ -428,9 +468,13 @@ class ReceiverLink(Link):
                 return
             if settled == 1:
                 partial.settled = True
+            elif settled == 0 and partial.settled:
+                self.fail(errors.INVALID_FIELD, "a delivery that was settled is unsettled again")
+                return
             if state is not None:
                 partial.state = state
-        partial.size += len(payload)
+        size = len(payload)
+        partial.size += size
         partial.frames += 1
         if self.max_message_size and partial.size > self.max_message_size:
             self._too_large()
@@ -438,14 +482,23 @@ class ReceiverLink(Link):
         if partial.frames > MAX_DELIVERY_FRAMES:
             self.fail(errors.TRANSFER_LIMIT_EXCEEDED, f"a delivery of more than {MAX_DELIVERY_FRAMES} frames")
             return
-        partial.chunks.append(payload)
+        if size:
+            partial.chunks.append(payload)
         if more:
+            connection = self.session.connection
+            size += FRAGMENT_OVERHEAD
+            partial.cost += size
+            connection.incomplete_bytes += size
+            if connection.incomplete_bytes > connection.limits.max_incomplete_bytes:
+                self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on this connection")
             return
-        self._partial = None
+        self.drop_partial()
+        if partial.settled:
+            self.lowers = False
+        elif not self._may_be_unsettled(partial.delivery_id, partial.tag):
+            return
         handler = self.handler
         if handler is not None:
-            if not partial.settled and self.rcv_settle_mode == 1:
-                self.session.unsettled_in[partial.delivery_id] = (self, partial.tag)
             handler.on_transfer(
                 self,
                 partial.delivery_id,
@@ -457,20 +510,43 @@ class ReceiverLink(Link):
                 partial.resume,
             )
 
+    def _may_be_unsettled(self, delivery_id: int, tag: bytes) -> bool:
+        """Take note of a delivery that came unsettled; false if the link has no such deliveries."""
+        if self.snd_settle_mode == SETTLED:
+            self.fail(errors.INVALID_FIELD, "an unsettled delivery on a link that settles all of its own")
+            return False
+        if self.rcv_settle_mode == SECOND:
+            if self.lowers:
+                self.lowers = False
+            else:
+                self.unsettled.add(delivery_id)
+                self.session.unsettled_in[delivery_id] = (self, tag)
+        return True
+
+    def receive_settle_mode(self, mode: int) -> None:
+        """A transfer with a rcv-settle-mode of its own: it may lower the link's, not raise it (§2.7.5)."""
+        if mode > SECOND or mode > self.rcv_settle_mode:
+            self.fail(errors.INVALID_FIELD, f"rcv-settle-mode {mode} on a link of mode {self.rcv_settle_mode}")
+        elif mode < self.rcv_settle_mode:
+            self.lowers = True
+
+    def settles_at_once(self, delivery_id: int) -> bool:
+        """Whether our answer to this delivery settles it (rcv-settle-mode first)."""
+        return delivery_id not in self.unsettled
+
+    def drop_partial(self) -> None:
+        """The delivery that arrived in pieces is complete, or will never be."""
+        if self._partial is not None:
+            self.session.connection.incomplete_bytes -= self._partial.cost
+            self._partial = None
+
     def _aborted(self) -> None:
         """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1)."""
+        self.lowers = False
         self.grant((self.credit if self.granting < 0 else self.granting) + 1)
 
     def _too_large(self) -> None:
         self.fail(errors.MESSAGE_SIZE_EXCEEDED, f"a message of more than {self.max_message_size} bytes")
-
-    def fail(self, condition: str, text: str) -> None:
-        """The peer broke the rules of this link: detach, and let the handler clean up."""
-        self._partial = None
-        self.session.connection.handler.on_detach(
-            self, Detach(handle=self.peer_handle, closed=True, error=AmqpError(condition, text))
-        )
-        self.detach(AmqpError(condition, text))
 
     def receive_flow(self, flow: Flow) -> None:
         """The peer reports its side: how far it is, and what it has (AMQP 1.0 §2.6.7)."""
@@ -478,7 +554,10 @@ class ReceiverLink(Link):
             jump = (flow.delivery_count - self.delivery_count) & MASK
             if 0 < jump < _HALF:
                 self.delivery_count = flow.delivery_count
-                self.credit = max(0, self.credit - jump)
+                beyond = jump - self.credit
+                if beyond > 0:
+                    self._revoked = max(0, self._revoked - beyond)
+                self.credit = max(0, -beyond)
         self.available = -1 if flow.available is None else flow.available
         if flow.echo:
             self.session.plan_flow(self)
@@ -486,6 +565,8 @@ class ReceiverLink(Link):
     def flow(self) -> Flow:
         """Our side of the link's flow state, now to be written; the session completes it."""
         if self.granting >= 0:
+            # What was granted before may be on its way: a delivery is wrong only beyond the most we ever allowed.
+            self._revoked = max(0, self.credit + self._revoked - self.granting)
             self.credit = self.granting
             self.granting = -1
         return Flow(

@@ -166,7 +166,7 @@ class IncomingLink(ReceiverLinkHandler):
         self._top_up()
 
     def _answer(self, delivery_id: int, tag: bytes, state: bytes) -> None:
-        settles = self._link.rcv_settle_mode == 0
+        settles = self._link.settles_at_once(delivery_id)
         if not settles:
             self.unsettled[tag] = state
         self._link.session.settle_incoming(delivery_id, delivery_id, state, settles)
@@ -174,6 +174,7 @@ class IncomingLink(ReceiverLinkHandler):
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
         """The client settled a delivery whose outcome it has (rcv-settle-mode second)."""
         self.unsettled.pop(tag, None)
+        self._top_up()
 
     def _resumed(self, delivery_id: int, tag: bytes, settled: bool) -> None:
         """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
@@ -240,21 +241,17 @@ class IncomingLink(ReceiverLinkHandler):
     # -- credit ----------------------------------------------------------------------------------------------
 
     def _top_up(self) -> None:
-        """Grant credit unless enough is out or unanswered, or the address is full."""
+        """Grant credit unless enough is out, unanswered or for the client to settle, or the address is full."""
         link = self._link
-        if (
-            not link.is_attached
-            or link.granting >= 0
-            or link.credit + self._unanswered > self._low_credit
-            or self._is_waiting
-        ):
+        under_way = self._unanswered + len(self.unsettled)
+        if not link.is_attached or link.granting >= 0 or link.credit + under_way > self._low_credit or self._is_waiting:
             return
         full = self._full_address()
         if full is not None:
             self._is_waiting = True
             full.when_room(self._has_room)
             return
-        link.grant(self._credit - self._unanswered)
+        link.grant(self._credit - under_way)
 
     def _full_address(self) -> Address | None:
         producers = self._relayed.values() if self._producer is None else (self._producer,)

@@ -4,14 +4,16 @@ Flow and disposition frames are collected while a batch is worked through and wr
 """
 
 from collections import deque
+from heapq import heappop, heappush
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 from artemis_amqp import errors
-from artemis_amqp.limits import INCOMING_WINDOW
-from artemis_amqp.link import MASK, Link, ReceiverLink, SenderLink
+from artemis_amqp.errors import shortened
+from artemis_amqp.limits import ERRANT_FRAMES, INCOMING_WINDOW
+from artemis_amqp.link import MASK, MIXED, SECOND, Link, ReceiverLink, SenderLink
 from artemis_amqp.performatives import (
     AmqpError,
     Attach,
@@ -20,11 +22,15 @@ from artemis_amqp.performatives import (
     Detach,
     End,
     Flow,
+    Modified,
+    Rejected,
     Source,
     Target,
+    TransactionalState,
     Transfer,
     encode,
     frame,
+    read_composite,
 )
 from artemis_amqp.types import Symbol
 
@@ -46,12 +52,17 @@ _FALSE: Final = 0x42
 class _Waiting:
     """A delivery, or the rest of one, that has to wait for window or output."""
 
-    __slots__ = ("link", "offset", "payload", "transfer")
+    __slots__ = ("body", "head", "lead", "link", "offset", "size", "transfer")
 
-    def __init__(self, link: SenderLink, transfer: Transfer, payload: bytes) -> None:
+    def __init__(self, link: SenderLink, transfer: Transfer, head: bytes, body: bytes) -> None:
         self.link: SenderLink = link
         self.transfer: Transfer = transfer
-        self.payload: bytes = payload
+        self.lead: bytes = encode(evolve(transfer, more=True))
+        """The performative of the next frame, if it is not the last."""
+        self.head: bytes = head
+        self.body: memoryview = memoryview(body)
+        """Shared with all who wait with the same message: pieces are cut from it, it is never copied."""
+        self.size: int = len(head) + len(body)
         self.offset: int = 0
 
 
@@ -68,6 +79,7 @@ class AmqpSession:
         self.next_incoming_id: int = -1
         """-1 until the peer began."""
         self.incoming_window: int = INCOMING_WINDOW
+        """Transfer frames the peer may still send by the widest window it was told of."""
         self.next_outgoing_id: int = 0
         self.remote_incoming_window: int = 0
         self.remote_outgoing_window: int = 0
@@ -76,6 +88,8 @@ class AmqpSession:
         """Of the peer's next delivery; -1 until its first."""
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
         """Our deliveries that are not settled: link, token and number of the delivery-tag, by delivery-id."""
+        self._oldest: int = 0
+        """No delivery-id in `unsettled` is before this one."""
         self.unsettled_in: dict[int, tuple[ReceiverLink, bytes]] = {}
         """The peer's deliveries that it will settle itself (rcv-settle-mode second)."""
         self.waiting: deque[_Waiting] = deque()
@@ -85,10 +99,14 @@ class AmqpSession:
         """We sent our end: what still comes is ignored."""
         self._own: dict[int, Link] = {}
         """By our handle."""
-        self._ignored: set[int] = set()
-        """Peer handles of links that we detached and the peer has not yet."""
+        self._freed: list[int] = []
+        """Handles of ours below `len(_own) + len(_freed)` that are not in use; a heap."""
+        self._ignored: dict[int, int] = {}
+        """Peer handles of links that we detached and the peer has not yet: transfers that came since."""
         self._awaiting: dict[tuple[str, bool], Link] = {}
         """Links we attached that the peer has not answered, by name and whether we send."""
+        self._abandoned: set[tuple[str, bool]] = set()
+        """Likewise, but we detached them meanwhile."""
         self._flows: dict[int, Link] = {}
         self._flow_due: bool = False
         self._is_dirty: bool = False
@@ -107,7 +125,11 @@ class AmqpSession:
         """Write a frame on our channel, after everything that was collected."""
         if self._pending:
             self._write_pending()
-        self.connection.write(frame(self.channel, performative))
+        self.connection.write_frame(self.channel, performative)
+
+    def fits(self, performative: object) -> bool:
+        """Whether the peer's max-frame-size allows this."""
+        return 8 + len(encode(performative)) <= self.connection.peer_max_frame_size
 
     def _mark_dirty(self) -> None:
         if not self._is_dirty:
@@ -136,22 +158,31 @@ class AmqpSession:
             for link in flows.values():
                 if link.detach_sent:
                     continue
-                assert isinstance(link, (SenderLink, ReceiverLink))
-                self._write_flow(link.flow())
-        elif self._flow_due:
+                if isinstance(link, SenderLink):
+                    if link.waiting_count:
+                        # Its delivery-count includes deliveries that are still to go out: not before them.
+                        self._flows[link.handle] = link
+                        continue
+                    self._write_flow(link.flow())
+                else:
+                    assert isinstance(link, ReceiverLink)
+                    self._write_flow(link.flow())
+        if self._flow_due:
             self._write_flow(Flow(incoming_window=0, next_outgoing_id=0, outgoing_window=0))
-        self._flow_due = False
 
     def _write_flow(self, flow: Flow) -> None:
         """Write a flow with the session's four fields as they are now (§2.5.6)."""
-        self.incoming_window = 0 if self._held else INCOMING_WINDOW
+        window = 0 if self._held else INCOMING_WINDOW
+        # A narrower window than before does not make frames wrong that are under way already (§2.5.6).
+        self.incoming_window = max(self.incoming_window, window)
+        self._flow_due = False
         self.connection.write(
             frame(
                 self.channel,
                 evolve(
                     flow,
                     next_incoming_id=self.next_incoming_id if self.next_incoming_id >= 0 else None,
-                    incoming_window=self.incoming_window,
+                    incoming_window=window,
                     next_outgoing_id=self.next_outgoing_id,
                     outgoing_window=_OUTGOING_WINDOW,
                 ),
@@ -182,6 +213,8 @@ class AmqpSession:
     def _write_pending(self) -> None:
         self._pending = False
         state = self._pending_state
+        if len(state) + _DISPOSITION_SIZE + 6 > self.connection.peer_max_frame_size:
+            state = _without_texts(state)
         size = _DISPOSITION_SIZE + len(state)
         content = size - 8 - 5
         if content > 255:
@@ -216,8 +249,11 @@ class AmqpSession:
 
     def settle_incoming(self, first: int, last: int, state: bytes, settled: bool) -> None:
         """Answer deliveries of the peer with an encoded state."""
-        if not self.is_ended:
-            self.write_disposition(True, first, last, settled, state)
+        if self.is_ended:
+            return
+        if settled and self.unsettled_in:
+            self._take_in(first, last)
+        self.write_disposition(True, first, last, settled, state)
 
     def hold(self, held: bool) -> None:
         """Stop the peer from sending transfers on this session, or let it go on."""
@@ -227,47 +263,65 @@ class AmqpSession:
 
     # -- sending deliveries ------------------------------------------------------------------------------------
 
-    def send_later(self, link: SenderLink, transfer: Transfer, payload: bytes) -> None:
+    def send_later(self, link: SenderLink, transfer: Transfer, head: bytes, body: bytes) -> None:
         """Queue a delivery that needs several frames, or has to wait."""
-        self.waiting.append(_Waiting(link, transfer, payload))
+        self.waiting.append(_Waiting(link, transfer, head, body))
+        link.waiting_count += 1
         self.pump()
 
     def pump(self) -> None:
         """Write waiting transfer frames while window and output limit allow."""
         connection = self.connection
         while self.waiting and self.remote_incoming_window > 0 and not self.is_ended:
-            if connection.output_size >= connection.output_limit:
+            if connection.output_size >= connection.output_limit or connection.is_paused:
                 return
             waiting = self.waiting[0]
-            if waiting.link.detach_sent:
-                self.waiting.popleft()
+            link = waiting.link
+            lead = waiting.lead
+            start = waiting.offset
+            stop = start + connection.peer_max_frame_size - 8 - len(lead)
+            if stop <= start:
+                link.fail(errors.FRAME_SIZE_TOO_SMALL, "the state of a delivery does not fit into a frame")
                 continue
-            payload = waiting.payload
-            head = encode(evolve(waiting.transfer, more=True) if waiting.offset == 0 else _continuation_of(waiting))
-            room = connection.peer_max_frame_size - 8 - len(head)
-            stop = waiting.offset + room
-            if stop >= len(payload):
-                stop = len(payload)
-                transfer = waiting.transfer if waiting.offset == 0 else evolve(_continuation_of(waiting), more=False)
-                head = encode(transfer)
+            if stop >= waiting.size:
+                stop = waiting.size
+                lead = encode(waiting.transfer)
                 self.waiting.popleft()
-            chunk = memoryview(payload)[waiting.offset : stop]
+                link.waiting_count -= 1
+                if link.waiting_count == 0 and link.handle in self._flows:
+                    self._mark_dirty()
+            elif start == 0:
+                # Later frames need nothing but the handle (§2.7.5).
+                waiting.transfer = Transfer(handle=link.handle)
+                waiting.lead = encode(Transfer(handle=link.handle, more=True))
             waiting.offset = stop
             self.remote_incoming_window -= 1
             self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
             if self._pending:
                 self._write_pending()
-            connection.write(_FRAME_HEADER.pack(8 + len(head) + len(chunk), 2, 0, self.channel) + head)
-            connection.write_payload(chunk)
+            connection.write(_FRAME_HEADER.pack(8 + len(lead) + stop - start, 2, 0, self.channel) + lead)
+            head_size = len(waiting.head)
+            if start < head_size:
+                connection.write_payload(waiting.head[start:stop])
+                start = head_size
+            if start < stop:
+                connection.write_payload(waiting.body[start - head_size : stop - head_size])
 
     # -- attaching from our side ---------------------------------------------------------------------------------
 
     def free_handle(self) -> int:
-        """The lowest handle we do not use."""
-        handle = 0
-        while handle in self._own:
-            handle += 1
-        return handle
+        """A handle we do not use: the lowest."""
+        return self._freed[0] if self._freed else len(self._own)
+
+    def _take_handle(self, link: Link) -> None:
+        if self._freed:
+            heappop(self._freed)
+        self._own[link.handle] = link
+
+    def _free(self, link: Link) -> None:
+        if self._own.get(link.handle) is link:
+            del self._own[link.handle]
+            heappush(self._freed, link.handle)
 
     def attach(
         self,
@@ -293,7 +347,7 @@ class AmqpSession:
         link.snd_settle_mode = snd_settle_mode
         link.rcv_settle_mode = rcv_settle_mode
         link.attach_sent = True
-        self._own[handle] = link
+        self._take_handle(link)
         self._awaiting[(name, is_sender)] = link
         self.write(
             Attach(
@@ -331,9 +385,15 @@ class AmqpSession:
             self.fail(errors.HANDLE_IN_USE, f"handle {attach.handle} is attached already")
             return
         peer_sends = not attach.role
-        link = self._awaiting.pop((attach.name, not peer_sends), None)
+        key = (attach.name, not peer_sends)
+        link = self._awaiting.pop(key, None)
         if link is not None:
             self._receive_answer(link, attach)
+            return
+        if key in self._abandoned:
+            # The answer to an attach of ours that we took back: the peer's detach follows.
+            self._abandoned.discard(key)
+            self._ignored[attach.handle] = 0
             return
         if peer_sends and attach.initial_delivery_count is None:
             self.fail(errors.INVALID_FIELD, "the attach of a sender needs an initial-delivery-count")
@@ -349,7 +409,10 @@ class AmqpSession:
         if peer_sends:
             link.delivery_count = attach.initial_delivery_count or 0
         self.links[attach.handle] = link
-        self._own[handle] = link
+        self._take_handle(link)
+        if attach.snd_settle_mode > MIXED or attach.rcv_settle_mode > SECOND:
+            link.refuse(AmqpError(errors.INVALID_FIELD, "there is no such settle mode"))
+            return
         connection.handler.on_attach(link, attach)
 
     def _receive_answer(self, link: Link, attach: Attach) -> None:
@@ -364,36 +427,45 @@ class AmqpSession:
 
     def receive_detach(self, detach: Detach) -> None:
         """The peer detaches a link, or answers our detach."""
-        if detach.handle in self._ignored:
-            self._ignored.discard(detach.handle)
+        if self._ignored.pop(detach.handle, None) is not None:
             return
         link = self.links.pop(detach.handle, None)
         if link is None:
             self.fail(errors.UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
             return
         self.connection.handler.on_detach(link, detach)
-        self._own.pop(link.handle, None)
-        self._drop_unsettled(link)
+        self._drop_deliveries(link)
         if link.attach_sent and not link.detach_sent:
             link.is_attached = False
             link.detach_sent = True
             self.write(Detach(handle=link.handle, closed=detach.closed))
+        self._free(link)
 
     def forget(self, link: Link) -> None:
         """We detached a link: whatever still comes for it is ignored until the peer detached too."""
-        self._own.pop(link.handle, None)
-        self._awaiting.pop((link.name, isinstance(link, SenderLink)), None)
+        self._free(link)
+        key = (link.name, isinstance(link, SenderLink))
+        if self._awaiting.get(key) is link:
+            del self._awaiting[key]
+            self._abandoned.add(key)
         if link.peer_handle >= 0 and self.links.pop(link.peer_handle, None) is not None:
-            self._ignored.add(link.peer_handle)
-        self._drop_unsettled(link)
+            self._ignored[link.peer_handle] = 0
+        self._drop_deliveries(link)
 
-    def _drop_unsettled(self, link: Link) -> None:
+    def _drop_deliveries(self, link: Link) -> None:
+        """Forget what was under way on a link that is gone."""
         if isinstance(link, SenderLink):
-            for delivery_id in [key for key, entry in self.unsettled.items() if entry[0] is link]:
-                del self.unsettled[delivery_id]
-        else:
-            for delivery_id in [key for key, item in self.unsettled_in.items() if item[0] is link]:
-                del self.unsettled_in[delivery_id]
+            for delivery_id in link.unsettled:
+                self.unsettled.pop(delivery_id, None)
+            link.unsettled.clear()
+            if link.waiting_count:
+                link.waiting_count = 0
+                self.waiting = deque([waiting for waiting in self.waiting if waiting.link is not link])
+        elif isinstance(link, ReceiverLink):
+            link.drop_partial()
+            for delivery_id in link.unsettled:
+                self.unsettled_in.pop(delivery_id, None)
+            link.unsettled.clear()
 
     def receive_transfer(
         self,
@@ -412,35 +484,45 @@ class AmqpSession:
         self.next_incoming_id = (self.next_incoming_id + 1) & MASK
         window = self.incoming_window - 1
         if window < 0:
-            if not self._held:
-                self.fail(errors.WINDOW_VIOLATION, "a transfer beyond the incoming-window")
-                return
-            window = 0
+            self.fail(errors.WINDOW_VIOLATION, "a transfer beyond the incoming-window")
+            return
         self.incoming_window = window
         if window <= INCOMING_WINDOW >> 1 and not self._flow_due and not self._held:
             self.plan_flow()
         link = self.links.get(handle)
         if link is None:
-            if handle not in self._ignored:
-                self.fail(errors.UNATTACHED_HANDLE, f"a transfer on handle {handle}, which is not attached")
+            self._receive_ignored(handle, delivery_id)
             return
         if not isinstance(link, ReceiverLink):
             self.fail(errors.NOT_ALLOWED, f"a transfer on handle {handle}, whose receiver the peer is")
             return
-        link.receive_transfer(
-            delivery_id, tag, message_format, settled, more, state, resume, aborted, payload
-        )
+        link.receive_transfer(delivery_id, tag, message_format, settled, more, state, resume, aborted, payload)
+
+    def receive_settle_mode(self, handle: int, mode: int) -> None:
+        """A transfer says how it wants to be settled; see ReceiverLink.receive_settle_mode."""
+        link = self.links.get(handle)
+        if isinstance(link, ReceiverLink):
+            link.receive_settle_mode(mode)
+
+    def _receive_ignored(self, handle: int, delivery_id: int) -> None:
+        """A transfer on a link that we detached: legal until the peer knows, and its delivery-id still counts."""
+        frames = self._ignored.get(handle, -1)
+        if frames < 0:
+            self.fail(errors.UNATTACHED_HANDLE, f"a transfer on handle {handle}, which is not attached")
+        elif frames >= ERRANT_FRAMES:
+            self.fail(errors.ERRANT_LINK, f"transfers go on on handle {handle}, which was detached long ago")
+        else:
+            self._ignored[handle] = frames + 1
+            if delivery_id >= 0 and self.expected_delivery_id in (delivery_id, -1):
+                self.expected_delivery_id = (delivery_id + 1) & MASK
 
     def receive_flow(self, flow: Flow) -> None:
         """The peer's view of windows and, perhaps, of one link (§2.5.6)."""
-        if flow.next_incoming_id is None:
-            base = 0
-        else:
-            base = flow.next_incoming_id
-            ahead = (base - self.next_outgoing_id) & MASK
-            if 0 < ahead < _HALF:
-                self.fail(errors.WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent")
-                return
+        base = flow.next_incoming_id or 0
+        in_flight = (self.next_outgoing_id - base) & MASK
+        if in_flight >= _HALF:
+            self.fail(errors.WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent")
+            return
         if self.next_incoming_id >= 0:
             behind = (self.next_incoming_id - flow.next_outgoing_id) & MASK
             if 0 < behind < _HALF:
@@ -448,10 +530,9 @@ class AmqpSession:
                 return
         self.next_incoming_id = flow.next_outgoing_id
         self.remote_outgoing_window = flow.outgoing_window
-        window = (base + flow.incoming_window - self.next_outgoing_id) & MASK
         was_closed = self.remote_incoming_window <= 0
-        # A difference in the upper half is negative: the peer shrank its window while frames were under way.
-        self.remote_incoming_window = 0 if window >= _HALF and flow.incoming_window < _HALF else window
+        # Less than nothing: the peer shrank its window while frames were under way.
+        self.remote_incoming_window = max(0, flow.incoming_window - in_flight)
         if self.waiting:
             self.pump()
         if flow.handle is not None:
@@ -459,9 +540,12 @@ class AmqpSession:
             if link is None:
                 if flow.handle not in self._ignored:
                     self.fail(errors.UNATTACHED_HANDLE, f"a flow on handle {flow.handle}, which is not attached")
-                return
-            assert isinstance(link, (SenderLink, ReceiverLink))
-            link.receive_flow(flow)
+                    return
+            elif isinstance(link, SenderLink):
+                link.receive_flow(flow)
+            else:
+                assert isinstance(link, ReceiverLink)
+                link.receive_flow(flow)
         elif flow.echo:
             self.plan_flow()
         if was_closed and self.remote_incoming_window > 0:
@@ -470,43 +554,68 @@ class AmqpSession:
     def receive_disposition(self, role: bool, first: int, last: int, settled: bool, state: object) -> None:
         """The peer's word on a range of deliveries; ids that are settled or unknown are passed over (§2.7.6)."""
         if not role:
-            self._receive_settlement(first, last, settled)
-            return
-        unsettled = self.unsettled
-        count = ((last - first) & MASK) + 1
-        if count > len(unsettled):
-            # A range may be 2^32 wide: the cost is that of what is really there.
-            ids = [key for key in unsettled if ((key - first) & MASK) < count]
-            for delivery_id in ids:
+            if settled:
+                self._receive_settlement(first, last)
+        elif first == last:
+            self._apply(first, state, settled)
+        elif settled or state is not None:
+            for delivery_id in self._known(first, last):
                 self._apply(delivery_id, state, settled)
-            return
-        delivery_id = first
-        for _ in range(count):
-            entry = unsettled.pop(delivery_id, None) if settled else unsettled.get(delivery_id)
-            if entry is not None:
-                link = entry[0]
-                handler = link.handler
-                if handler is not None:
-                    handler.on_disposition(link, delivery_id, entry[1], state, settled)
-            delivery_id = (delivery_id + 1) & MASK
 
     def _apply(self, delivery_id: int, state: object, settled: bool) -> None:
         entry = self.unsettled.pop(delivery_id, None) if settled else self.unsettled.get(delivery_id)
         if entry is not None:
             link = entry[0]
+            if settled:
+                link.unsettled.pop(delivery_id, None)
             handler = link.handler
             if handler is not None:
                 handler.on_disposition(link, delivery_id, entry[1], state, settled)
 
-    def _receive_settlement(self, first: int, last: int, settled: bool) -> None:
+    def _known(self, first: int, last: int) -> list[int]:
+        """The unsettled delivery-ids of a range, in their order.
+
+        A range may be 2**32 wide: the cost is that of what is really there.
+        """
+        unsettled = self.unsettled
+        oldest = self._oldest
+        newest = self.next_delivery_id
+        while oldest != newest and oldest not in unsettled:
+            oldest = (oldest + 1) & MASK
+        self._oldest = oldest
+        span = (newest - oldest) & MASK
+        start = (first - oldest) & MASK
+        stop = start + ((last - first) & MASK) + 1
+        # In distances from the oldest: the part of the range before the wrap, then the part behind it.
+        wrapped = min(span, max(0, stop - MASK - 1))
+        stop = min(span, stop)
+        if wrapped + max(0, stop - start) > len(unsettled):
+            return [key for key in unsettled if (key - first) & MASK <= (last - first) & MASK]
+        ids = [(oldest + distance) & MASK for distance in range(wrapped)]
+        ids += [(oldest + distance) & MASK for distance in range(start, stop)]
+        return [key for key in ids if key in unsettled]
+
+    def _receive_settlement(self, first: int, last: int) -> None:
         """The peer, as sender, settles what we had answered."""
-        if not settled:
-            return
-        count = ((last - first) & MASK) + 1
-        for delivery_id in [key for key in self.unsettled_in if ((key - first) & MASK) < count]:
-            link, tag = self.unsettled_in.pop(delivery_id)
+        for delivery_id, link, tag in self._take_in(first, last):
             if link.handler is not None:
                 link.handler.on_settled(link, delivery_id, tag)
+
+    def _take_in(self, first: int, last: int) -> list[tuple[int, ReceiverLink, bytes]]:
+        """Take the known ones of a range out of `unsettled_in`."""
+        unsettled = self.unsettled_in
+        width = (last - first) & MASK
+        if width < len(unsettled):
+            ids = [(first + distance) & MASK for distance in range(width + 1)]
+        else:
+            ids = [key for key in unsettled if (key - first) & MASK <= width]
+        taken: list[tuple[int, ReceiverLink, bytes]] = []
+        for delivery_id in ids:
+            entry = unsettled.pop(delivery_id, None)
+            if entry is not None:
+                entry[0].unsettled.discard(delivery_id)
+                taken.append((delivery_id, entry[0], entry[1]))
+        return taken
 
     def senders(self) -> list[SenderLink]:
         """Links on which we send."""
@@ -540,15 +649,29 @@ class AmqpSession:
         for link in self.links.values():
             link.is_attached = False
             link.detach_sent = True
+            self._drop_deliveries(link)
         self.links.clear()
         self._own.clear()
+        self._freed.clear()
+        self._awaiting.clear()
+        self._abandoned.clear()
+        self._ignored.clear()
         self.unsettled.clear()
         self.unsettled_in.clear()
         self.waiting.clear()
         self._flows.clear()
 
 
-def _continuation_of(waiting: _Waiting) -> Transfer:
-    """A later frame of a delivery: only the handle is needed (§2.7.5)."""
-    return Transfer(handle=waiting.transfer.handle, more=True)
+def _without_texts(state: bytes) -> bytes:
+    """An encoded delivery state as small as it gets, for a peer whose frames do not hold it."""
+    return encode(_bare_state(read_composite(state, 0, len(state))[0]))
 
+
+def _bare_state(state: object) -> object:
+    if isinstance(state, Rejected) and state.error is not None:
+        return Rejected(error=shortened(state.error))
+    if isinstance(state, Modified):
+        return evolve(state, message_annotations=None)
+    if isinstance(state, TransactionalState):
+        return evolve(state, outcome=_bare_state(state.outcome))
+    return state
