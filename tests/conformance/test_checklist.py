@@ -13,9 +13,9 @@ import pytest
 from artemis_py.config.reader import parse
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.address import WildcardSyntax
-from artemis_py.core.view import MessageView
 from artemis_py.core.plain import plain_message
 from artemis_py.core.settings import AddressSettings, BrokerSettings
+from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal, RoutingTypeMismatch
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import BrokerFacts
