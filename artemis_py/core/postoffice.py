@@ -373,7 +373,6 @@ class PostOffice:
         """
         message.id = self._next_message_id
         self._next_message_id += 1
-        message.ingress_ms = self.hub.now_ms
         message.address = address.name
         message.origin = address
         if (address.account.is_full or self.account.is_full) and not address.internal and self._is_dropped(address):
@@ -483,9 +482,9 @@ class PostOffice:
                     message.expires_ms = now_ms + longest
                 elif shortest >= 0:
                     message.expires_ms = now_ms + shortest
-            elif 0 <= longest and message.expires_ms > now_ms + longest:
+            elif longest >= 0 and message.expires_ms > now_ms + longest:
                 message.expires_ms = now_ms + longest
-            elif 0 <= shortest and message.expires_ms < now_ms + shortest:
+            elif shortest >= 0 and message.expires_ms < now_ms + shortest:
                 message.expires_ms = now_ms + shortest
 
     # -- messages nobody could use ---------------------------------------------------------------------------
