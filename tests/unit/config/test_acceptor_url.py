@@ -238,8 +238,8 @@ def test_a_number_of_a_protocol_has_its_bounds() -> None:
     ]
 
     assert [[problem.message for problem in each] for each in problems] == [
-        ["0 is too small; write at least 1"],
-        ["21 is too large; write at most 20"],
+        ["parameter credits: 0 is too small; write at least 1"],
+        ["parameter credits: 21 is too large; write at most 20"],
         [],
         [],
     ]
