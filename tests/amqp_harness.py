@@ -231,7 +231,7 @@ class Conversation:
         self.calls.clear()
         return self
 
-    def begin(self, channel: int = 0, window: int = 1000, **others: int) -> AmqpSession:
+    def begin(self, channel: int = 0, window: int = 1000, **others: Any) -> AmqpSession:
         """A session on this channel."""
         begin = Begin(next_outgoing_id=0, incoming_window=window, outgoing_window=1000)
         self.feed(evolve(begin, **others), channel=channel)
