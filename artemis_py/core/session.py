@@ -82,7 +82,6 @@ class Producer:
             if address is None:
                 assert self._endpoint is not None
                 message.address = self.name
-                message.ingress_ms = self._session.postoffice.now_ms
                 self._endpoint.receive(message, self._session)
                 return 1
             return self._session.postoffice.route(message, address, self.queue_name, transaction)

@@ -8,6 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -65,10 +66,8 @@ class Worker:
 
 def leave(client: Client) -> None:
     """Close what is left of a connection; usually the broker is gone already."""
-    try:
+    with suppress(ProtonException, OSError):
         client.close()
-    except (ProtonException, OSError):
-        pass
 
 
 def send_window(worker: Worker, sender: Sender, queue: str, dress: Callable[[Message], None]) -> None:
