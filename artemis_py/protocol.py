@@ -140,6 +140,9 @@ class Parameter:
     """bool, int or str."""
     default: object
     help: str
+    minimum: int | None = None
+    """Smallest legal number."""
+    maximum: int | None = None
 
 
 class ProtocolManager(Protocol):

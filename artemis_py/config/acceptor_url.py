@@ -90,9 +90,13 @@ def _wrong_text(parameter: Parameter, text: str) -> str | None:
         return f'"{text}" is neither true nor false; write one of the two in lower case'
     if parameter.kind is int:
         try:
-            int(text)
+            number = int(text)
         except ValueError:
             return f'"{text}" is not a whole number; write one such as {parameter.default or 1000}'
+        if parameter.minimum is not None and number < parameter.minimum:
+            return f"{number} is too small; write at least {parameter.minimum}"
+        if parameter.maximum is not None and number > parameter.maximum:
+            return f"{number} is too large; write at most {parameter.maximum}"
     return None
 
 

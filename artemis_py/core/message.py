@@ -59,7 +59,6 @@ class Message:
         "extra",
         "format",
         "id",
-        "ingress_ms",
         "origin",
         "priority",
         "producer",
@@ -102,8 +101,6 @@ class Message:
         """A `RoutingType`, or -1 if the producer left it to the address."""
         self.producer: str = producer
         """Client id of the connection that sent it (`__AMQ_CID`, what no-local compares)."""
-        self.ingress_ms: int = 0
-        """Arrival in milliseconds since 1970."""
         self.size: int = len(data) + len(annotations) + MESSAGE_OVERHEAD_BYTES
         """Bytes this message counts for in memory limits."""
         self.references: int = 0
@@ -128,7 +125,6 @@ class Message:
         """A new message with the same content for another address: no id, expiry, schedule or routing type."""
         copy = Message(self.format, address, self.data, self.annotations, self.durable, self.priority)
         copy.producer = self.producer
-        copy.ingress_ms = self.ingress_ms
         copy.view_cache = self.view_cache
         if self.extra is not None:
             copy.extra = dict(self.extra)

@@ -404,7 +404,6 @@ class PostOffice:
         """
         message.id = self._next_message_id
         self._next_message_id += 1
-        message.ingress_ms = self.hub.now_ms
         message.address = address.name
         message.origin = address
         if (address.account.is_full or self.account.is_full) and not address.internal:

@@ -190,8 +190,26 @@ class Sink:
 class Consumer:
     """One taker of messages from one queue, with credit."""
 
-    __slots__ = ("accepted", "blocked", "browse", "credit", "cursors", "draining", "filter", "id", "in_ring",
-                 "is_closed", "outstanding", "picks", "presettled", "priority", "queue", "revisit", "sink", "user")  # fmt: skip
+    __slots__ = (
+        "accepted",
+        "blocked",
+        "browse",
+        "credit",
+        "cursors",
+        "draining",
+        "filter",
+        "id",
+        "in_ring",
+        "is_closed",
+        "outstanding",
+        "picks",
+        "presettled",
+        "priority",
+        "queue",
+        "revisit",
+        "sink",
+        "user",
+    )
 
     def __init__(
         self,
@@ -645,8 +663,10 @@ class Queue:
                         ring.rotate(-1)
                         continue
                     expires_ms = reference.message.expires_ms
-                    if expires_ms and expires_ms <= now_ms and not consumer.browse:
-                        self.expire(reference)
+                    if expires_ms and expires_ms <= now_ms:
+                        # A browser passes it over: looking at a queue changes nothing in it.
+                        if not consumer.browse:
+                            self.expire(reference)
                         continue
                     misses = 0
                     delivered += 1

@@ -83,7 +83,6 @@ class Producer:
             if address is None:
                 assert self._endpoint is not None
                 message.address = self.name
-                message.ingress_ms = self._session.postoffice.now_ms
                 self._endpoint.receive(message, self._session)
                 return 1
             if duplicate_id:

@@ -22,20 +22,29 @@ PARAMETERS: Final = (
     Parameter(
         name="multicastPrefix", kind=str, default="", help="Address prefixes that mean MULTICAST, comma separated."
     ),
-    Parameter(name="amqpCredits", kind=int, default=1000, help="Messages a producer may send ahead."),
-    Parameter(name="amqpLowCredits", kind=int, default=300, help="Credit is topped up when this few are left."),
-    Parameter(name="maxFrameSize", kind=int, default=131072, help="Largest frame in bytes, both ways; at least 512."),
+    Parameter(name="amqpCredits", kind=int, default=1000, help="Messages a producer may send ahead.", minimum=1),
+    Parameter(
+        name="amqpLowCredits", kind=int, default=300, help="Credit is topped up when this few are left.", minimum=0
+    ),
+    Parameter(name="maxFrameSize", kind=int, default=131072, help="Largest frame in bytes, both ways.", minimum=512),
     Parameter(
         name="amqpIdleTimeout",
         kind=int,
         default=60_000,
         help="Milliseconds of silence after which a client is dropped; 0: never. Half of it is announced.",
+        minimum=0,
     ),
     Parameter(
-        name="amqpMaxMessageSize", kind=int, default=100 * 1024 * 1024, help="Largest message in bytes; announced."
+        name="amqpMaxMessageSize",
+        kind=int,
+        default=100 * 1024 * 1024,
+        help="Largest message in bytes; announced.",
+        minimum=1,
     ),
-    Parameter(name="amqpMaxSessions", kind=int, default=255, help="Sessions of one connection."),
-    Parameter(name="amqpMaxLinks", kind=int, default=1024, help="Links of one session."),
+    Parameter(
+        name="amqpMaxSessions", kind=int, default=255, help="Sessions of one connection.", minimum=1, maximum=65536
+    ),
+    Parameter(name="amqpMaxLinks", kind=int, default=1024, help="Links of one session.", minimum=1),
     Parameter(
         name="amqpUseModifiedForTransientDeliveryErrors",
         kind=bool,
@@ -98,11 +107,11 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
         prefixes=Prefixes.parse(text("anycastPrefix"), text("multicastPrefix")),
         credits=number("amqpCredits"),
         low_credits=min(number("amqpLowCredits"), number("amqpCredits") - 1),
-        max_frame_size=max(512, number("maxFrameSize")),
+        max_frame_size=number("maxFrameSize"),
         idle_timeout_ms=number("amqpIdleTimeout"),
         max_message_size=number("amqpMaxMessageSize"),
-        max_sessions=max(1, min(number("amqpMaxSessions"), 65536)),
-        max_links=max(1, number("amqpMaxLinks")),
+        max_sessions=number("amqpMaxSessions"),
+        max_links=number("amqpMaxLinks"),
         modified_when_full=flag("amqpUseModifiedForTransientDeliveryErrors"),
         reject_counts_as_failed=flag("amqpTreatRejectAsUnmodifiedDeliveryFailed"),
     )

@@ -177,7 +177,8 @@ def split_sections(payload: bytes) -> Sections:
         else:
             last = _HEADER
             sections.has_header = True
-            sections.durable, sections.priority, sections.ttl_ms, sections.first_acquirer, sections.delivery_count = known
+            sections.durable, sections.priority, sections.ttl_ms = known[0], known[1], known[2]
+            sections.first_acquirer, sections.delivery_count = known[3], known[4]
     while offset < end:
         if offset + 4 > end:
             raise MalformedValue(f"no message section at octet {offset}")

@@ -66,6 +66,29 @@ def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None
     assert (sent.code, process.returncode) == (0, 0)
 
 
+def test_durable_messages_are_there_after_a_restart(tmp_path: Path) -> None:
+    folder = created(tmp_path / "i")
+    for command in (
+        ("producer", "--message", "first"),
+        ("consumer", "--message-count", "1"),
+    ):
+        with started(str(folder), folder=tmp_path, signal_number=signal.SIGTERM) as process:
+            url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"
+            outcome = run_command(command[0], "--url", url, "--destination", "orders", *command[1:])
+
+    assert outcome.lines == ["first"]
+
+
+def test_a_folder_in_use_is_told_in_words(tmp_path: Path) -> None:
+    folder = created(tmp_path / "i")
+    with started(str(folder), folder=tmp_path, signal_number=signal.SIGTERM) as process:
+        read_ports(process)
+        outcome = run_command("run", str(folder))
+
+    assert outcome.code == 1
+    assert f"is used by another broker (process {process.pid})" in outcome.err
+
+
 def test_without_a_folder_the_shipped_configuration_runs(tmp_path: Path) -> None:
     with started(folder=tmp_path, signal_number=signal.SIGINT) as process:
         url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"

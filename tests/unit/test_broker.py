@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -69,7 +70,7 @@ async def test_embedded_broker_moves_a_message() -> None:
         client.leave()
 
 
-def kept(folder: Path, **changes: object) -> BrokerConfig:
+def kept(folder: Path, **changes: Any) -> BrokerConfig:
     """An embedded broker that keeps what it is told to keep."""
     return evolve(embedded_config(), persistence_enabled=True, home=folder, **changes)
 

@@ -230,3 +230,18 @@ def test_every_parameter_of_artemis_is_known(name: str) -> None:
     (problem,) = check_parameters(acceptor(f"tcp://h:1?{name}=1"), [Speaker("NONE")])
 
     assert problem.message == f"parameter {name}: {NOT_YET}"
+
+
+def test_a_number_of_a_protocol_has_its_bounds() -> None:
+    credits = Parameter(name="credits", kind=int, default=10, help="", minimum=1, maximum=20)
+    problems = [
+        check_parameters(acceptor(f"tcp://h:1?credits={number}"), [Speaker("ONE", credits)])
+        for number in (0, 21, 1, 20)
+    ]
+
+    assert [[problem.message for problem in each] for each in problems] == [
+        ["parameter credits: 0 is too small; write at least 1"],
+        ["parameter credits: 21 is too large; write at most 20"],
+        [],
+        [],
+    ]

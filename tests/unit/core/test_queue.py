@@ -294,6 +294,18 @@ def test_browsers_see_everything_and_take_nothing() -> None:
     assert (browser.bodies(), queue.message_count) == (["a", "b"], 2)
 
 
+def test_browsers_do_not_see_expired_messages() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    office.route(make_message("old", expires_ms=office.now_ms + 10), office.addresses["q"])
+    send(office, "q", "new")
+    office.now_ms += 10
+
+    browser, _ = attach(office, queue, browse=True)
+
+    assert (browser.bodies(), queue.message_count) == (["new"], 2)
+
+
 def test_a_browser_may_select_by_position() -> None:
     """`x-opt-sequence-number` in a selector: how the data pipeline reads a range."""
     office = make_office()
