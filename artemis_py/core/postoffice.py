@@ -441,10 +441,7 @@ class PostOffice:
         A transaction can then only be rolled back; outside of one the sender need not know. The id is remembered with
         the message: both are durable at the same moment.
         """
-        cache = address.duplicates
-        if cache is None:
-            stores = self.options.persist_id_cache and not address.temporary
-            cache = address.duplicates = DuplicateCache(address, self.storage if stores else None)
+        cache = self.duplicates(address)
         if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
             self.listener.duplicate(address.name, readable(duplicate_id))
             if transaction is not None:
@@ -477,6 +474,14 @@ class PostOffice:
         for address, id in claims:
             if address.duplicates is not None and not address.is_deleted:
                 address.duplicates.add(id, durable, self.id_cache_size(address))
+
+    def duplicates(self, address: Address) -> DuplicateCache:
+        """What an address remembers of duplicate ids, read from the store when first asked for."""
+        cache = address.duplicates
+        if cache is None:
+            stores = self.options.persist_id_cache and not address.temporary
+            cache = address.duplicates = DuplicateCache(address, self.storage if stores else None)
+        return cache
 
     def id_cache_size(self, address: Address) -> int:
         """How many duplicate ids an address remembers."""

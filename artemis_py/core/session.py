@@ -86,9 +86,7 @@ class Producer:
                 self._endpoint.receive(message, self._session)
                 return 1
             if duplicate_id:
-                return self._session.postoffice.route_once(
-                    message, address, self.queue_name, transaction, duplicate_id
-                )
+                return self._session.postoffice.route_once(message, address, self.queue_name, transaction, duplicate_id)
             return self._session.postoffice.route(message, address, self.queue_name, transaction)
         except Refusal as refusal:
             if transaction is not None:

@@ -51,10 +51,7 @@ class Transaction:
     @property
     def is_durable(self) -> bool:
         """Whether any message in it is durable."""
-        for message, _ in self._sends:
-            if message.durable:
-                return True
-        return False
+        return any(message.durable for message, _ in self._sends)
 
     def settle(self, reference: Reference, outcome: int, here: bool = True, is_final: bool = True) -> bool:
         """Claim a delivery; False if it was settled already.

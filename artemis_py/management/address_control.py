@@ -28,6 +28,10 @@ class AddressControl(Control):
         """Discard the messages of all its queues that are not with a consumer; how many there were."""
         return sum(queue.purge() for queue in list(self.address.queues))
 
+    def clear_duplicate_id_cache(self) -> None:
+        """Forget under which duplicate ids the address took messages."""
+        self.session.postoffice.duplicates(self.address).clear()
+
     attributes: ClassVar = {
         "Address": lambda control: control.address.name,
         "RoutingTypes": lambda control: routing_types(control.address),
@@ -47,6 +51,7 @@ class AddressControl(Control):
         "pause": (Operation(pause),),
         "resume": (Operation(resume),),
         "purge": (Operation(purge),),
+        "clearDuplicateIdCache": (Operation(clear_duplicate_id_cache),),
     }
 
 

@@ -16,7 +16,16 @@ Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 class Batch:
     """Puts, removals and changes of whole turns of the loop."""
 
-    __slots__ = ("definitions", "dropped_addresses", "dropped_queues", "last_put", "puts", "removals", "updates", "waiting")
+    __slots__ = (
+        "definitions",
+        "dropped_addresses",
+        "dropped_queues",
+        "last_put",
+        "puts",
+        "removals",
+        "updates",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.puts: Final[dict[Reference, int]] = {}

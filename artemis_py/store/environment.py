@@ -9,6 +9,7 @@ reports a lost write only once: nothing is tried again after it.
 import fcntl
 import os
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Final
 
@@ -52,7 +53,7 @@ class FolderLock:
 
 
 class Environment:
-    """An open store. One thread at a time uses it: the starting one, then the worker."""
+    """An open store. One thread at a time uses it: the starting one, then the worker; `read_all` is for any thread."""
 
     def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
         """Open or create the store in `folder`. Raises StoreError with what to do."""
@@ -62,6 +63,8 @@ class Environment:
             raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
         self.folder: Final = folder
         self._lock = FolderLock(folder)
+        self._resizing = Lock()
+        """LMDB's map may only change its size while nobody reads."""
         try:
             self._env = self._open(map_bytes)
             self._databases = {name: self._env.open_db(name) for name in schema.DATABASES}
@@ -111,6 +114,18 @@ class Environment:
         """A transaction of LMDB."""
         return self._env.begin(write=write)
 
+    def read_all(self, database: bytes, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Keys and values of the last commit whose key begins so, in the order of the keys. Raises lmdb.Error."""
+        found: list[tuple[bytes, bytes]] = []
+        with self._resizing, self.begin() as transaction:
+            cursor = transaction.cursor(db=self.database(database))
+            if cursor.set_range(prefix):
+                for key, value in cursor:
+                    if not bytes(key).startswith(prefix):
+                        break
+                    found.append((bytes(key), bytes(value)))
+        return found
+
     def close(self) -> None:
         """Close the files and let others have the folder."""
         self._env.close()
@@ -135,7 +150,8 @@ class Environment:
                 return
             except lmdb.MapFullError:
                 # Nothing was written: the map is used up before the first page goes out.
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
+                with self._resizing:
+                    self._env.set_mapsize(2 * self._env.info()["map_size"])
 
 
 class _Writer:
@@ -164,6 +180,8 @@ class _Writer:
                 self._transaction.delete(key, db=self._attempts)
         for queue_id in batch.dropped_queues:
             self._drop(queue_id)
+        for address_id in batch.dropped_addresses:
+            self._drop_duplicates(address_id)
 
     def _define(self, batch: Batch) -> None:
         for (database, key), value in batch.definitions.items():
@@ -213,3 +231,11 @@ class _Writer:
                 found = cursor.delete()
                 if database is self._references and value[4:5] == schema.SHARING:
                     self._release(schema.U64.unpack_from(value, 5)[0])
+
+    def _drop_duplicates(self, address_id: int) -> None:
+        """The ids that a deleted address remembered."""
+        prefix = schema.U32.pack(address_id)
+        cursor = self._transaction.cursor(db=self._environment.database(schema.DUPLICATES))
+        found = cursor.set_range(prefix)
+        while found and bytes(cursor.key()).startswith(prefix):
+            found = cursor.delete()

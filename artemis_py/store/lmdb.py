@@ -177,6 +177,8 @@ class LmdbStore:
         id = self._address_ids.pop(address.name, None)
         if id is not None:
             self._define(schema.ADDRESSES, schema.U32.pack(id), None)
+            if self.failure is None:
+                self._gathering.dropped_addresses.append(id)
 
     def save_queue(self, queue: Queue) -> None:
         """Gather a queue; see `Storage`."""
@@ -193,6 +195,35 @@ class LmdbStore:
         self._define(schema.MARKS, key, None)
         if self.failure is None:
             self._gathering.dropped_queues.append(queue.id)
+
+    def save_duplicate(self, address: Address, number: int, id: bytes) -> None:
+        """Gather a duplicate id; see `Storage`."""
+        address_id = self._address_ids.get(address.name)
+        if address_id is not None:
+            key = schema.duplicate_key(address_id, number)
+            self._define(schema.DUPLICATES, key, schema.seal(key, id))
+
+    def forget_duplicate(self, address: Address, number: int) -> None:
+        """Gather its end; see `Storage`."""
+        address_id = self._address_ids.get(address.name)
+        if address_id is not None:
+            self._define(schema.DUPLICATES, schema.duplicate_key(address_id, number), None)
+
+    def load_duplicates(self, address: Address) -> list[tuple[int, bytes]]:
+        """Read on the loop, once for an address: 20,000 ids take some 20 ms. See `Storage`."""
+        address_id = self._address_ids.get(address.name)
+        if address_id is None or self._environment is None or self.failure is not None:
+            return []
+        found: list[tuple[int, bytes]] = []
+        try:
+            for key, value in self._environment.read_all(schema.DUPLICATES, schema.U32.pack(address_id)):
+                try:
+                    found.append((schema.duplicate_number(key), schema.unseal(key, value)))
+                except schema.DamagedValue as error:
+                    LOGGER.error("damaged duplicate id passed over: address=%s reason=%s", address.name, error)
+        except lmdb.Error as error:
+            LOGGER.error("duplicate ids cannot be read: address=%s reason=%s", address.name, error)
+        return found
 
     def reserve(self, queue: Queue) -> int:
         """Gather a new mark; see `Storage`."""

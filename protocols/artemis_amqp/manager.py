@@ -46,6 +46,12 @@ PARAMETERS: Final = (
     ),
     Parameter(name="amqpMaxLinks", kind=int, default=1024, help="Links of one session.", minimum=1),
     Parameter(
+        name="amqpDuplicateDetection",
+        kind=bool,
+        default=True,
+        help="Take a message under the same `_AMQ_DUPL_ID` (application property or message annotation) only once.",
+    ),
+    Parameter(
         name="amqpUseModifiedForTransientDeliveryErrors",
         kind=bool,
         default=False,
@@ -72,6 +78,7 @@ class Parameters:
     max_message_size: int
     max_sessions: int
     max_links: int
+    detects_duplicates: bool
     modified_when_full: bool
     reject_counts_as_failed: bool
 
@@ -95,13 +102,14 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
     def text(name: str) -> str:
         return given.get(name, "")
 
+    def default(name: str) -> object:
+        return next(parameter.default for parameter in PARAMETERS if parameter.name == name)
+
     def number(name: str) -> int:
-        default = next(parameter.default for parameter in PARAMETERS if parameter.name == name)
-        assert isinstance(default, int)
-        return int(given[name]) if name in given else default
+        return int(given.get(name, str(default(name))))
 
     def flag(name: str) -> bool:
-        return given.get(name, "false").lower() == "true"
+        return given.get(name, str(default(name))).lower() == "true"
 
     return Parameters(
         prefixes=Prefixes.parse(text("anycastPrefix"), text("multicastPrefix")),
@@ -112,6 +120,7 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
         max_message_size=number("amqpMaxMessageSize"),
         max_sessions=number("amqpMaxSessions"),
         max_links=number("amqpMaxLinks"),
+        detects_duplicates=flag("amqpDuplicateDetection"),
         modified_when_full=flag("amqpUseModifiedForTransientDeliveryErrors"),
         reject_counts_as_failed=flag("amqpTreatRejectAsUnmodifiedDeliveryFailed"),
     )

@@ -22,6 +22,7 @@ from artemis_amqp.performatives import (
 from artemis_amqp.sections import Sections, read_to, split_sections
 from artemis_amqp.types import Symbol
 from artemis_py.core.destination import Address
+from artemis_py.core.duplicates import duplicate_id
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Hub
 from artemis_py.core.routing import NO_TYPE
@@ -102,6 +103,7 @@ class IncomingLink(ReceiverLinkHandler):
         self._container_id: str = handler.container_id
         self._stores: bool = handler.stores
         self._credit: int = handler.parameters.credits
+        self._detects_duplicates: bool = handler.parameters.detects_duplicates
         self._low_credit: int = handler.parameters.low_credits
         self._unanswered: int = 0
         """Deliveries that wait for the store."""
@@ -138,11 +140,15 @@ class IncomingLink(ReceiverLinkHandler):
                 raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
             if state is not None and type(state) is TransactionalState:
                 transaction = handler.coordinator.find(state.txn_id)
-            message = read_message(split_sections(payload), self._hub.now_ms, self._container_id)
+            sections = split_sections(payload)
+            message = read_message(sections, self._hub.now_ms, self._container_id)
             producer = self._producer
             if producer is None:
                 producer = self._relay(message)
-            producer.send(message, transaction)
+            if sections.duplicate_id is None or not self._detects_duplicates:
+                producer.send(message, transaction)
+            else:
+                producer.send(message, transaction, duplicate_id(sections.duplicate_id))
         except (Refusal, MalformedFrame, errors.Condition) as error:
             self._refuse(delivery_id, tag, settled, error, transaction)
             return

@@ -30,6 +30,7 @@ from artemis_amqp.types import (
     UInt,
     ULong,
 )
+from artemis_py.core.duplicates import DUPLICATE_ID
 from artemis_py.core.message import DEFAULT_PRIORITY
 from artemis_py.core.view import MessageView
 
@@ -39,6 +40,8 @@ DELAY_ANNOTATION: Final = "x-opt-delivery-delay"
 """Counts from arrival here, so the next broker must not see it."""
 
 _NOT_KEPT: Final = (SEQUENCE_ANNOTATION, DELAY_ANNOTATION)
+
+_DUPLICATE_ID: Final = DUPLICATE_ID.encode()
 
 _HEADER: Final = 0x70
 _DELIVERY_ANNOTATIONS: Final = 0x71
@@ -98,6 +101,8 @@ class Sections:
     """Their octets without those that must not travel on; see the top of the module."""
     expires_at_ms: int = 0
     """The properties' absolute-expiry-time in milliseconds since 1970; 0: none."""
+    duplicate_id: object = None
+    """What the annotation or, before it, the application property `_AMQ_DUPL_ID` says."""
     bare: bytes = b""
     """From the properties to the end."""
 
@@ -203,6 +208,9 @@ def split_sections(payload: bytes) -> Sections:
             elif code == _APPLICATION_PROPERTIES:
                 count, body, stop = _items_at(0xC1, payload, body, end)
                 offset = _check_items(count, payload, body, stop)
+                # A search in C is all that it costs the messages without.
+                if payload.find(_DUPLICATE_ID, body, stop) >= 0:
+                    _find_duplicate_id(sections, count, payload, body, stop)
             elif code == _DATA and body + 1 < end and payload[body] == 0xA0:
                 offset = body + 2 + payload[body + 1]
                 if offset > end:
@@ -307,10 +315,19 @@ def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) ->
         # Either the count lies or a key comes twice, which §3.2.10 with §1.6.23 forbids.
         raise MalformedValue(f"{count} keys and values are announced, {len(items)} annotations found")
     sections.annotations = items
+    if data.find(_DUPLICATE_ID, start, stop) >= 0:
+        sections.duplicate_id = items.get(DUPLICATE_ID)
     kept += data[kept_from:stop]
     if kept:
         sections.annotations_raw = _U32.pack(count - 2 * dropped) + kept
     return stop
+
+
+def _find_duplicate_id(sections: Sections, count: int, data: bytes, offset: int, stop: int) -> None:
+    """The octets of its name are in the application properties: perhaps as a key."""
+    value = _find_value(data, count, offset, stop, DUPLICATE_ID)
+    if value is not None:
+        sections.duplicate_id = value
 
 
 def _check_properties(sections: Sections, data: bytes, offset: int, end: int) -> int:
