@@ -44,18 +44,17 @@ Every value above whose type is not text or a number, and every JSON text, begin
 
 A message:
 
-     0        8          16        24             32         33             34        36        40
-    +--------+----------+---------+--------------+----------+--------------+---------+---------+
-    | u64    | u64      | u64     | u64          | u8       | i8           | u16     | u32     |
-    | id     | ingress  | expires | delivery     | priority | routing type | format  | address |
-    |        | ms       | ms      | time ms      |          | -1: none     | length  | length  |
-    +--------+----------+---------+--------------+----------+--------------+---------+---------+
-     40         44      48
-    +----------+-------+-------------+--------+---------+----------+-------+-------------+------+
-    | u32      | u32   | u32         | format | address | producer | extra | annotations | data |
-    | producer | extra | annotations | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the  |
-    | length   | length| length      |        |         |          |       |             | rest |
-    +----------+-------+-------------+--------+---------+----------+-------+-------------+------+
+     0        8         16             24         25             26       28        32         36       40
+    +--------+---------+--------------+----------+--------------+--------+---------+----------+--------+-------------+
+    | u64    | u64     | u64          | u8       | i8           | u16    | u32     | u32      | u32    | u32         |
+    | id     | expires | delivery     | priority | routing type | format | address | producer | extra  | annotations |
+    |        | ms      | time ms      |          | -1: none     | length | length  | length   | length | length      |
+    +--------+---------+--------------+----------+--------------+--------+---------+----------+--------+-------------+
+     44
+    +--------+---------+----------+-------+-------------+----------+
+    | format | address | producer | extra | annotations | data     |
+    | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the rest |
+    +--------+---------+----------+-------+-------------+----------+
     Extra is empty, or an object of the broker's own properties. A stored message is durable.
 """
 
@@ -98,7 +97,7 @@ U64: Final = Struct(">Q")
 _PLACE: Final = Struct(">IQ")
 _DUPLICATE: Final = Struct(">IQ")
 _ATTEMPTS: Final = Struct(">IQ")
-_HEAD: Final = Struct(">QQQQBbHIIII")
+_HEAD: Final = Struct(">QQQBbHIIII")
 
 ALONE: Final = b"\x01"
 SHARING: Final = b"\x02"
@@ -195,7 +194,6 @@ def encode_message(message: Message) -> bytes:
     extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
     head = _HEAD.pack(
         message.id,
-        message.ingress_ms,
         message.expires_ms,
         message.delivery_time_ms,
         message.priority,
@@ -215,7 +213,6 @@ def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Mess
         raise DamagedValue("it is too short for a message")
     (
         id,
-        ingress_ms,
         expires_ms,
         delivery_time_ms,
         priority,
@@ -247,7 +244,6 @@ def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Mess
         content[producer_offset:extra_offset].decode(),
     )
     message.id = id
-    message.ingress_ms = ingress_ms
     if extra_length:
         message.extra = json.loads(content[extra_offset:annotations_offset])
     return message

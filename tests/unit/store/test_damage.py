@@ -152,7 +152,7 @@ def test_a_message_whose_protocol_is_missing_waits_for_it(tmp_path: Path) -> Non
             _ = reference.message.view
 
 
-@pytest.mark.parametrize("length", [0, 3, 47, 48, 60])
+@pytest.mark.parametrize("length", [0, 3, 43, 44, 60])
 def test_a_message_cut_short_is_damaged(length: int) -> None:
     """A checksum that happens to fit must not lead to an exception of another kind."""
     message = Message(PLAIN_FORMAT, "address", b"data", b"annotations", producer="producer")
