@@ -63,6 +63,7 @@ ARTEMIS_DEFAULTS = {
     "auto-delete-addresses-delay": 0,
     "auto-delete-addresses-skip-usage-check": False,
     "enable-ingress-timestamp": False,
+    "id-cache-size": -1,
 }
 
 ARTEMIS_BROKER_DEFAULTS = {
@@ -72,6 +73,8 @@ ARTEMIS_BROKER_DEFAULTS = {
     "global-max-messages": -1,
     "transaction-timeout": 300_000,
     "transaction-timeout-scan-period": 1_000,
+    "id-cache-size": 20_000,
+    "persist-id-cache": True,
     "amqp-use-core-subscription-naming": False,
     "literal-match-markers": None,
     "uuid-namespace": None,

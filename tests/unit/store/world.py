@@ -49,10 +49,12 @@ class Handmade:
 class World:
     """One broker's life on a folder; `with` closes the folder as a crash would, without a last word."""
 
-    def __init__(self, folder: Path, settings: dict[str, AddressSettings] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
+    ) -> None:
         self.hands = Handmade()
         self.store = LmdbStore(folder, SMALL_MAP_BYTES)
-        options = BrokerSettings()
+        options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
