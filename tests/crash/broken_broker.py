@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from artemis_py.cli import main
+from artemis_py.core.destination import Address
 from artemis_py.store.batch import Batch
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
@@ -32,7 +33,19 @@ def acknowledge_before_commit() -> None:
     setattr(Environment, "write", slow_write)  # noqa: B010
 
 
-FAULTS: Final = {"acknowledge-before-commit": acknowledge_before_commit}
+def duplicate_ids_not_stored() -> None:
+    """Known until the end of the process only."""
+
+    def save_duplicate(self: LmdbStore, address: Address, number: int, id: bytes) -> None:
+        return None
+
+    setattr(LmdbStore, "save_duplicate", save_duplicate)  # noqa: B010
+
+
+FAULTS: Final = {
+    "acknowledge-before-commit": acknowledge_before_commit,
+    "duplicate-ids-not-stored": duplicate_ids_not_stored,
+}
 
 if __name__ == "__main__":
     FAULTS[sys.argv.pop(1)]()

@@ -1,4 +1,4 @@
-"""Holds the ledgers against what reliability promises (P1 to P6, P9)."""
+"""Holds the ledgers against what reliability promises (P1 to P6, P9, P11)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from attrs import define, field
 
 from tests.crash.ledger import Line
-from tests.crash.load import BRIEF, EXPIRED, LATER, NEWS, SUBSCRIPTIONS
+from tests.crash.load import BRIEF, EXPIRED, LATER, NEWS, ONCE, SUBSCRIPTIONS
 
 
 @define
@@ -82,7 +82,9 @@ def check(lines: Iterable[Line]) -> Report:
         there = sum(id in present for id in members[transaction])
         if there and (outcome == "rolled-back" or there < len(members[transaction])):
             report.violations.append(f"P6 {outcome} transaction {transaction}: {there} of {len(members[transaction])}")
-    for id, queue in deliveries:
+    for (id, queue), count in deliveries.items():
+        if queue == ONCE and count > 1:
+            report.violations.append(f"P11 taken twice under one duplicate id: {id}")
         if queue == EXPIRED and deliveries[(id, BRIEF)]:
             report.violations.append(f"P9 expired and still there: {id}")
     report.attempted = len(sent)

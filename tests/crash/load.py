@@ -1,7 +1,7 @@
 """The clients of the crash test: `python -m tests.crash.load role url ledger stop-file seed`.
 
 Each works until the stop file is there, connects again whenever the broker went away, and never repeats a message:
-an operation without an answer has an unknown outcome, and stays so.
+an operation without an answer has an unknown outcome, and stays so. Only `repeat` sends again, under duplicate ids.
 """
 
 import random
@@ -12,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from attrs import frozen
 from proton import Delivery, Message, ProtonException, symbol
 
 from tests.crash.ledger import Ledger
 from tests.interop.proton.client import Client, Received, Refused, Sender
+from tests.interop.proton.test_duplicates import protected
 from tests.interop.proton.test_transactions import Coordinator, post
 
 WORK: Final = "work"
@@ -24,11 +26,20 @@ SUBSCRIPTIONS: Final = ("news.a", "news.b")
 LATER: Final = "later"
 BRIEF: Final = "brief"
 EXPIRED: Final = "ExpiryQueue"
+ONCE: Final = "once"
 
 # Messages on their way at once: enough for batches, few enough that a kill leaves most outcomes known.
 WINDOW: Final = 20
 RECONNECT_PAUSE_S: Final = 0.02
 CONFIRMATION_TIMEOUT_S: Final = 5.0
+
+
+@frozen
+class Window:
+    """Messages that are sent, and perhaps sent again, together."""
+
+    ids: list[str]
+    in_transaction: bool
 
 
 class Worker:
@@ -41,6 +52,8 @@ class Worker:
         self.stop: Final = stop
         self.random: Final = random.Random(seed)
         self._numbers = 0
+        self.windows: list[Window] = [Window([], False)]
+        """What `repeat` sent last."""
 
     def run(self, work: Callable[["Worker", Client], None]) -> None:
         """Work, and connect again when that ends with an error."""
@@ -128,6 +141,50 @@ def transact(worker: Worker, client: Client) -> None:
             worker.ledger.note("committed", transaction)
 
 
+def repeat(worker: Worker, client: Client) -> None:
+    """A window after the other; after a loss of the connection the last two again, the answered one and the other.
+
+    Every second one is a transaction, of which the first message alone has a duplicate id.
+    """
+    sender, coordinator = client.sender(ONCE), Coordinator(client)
+    for window in worker.windows:
+        send_protected(worker, sender, coordinator, window)
+    while not worker.stop.exists():
+        window = Window([worker.new_id() for _ in range(WINDOW)], not worker.windows[-1].in_transaction)
+        worker.windows = [worker.windows[-1], window]
+        for id in window.ids:
+            worker.ledger.note("attempted", id, ONCE)
+        send_protected(worker, sender, coordinator, window)
+
+
+def send_protected(worker: Worker, sender: Sender, coordinator: Coordinator, window: Window) -> None:
+    """For the first time or again."""
+    if window.in_transaction:
+        send_in_transaction(sender, coordinator, window.ids)
+    else:
+        deliveries = [sender.start(protected(id, id)) for id in window.ids]
+        for delivery in deliveries:
+            sender.wait(delivery)
+            delivery.settle()
+    for id in window.ids:
+        worker.ledger.note("acknowledged", id, ONCE)
+
+
+def send_in_transaction(sender: Sender, coordinator: Coordinator, ids: list[str]) -> None:
+    """All or nothing; if the broker knows the first, it has all."""
+    identifier = coordinator.declare()
+    for index, id in enumerate(ids):
+        message = Message(body=id, durable=True) if index else protected(id, id)
+        delivery = post(sender, identifier, message)
+        sender.wait(delivery)
+        delivery.settle()
+    try:
+        coordinator.discharge(identifier)
+    except Refused as refused:
+        if "same id" not in str(refused):
+            raise
+
+
 def consume(worker: Worker, client: Client) -> None:
     """Accept eight of ten, each confirmed by the broker; release one and fail one."""
     receivers = [client.receiver(WORK), client.receiver("news::news.a", ["topic"]), client.receiver(LATER)]
@@ -170,7 +227,7 @@ def note_delivery(ledger: Ledger, message: Message, queue: str) -> None:
     ledger.note("delivered", str(message.body), queue, marked=marked, priority=message.priority)
 
 
-ROLES: Final = {"produce": produce, "transact": transact, "consume": consume}
+ROLES: Final = {"produce": produce, "transact": transact, "repeat": repeat, "consume": consume}
 
 if __name__ == "__main__":
     role, url, ledger, stop, seed = sys.argv[1:]

@@ -17,9 +17,10 @@ from typing import Final
 
 from proton import Delivery
 
+from tests.crash.broken_broker import FAULTS
 from tests.crash.check import Report, check
 from tests.crash.ledger import Ledger, read
-from tests.crash.load import BRIEF, EXPIRED, LATER, NEWS, SUBSCRIPTIONS, WORK, note_delivery
+from tests.crash.load import BRIEF, EXPIRED, LATER, NEWS, ONCE, SUBSCRIPTIONS, WINDOW, WORK, note_delivery
 from tests.interop.broker_process import REPOSITORY
 from tests.interop.proton.client import Client
 
@@ -27,6 +28,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>crash</name>
+    <id-cache-size>{id_cache_size}</id-cache-size>
     <security-enabled>false</security-enabled>
     <message-expiry-scan-period>50</message-expiry-scan-period>
     <acceptors><acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP</acceptor></acceptors>
@@ -47,7 +49,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 </configuration>
 """
 
-ROLES: Final = ("produce", "produce", "transact", "consume", "consume")
+ROLES: Final = ("produce", "produce", "transact", "repeat", "consume", "consume")
 START_TIMEOUT_S: Final = 60.0
 LIFE_S: Final = (0.1, 1.5)
 """How long a broker lives after it is ready: from its first commits to a steady load."""
@@ -97,7 +99,7 @@ class CrashRun:
 
     def _start(self) -> "subprocess.Popen[bytes]":
         """A broker that is ready; from the second on at the port of the first."""
-        text = CONFIGURATION.format(port=self._port)
+        text = CONFIGURATION.format(port=self._port, id_cache_size=2 * WINDOW)
         (self.folder / "etc" / "broker.xml").write_text(text, encoding="utf-8")
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
@@ -126,7 +128,7 @@ class CrashRun:
         time.sleep(1.0)  # the longest delivery delay and time to live
         ledger = Ledger(self._ledgers / "drain.ledger")
         with Client(f"amqp://127.0.0.1:{self._port}") as client:
-            for queue in (WORK, LATER, *SUBSCRIPTIONS, BRIEF, EXPIRED):
+            for queue in (WORK, LATER, ONCE, *SUBSCRIPTIONS, BRIEF, EXPIRED):
                 receiver = client.receiver(f"{NEWS}::{queue}" if queue in SUBSCRIPTIONS else queue)
                 while taken := receiver.drain():
                     for received in taken:
@@ -141,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--fault", choices=["acknowledge-before-commit"])
+    parser.add_argument("--fault", choices=sorted(FAULTS))
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="crash-"))
     report = CrashRun(folder, options.seed, options.fault).run(options.rounds)

@@ -32,7 +32,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>interop</name>
-    <persistence-enabled>false</persistence-enabled>
+    <persistence-enabled>{persistence}</persistence-enabled>
     {core}
     <acceptors>
       <acceptor name="amqp">tcp://127.0.0.1:0?{parameters}</acceptor>
@@ -62,6 +62,8 @@ class Instance:
 
     core: str = "<security-enabled>false</security-enabled><message-expiry-scan-period>100</message-expiry-scan-period>"
     """Elements of `<core>` beside acceptors, addresses and address-settings."""
+    persistence: str = "false"
+    """Most tests start many brokers and restart none."""
     parameters: str = "protocols=AMQP"
     """Parameters of the one acceptor's URL."""
     addresses: str = ""
@@ -77,7 +79,11 @@ class Instance:
         etc.mkdir(parents=True)
         (directory / "data").mkdir()
         text = CONFIGURATION.format(
-            core=self.core, parameters=self.parameters, addresses=self.addresses, settings=self.settings
+            core=self.core,
+            persistence=self.persistence,
+            parameters=self.parameters,
+            addresses=self.addresses,
+            settings=self.settings,
         )
         (etc / "broker.xml").write_text(text, encoding="utf-8")
         (etc / "artemis-users.properties").write_text(self.users, encoding="utf-8")
@@ -141,7 +147,13 @@ def start_broker(instance: Instance, directory: Path) -> BrokerProcess:
     Raises BrokerFailed if the process ends or says nothing of its port for `START_TIMEOUT_S`.
     """
     instance.write(directory)
+    return launch(directory)
+
+
+def launch(directory: Path) -> BrokerProcess:
+    """Run the instance in `directory`, for the first time or again; see `start_broker`."""
     port_file = directory / "port"
+    port_file.unlink(missing_ok=True)
     override = os.environ.get("ARTEMIS_PY_INTEROP_BROKER")
     if override:
         command = [*shlex.split(override), str(directory), str(port_file)]

@@ -57,3 +57,19 @@ def test_what_is_created_on_demand_is_for_debugging_only(log: EventLog, caplog: 
     log.address_deleted("a", "unused")
 
     assert caplog.records == []
+
+
+def test_a_duplicate_names_address_and_id(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Reference §3.13: WARN."""
+    log.duplicate("orders", "'order-1'")
+
+    expected = "duplicate not routed: address=orders id='order-1'"
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.WARNING, expected)]
+
+
+def test_a_flood_of_duplicates_does_not_fill_the_log(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """A client that sends its whole backlog again."""
+    for number in range(1000):
+        log.duplicate("orders", f"'{number}'")
+
+    assert len(caplog.records) <= 20

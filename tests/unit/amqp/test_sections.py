@@ -281,6 +281,44 @@ def test_malformed_message_is_refused(payload: bytes) -> None:
         split_sections(payload)
 
 
+@pytest.mark.parametrize("value", ["an id", b"an id", AN_UUID, ULong(7), Symbol("an id")])
+@pytest.mark.parametrize("others", [{}, {"a": 1, "_AMQ_DUPL_ID_2": "x", "b": "_AMQ_DUPL_ID"}])
+def test_the_duplicate_id_is_an_application_property(value: object, others: dict[str, object]) -> None:
+    """Reference/artemis-model §3.13; names that only look like it are passed over."""
+    sections = split_sections(HEADER + PROPERTIES + _section(0x74, {**others, "_AMQ_DUPL_ID": value}) + DATA)
+
+    assert sections.duplicate_id == value
+
+
+def test_the_duplicate_id_may_be_an_annotation() -> None:
+    """For senders that may not touch the bare message."""
+    assert split_sections(_section(0x72, {Symbol("_AMQ_DUPL_ID"): "an id"}) + BARE).duplicate_id == "an id"
+
+
+def test_the_property_comes_before_the_annotation() -> None:
+    """The application's own word."""
+    annotations = _section(0x72, {Symbol("_AMQ_DUPL_ID"): "annotation"})
+
+    assert split_sections(annotations + _section(0x74, {"_AMQ_DUPL_ID": "mine"}) + DATA).duplicate_id == "mine"
+    assert split_sections(annotations + _section(0x74, {"_AMQ_DUPL_ID": None}) + DATA).duplicate_id == "annotation"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        BARE,
+        APPLICATION_PROPERTIES + _section(0x75, b"_AMQ_DUPL_ID"),
+        _section(0x74, {"k": "_AMQ_DUPL_ID"}) + DATA,
+        _section(0x72, {Symbol("x-opt-a"): "_AMQ_DUPL_ID"}) + BARE,
+        encode(Properties(subject="_AMQ_DUPL_ID")) + DATA,
+        _section(0x77, {"_AMQ_DUPL_ID": "in the body"}),
+    ],
+)
+def test_the_name_elsewhere_is_no_duplicate_id(payload: bytes) -> None:
+    """Bodies are not looked into."""
+    assert split_sections(payload).duplicate_id is None
+
+
 # --- parts of the bare message ---
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from artemis_py.core.access import Permission
 from artemis_py.core.address import parse_fqqn
+from artemis_py.core.plain import plain_message
+from artemis_py.core.view import MessageView
 from tests.unit.management.world import ANYCAST, Rules, World, consume
 
 
@@ -152,6 +154,17 @@ def test_purging_an_address_empties_all_its_queues(world: World) -> None:
     world.publish("a")
 
     assert world.call("address.a", "purge") == 4
+
+
+def test_the_duplicate_ids_of_an_address_can_be_forgotten(world: World) -> None:
+    """Reference §3.13 `clearDuplicateIdCache`."""
+    producer = world.session.producer("a")
+    taken = [producer.send(plain_message("a", MessageView(body="m")), None, b"id") for _ in range(2)]
+    world.call("address.a", "clearDuplicateIdCache")
+
+    taken.append(producer.send(plain_message("a", MessageView(body="m")), None, b"id"))
+
+    assert taken == [1, 0, 1]
 
 
 def test_deleting_a_durable_queue_needs_its_permission() -> None:
