@@ -264,7 +264,7 @@ class Broker:
     def _configured_store(self) -> LmdbStore | None:
         if not self.config.persistence_enabled:
             return None
-        return LmdbStore(self.config.home / self.config.journal_directory)
+        return LmdbStore(self.config.journal_folder)
 
     def _recover(
         self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn

@@ -18,10 +18,19 @@ from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 
+FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
 
 # The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
+
+
+def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
+    """A map at least twice as large as the file, in bytes."""
+    size = file.stat().st_size if file.exists() else 0
+    while map_bytes < 2 * size:
+        map_bytes *= 2
+    return map_bytes
 
 
 class FolderLock:
@@ -75,10 +84,7 @@ class Environment:
             raise
 
     def _open(self, map_bytes: int) -> lmdb.Environment:
-        file = self.folder / "data.mdb"
-        size = file.stat().st_size if file.exists() else 0
-        while map_bytes < 2 * size:
-            map_bytes *= 2
+        map_bytes = map_size_for(self.folder / FILE_NAME, map_bytes)
         # No read-ahead: a backlog is not read in the order of its pages.
         return lmdb.open(str(self.folder), map_size=map_bytes, max_dbs=len(schema.DATABASES), readahead=False)
 
