@@ -7,6 +7,7 @@ from typing import TypeVar
 import click
 from attrs import asdict
 
+from artemis_py.broker import journal_folder
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.render import print_json, print_table
@@ -82,7 +83,7 @@ def compact(instance: Path) -> None:
 
 def _journal_of(instance: Path) -> Path:
     try:
-        return load(configuration_file(instance)).journal_folder
+        return journal_folder(load(configuration_file(instance)))
     except ConfigError as error:
         raise Misconfigured(error) from None
 

@@ -112,11 +112,6 @@ class BrokerConfig:
     warnings: tuple[Problem, ...] = ()
     """What somebody should know although the file can be used; for the log, at start."""
 
-    @property
-    def journal_folder(self) -> Path:
-        """Where the store is."""
-        return self.home / self.journal_directory
-
 
 MAIN_OPTIONS: Final = options_of(BrokerConfig)
 """The elements below `<core>` that are not the core's own business."""

@@ -18,11 +18,10 @@ from attrs import define, field, frozen
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
-from artemis_py.store.environment import FILE_NAME, FolderLock, map_size_for
+from artemis_py.store.environment import FILE_NAME, NEW_NAME, FolderLock, map_size_for, sync_folder
 from artemis_py.store.schema import DamagedValue
 
 _NO_FORMATS: Final[Mapping[str, schema.MissingFormat]] = {}
-COMPACTED: Final = "compacted"
 
 
 @frozen(kw_only=True)
@@ -262,14 +261,14 @@ def compact(folder: Path) -> tuple[int, int]:
     if not file.exists():
         raise StoreError(f"there is no store in {folder}")
     lock = FolderLock(folder)
-    new = folder / COMPACTED
+    new = folder / NEW_NAME
     try:
         shutil.rmtree(new, ignore_errors=True)
         before = file.stat().st_size
         after = back_up(folder, new)
         (new / FILE_NAME).replace(file)
         shutil.rmtree(new)
-        _sync_folder(folder)
+        sync_folder(folder)
         return before, after
     except OSError as error:
         raise StoreError(f"{error.filename}: {error.strerror}") from error
@@ -281,13 +280,5 @@ def _sync(folder: Path) -> int:
     with (folder / FILE_NAME).open("rb") as file:
         os.fsync(file.fileno())
         size = os.fstat(file.fileno()).st_size
-    _sync_folder(folder)
+    sync_folder(folder)
     return size
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
