@@ -13,6 +13,7 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 from uuid import uuid4
@@ -88,6 +89,11 @@ def installed_protocols() -> list[ManagerFactory]:
     if problems:
         raise ConfigError(problems)
     return factories
+
+
+def journal_folder(config: BrokerConfig) -> Path:
+    """Where the store is."""
+    return config.home / config.journal_directory
 
 
 class Broker:
@@ -264,7 +270,7 @@ class Broker:
     def _configured_store(self) -> LmdbStore | None:
         if not self.config.persistence_enabled:
             return None
-        return LmdbStore(self.config.home / self.config.journal_directory)
+        return LmdbStore(journal_folder(self.config))
 
     def _recover(
         self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn

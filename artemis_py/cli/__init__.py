@@ -20,6 +20,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "browse": "Show the messages of a queue and leave them there.",
     "address": "Create, update, delete and show addresses.",
     "queue": "Create, update, delete, list, purge, pause and resume queues.",
+    "data": "Look at, check, copy and compact what a broker stores.",
     "user": "Hash a password for the users file.",
     "perf": "Measure a broker under load.",
     "completion": "Print a completion script for a shell.",

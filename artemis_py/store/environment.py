@@ -8,6 +8,7 @@ reports a lost write only once: nothing is tried again after it.
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -19,10 +20,30 @@ from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 
+FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
+NEW_NAME: Final = "new"
+"""A folder in which a file is made before it takes its place."""
 
 # The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
+
+
+def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
+    """A map at least twice as large as the file, in bytes."""
+    size = file.stat().st_size if file.exists() else 0
+    while map_bytes < 2 * size:
+        map_bytes *= 2
+    return map_bytes
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class FolderLock:
@@ -66,10 +87,13 @@ class Environment:
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
         try:
+            if not (folder / FILE_NAME).exists():
+                self._create()
             self._env = self._open(map_bytes)
-            self._databases = {name: self._env.open_db(name) for name in schema.DATABASES}
-            self._check_format()
-        except lmdb.Error as error:
+            with self._env.begin(write=True) as transaction:
+                self._databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
+                self._check_format(transaction)
+        except (lmdb.Error, OSError) as error:
             self._lock.release()
             raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
         except StoreError:
@@ -77,22 +101,32 @@ class Environment:
             self._lock.release()
             raise
 
+    def _create(self) -> None:
+        """Make an empty store aside and put it in its place in one step.
+
+        LMDB writes the first pages of a file without further care: a crash in the middle would leave a file that
+        cannot be opened.
+        """
+        aside = self.folder / NEW_NAME
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        with lmdb.open(str(aside), max_dbs=len(schema.DATABASES)) as environment:
+            environment.sync(True)
+        (aside / FILE_NAME).replace(self.folder / FILE_NAME)
+        shutil.rmtree(aside)
+        sync_folder(self.folder)
+
     def _open(self, map_bytes: int) -> lmdb.Environment:
-        file = self.folder / "data.mdb"
-        size = file.stat().st_size if file.exists() else 0
-        while map_bytes < 2 * size:
-            map_bytes *= 2
+        map_bytes = map_size_for(self.folder / FILE_NAME, map_bytes)
         # No read-ahead: a backlog is not read in the order of its pages.
         return lmdb.open(str(self.folder), map_size=map_bytes, max_dbs=len(schema.DATABASES), readahead=False)
 
-    def _check_format(self) -> None:
-        with self.begin(write=True) as transaction:
-            value = transaction.get(schema.FORMAT_KEY, db=self.database(schema.META))
-            if value is None:
-                transaction.put(
-                    schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=self.database(schema.META)
-                )
-                return
+    def _check_format(self, transaction: lmdb.Transaction) -> None:
+        meta = self.database(schema.META)
+        value = transaction.get(schema.FORMAT_KEY, db=meta)
+        if value is None:
+            transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
+            return
         version = schema.U32.unpack(value)[0] if len(value) == schema.U32.size else 0
         if version > schema.FORMAT_VERSION:
             raise StoreError(

@@ -386,7 +386,11 @@ class Driver(asyncio.Protocol):
         self._linger(now)
         if transport.can_write_eof():
             transport.resume_reading()
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:
+                # The peer closed its socket at the same moment.
+                transport.abort()
         else:
             transport.close()
 

@@ -93,6 +93,10 @@ class State(IntEnum):
     CLOSED = 6
 
 
+_OPENED: Final = State.OPENED
+"""Looked up for each frame: a global is found sooner than the member of an enumeration."""
+
+
 class ConnectionHandler(Protocol):
     """What the conversation means. Called in wire order, from within `receive_data`."""
 
@@ -457,12 +461,16 @@ class AmqpConnection:
         """Work through whole headers and frames; returns the offset of the rest. Raises MalformedFrame."""
         offset = 0
         end = len(data)
-        while self.state != State.CLOSED and not self._waits_for_handler:
+        while not self._waits_for_handler:
+            state = self.state
+            is_open = state == _OPENED
+            if not is_open and state == State.CLOSED:
+                break
             left = end - offset
             if left < _HEADER_SIZE:
                 self._needed = _HEADER_SIZE
                 break
-            if self.state == State.START or self.state == State.HEADER:
+            if not is_open and (state == State.START or state == State.HEADER):
                 self._receive_header(data[offset : offset + _HEADER_SIZE])
                 offset += _HEADER_SIZE
                 continue
@@ -481,7 +489,7 @@ class AmqpConnection:
             stop = offset + size
             offset = stop
             if frame_type == _AMQP_FRAME:
-                if self.state != State.OPENED or stop - body < 4 or data[body] != 0 or data[body + 1] != 0x53:
+                if not is_open or stop - body < 4 or data[body] != 0 or data[body + 1] != 0x53:
                     self._receive_frame(channel, data, body, stop)
                     continue
                 code = data[body + 2]

@@ -114,6 +114,8 @@ class AmqpHandler:
         self._exchange: SaslExchange | None = None
         self._is_logging_in = False
         self._ends: dict[Link, LinkEnd] = {}
+        self.turn: int = 0
+        """Grows whenever the answers that were gathered are handed to the store."""
         self._durable: list[Callable[[], None]] = []
         self._is_lost = False
         self._has_warned_of_prefix = False
@@ -187,6 +189,7 @@ class AmqpHandler:
     def _ask_store(self) -> None:
         if self._durable:
             answers, self._durable = self._durable, []
+            self.turn += 1
             self.postoffice.storage.when_durable(lambda: self._stored(answers), self._store_failed)
 
     def _stored(self, answers: list[Callable[[], None]]) -> None:

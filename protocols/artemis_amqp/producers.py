@@ -107,6 +107,9 @@ class IncomingLink(ReceiverLinkHandler):
         self._low_credit: int = handler.parameters.low_credits
         self._unanswered: int = 0
         """Deliveries that wait for the store."""
+        self._turn: int = -1
+        self._unstored: list[tuple[int, bytes]] = []
+        """Those of the handler's turn `_turn`: delivery-id and delivery-tag."""
         self._is_waiting: bool = False
         """Credit is withheld until the address has room."""
         self.unsettled: dict[bytes, bytes] = {}
@@ -158,7 +161,12 @@ class IncomingLink(ReceiverLinkHandler):
                 self._answer(delivery_id, tag, outcome)
             elif message.durable and self._stores:
                 self._unanswered += 1
-                handler.when_durable(partial(self._stored, delivery_id, tag))
+                if self._turn != handler.turn:
+                    # One callback per link and turn, not one per message.
+                    self._turn = handler.turn
+                    self._unstored = []
+                    handler.when_durable(partial(self._stored, self._unstored))
+                self._unstored.append((delivery_id, tag))
             elif link.rcv_settle_mode == 0:
                 link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
             else:
@@ -166,9 +174,10 @@ class IncomingLink(ReceiverLinkHandler):
         if link.credit <= self._low_credit and link.granting < 0:
             self._top_up()
 
-    def _stored(self, delivery_id: int, tag: bytes) -> None:
-        self._unanswered -= 1
-        self._answer(delivery_id, tag, ACCEPTED_STATE)
+    def _stored(self, deliveries: list[tuple[int, bytes]]) -> None:
+        self._unanswered -= len(deliveries)
+        for delivery_id, tag in deliveries:
+            self._answer(delivery_id, tag, ACCEPTED_STATE)
         self._top_up()
 
     def _answer(self, delivery_id: int, tag: bytes, state: bytes) -> None:

@@ -13,6 +13,8 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
+from mypy_extensions import mypyc_attr
+
 from artemis_amqp.codec import encode_value, read_compound_header, read_value, skip_value, write_compound, write_value
 from artemis_amqp.performatives import Properties, encode, read_composite
 from artemis_amqp.types import (
@@ -83,6 +85,7 @@ _KNOWN_HEADERS_LIMIT: Final = 256
 _HEADER_START: Final = b"\x00\x53\x70"
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Sections:
     """What the broker wants to know of an arriving message. Made by `split_sections`."""
 

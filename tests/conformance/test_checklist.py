@@ -2,8 +2,8 @@
 
 The number in a test's name is the row. Rows of later issues are not here: 4 and 5 (diverts), 12 (ring queues), 13
 (last-value queues), 15 and 16 (message groups), 19 (retroactive addresses), 20 to 22 and 26 (clustering), 23 (MQTT),
-24 (disk limits of other protocols), 25 (OpenWire), 28 (reload), 30 (duplicate detection). Row 14 is here for AMQP;
-its OpenWire half comes with that protocol. Rows 14 and 27 are tested on the wire as well (tests/interop).
+24 (disk limits of other protocols), 25 (OpenWire), 28 (reload). Row 14 is here for AMQP; its OpenWire half comes with that
+protocol. Rows 14 and 27 are tested on the wire as well (tests/interop).
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 from artemis_py.config.reader import parse
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.address import WildcardSyntax
+from artemis_py.core.duplicates import duplicate_id
 from artemis_py.core.plain import plain_message
 from artemis_py.core.settings import AddressSettings, BrokerSettings
 from artemis_py.core.view import MessageView
@@ -675,6 +676,21 @@ def test_row_29_what_no_rule_grants_is_denied() -> None:
         writer.delete_queue("q")
 
     assert world.bodies("q") == ["m"]
+
+
+# ---- 30. Duplicate id: duplicates look successful to the sender.
+
+
+def test_row_30_duplicates_look_successful_to_the_sender() -> None:
+    """§3.13: no error, and not routed."""
+    world = World()
+    world.address("a", ANYCAST)
+    world.queue("q", "a")
+    producer = world.session.producer("a")
+    for body in ("1", "again"):
+        producer.send(plain_message("a", MessageView(body=body)), None, duplicate_id("id"))
+
+    assert world.bodies("q") == ["1"]
 
 
 # ---- Neighbours of the rows: the rest of the matrix §9.3 that belongs to this issue and is easily missed too.

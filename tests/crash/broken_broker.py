@@ -1,5 +1,6 @@
 """A broker with a planted fault, to see the crash test fail: `python -m tests.crash.broken_broker fault run DIR …`."""
 
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from artemis_py.store.lmdb import LmdbStore
 
 COMMIT_DELAY_S: Final = 0.2
 """So that a kill between an answer and its commit is likely."""
+
+DISK_BYTES: Final = 1024 * 1024
 
 
 def acknowledge_before_commit() -> None:
@@ -42,9 +45,15 @@ def duplicate_ids_not_stored() -> None:
     setattr(LmdbStore, "save_duplicate", save_duplicate)  # noqa: B010
 
 
+def full_disk() -> None:
+    """No file may grow beyond a size: what a full disk is to LMDB, a write that fails."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, resource.RLIM_INFINITY))
+
+
 FAULTS: Final = {
     "acknowledge-before-commit": acknowledge_before_commit,
     "duplicate-ids-not-stored": duplicate_ids_not_stored,
+    "full-disk": full_disk,
 }
 
 if __name__ == "__main__":

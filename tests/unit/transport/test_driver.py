@@ -297,6 +297,22 @@ def test_slow_reader_does_not_slow_others(bench: Bench) -> None:
 # Ends.
 
 
+def test_peer_that_closes_its_socket_during_our_goodbye_disturbs_nobody(bench: Bench) -> None:
+    """Half-closing then fails (ENOTCONN); the turn goes on with the other connections."""
+    leaving, _ = bench.log_in("leaving")
+    other, _ = bench.log_in("other")
+
+    def fail() -> None:
+        raise OSError(107, "Transport endpoint is not connected")
+
+    leaving.write_eof = fail  # type: ignore[method-assign]
+    bench.receive(leaving, b"QUIT\n")
+    bench.receive(other, b"ECHO still here\n")
+
+    assert leaving.is_aborted
+    assert other.output == b"still here\n"
+
+
 def test_last_words_go_out_before_the_end(bench: Bench) -> None:
     """Only our direction is closed: a reset caused by unread bytes would overtake the last words."""
     transport, connection = bench.log_in()

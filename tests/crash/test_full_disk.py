@@ -1,0 +1,65 @@
+"""A broker whose disk is full, over the wire."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from proton import Delivery, Message, ProtonException
+
+from tests.crash.run import CrashRun
+from tests.interop.proton.client import Client, Refused
+
+BODY_BYTES = 20_000
+
+
+def start(run: CrashRun) -> "tuple[subprocess.Popen[bytes], str]":
+    """A broker of the crash test, and its URL."""
+    broker = run._start()
+    return broker, f"amqp://127.0.0.1:{run._port}"
+
+
+def drain(url: str) -> list[str]:
+    """Take everything from the queue."""
+    with Client(url) as client:
+        receiver = client.receiver("work")
+        bodies = []
+        while taken := receiver.drain():
+            for received in taken:
+                bodies.append(str(received.body)[:10])
+                received.delivery.update(Delivery.ACCEPTED)
+                received.delivery.settle()
+        return bodies
+
+
+def test_a_full_disk_ends_acknowledgements_and_loses_none(tmp_path: Path) -> None:
+    """R5, P15: who waits is told why, durable messages are refused, others and consumers go on."""
+    (tmp_path / "etc").mkdir()
+    broker, url = start(CrashRun(tmp_path, seed=1, fault="full-disk"))
+    acknowledged = []
+    try:
+        with pytest.raises((ProtonException, Refused), match="the store failed"):  # noqa: PT012  the loop is the point
+            client = Client(url)
+            sender = client.sender("work")
+            for number in range(200):
+                sender.send(Message(body=f"{number:010}".ljust(BODY_BYTES, "x"), durable=True))
+                acknowledged.append(f"{number:010}")
+        with Client(url) as client:
+            sender = client.sender("work")
+            with pytest.raises(Refused, match="nothing can be stored any more"):
+                sender.send(Message(body="refused", durable=True))
+            sender.send(Message(body="volatile", durable=False))
+        while_full = drain(url)
+    finally:
+        broker.kill()
+        broker.wait()
+    broker, url = start(CrashRun(tmp_path, seed=1))
+    try:
+        after_restart = drain(url)
+    finally:
+        broker.kill()
+        broker.wait()
+
+    assert len(acknowledged) > 5
+    assert while_full[-1] == "volatile"
+    assert set(acknowledged) <= set(while_full)
+    assert set(acknowledged) <= set(after_restart)
