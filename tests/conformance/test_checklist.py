@@ -2,8 +2,8 @@
 
 The number in a test's name is the row. Rows of later issues are not here: 4 and 5 (diverts), 12 (ring queues), 13
 (last-value queues), 15 and 16 (message groups), 19 (retroactive addresses), 20 to 22 and 26 (clustering), 23 (MQTT),
-24 (disk limits of other protocols), 25 (OpenWire), 28 (reload). Row 14 is here for AMQP; its OpenWire half comes with that
-protocol. Rows 14 and 27 are tested on the wire as well (tests/interop).
+24 (disk limits of other protocols), 25 (OpenWire), 28 (reload). Row 14 is here for AMQP; its OpenWire half comes with
+that protocol. Rows 14 and 27 are tested on the wire as well (tests/interop).
 """
 
 from pathlib import Path

@@ -14,13 +14,14 @@ from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
 
 def fill(folder: Path) -> None:
-    """Three messages in a queue, one of them scheduled and one failed once; one message in two subscriptions."""
+    """Three messages in a queue, one scheduled and one failed once; one in two subscriptions; a duplicate id."""
     with World(folder) as world:
         queue = world.queue()
         world.send("q", "a", "b")
         world.send("q", "later", delivery_time_ms=START_MS + 1000)
         multicast(world, "t", "t.a", "t.b")
         world.send("t", "shared")
+        world.office.duplicates(queue.address).add(b"id", durable=True, size=10)
         recorder, consumer = attach(world.office, queue, credit=1)
         settle_down(world.office)
         consumer.settle(recorder.take()[0], FAILED)
@@ -60,6 +61,7 @@ def test_a_sound_store_has_no_problems(tmp_path: Path) -> None:
         (schema.REFERENCES, "checksum"),
         (schema.MESSAGES, "checksum"),
         (schema.ATTEMPTS, "checksum"),
+        (schema.DUPLICATES, "checksum"),
         (schema.SHARES, "2 references share the message, 66 were counted"),
     ],
 )
@@ -78,6 +80,7 @@ def test_a_damaged_value_is_found_and_left(tmp_path: Path, database: bytes, said
     ("database", "expected"),
     [
         (schema.QUEUES, ["its queue is not there"] * 3),
+        (schema.ADDRESSES, ["its address is not there"]),
         (schema.MESSAGES, ["its message is missing"]),
         (schema.SHARES, ["the count of a shared message is missing"]),
         (schema.REFERENCES, ["there is no reference at this place"]),
