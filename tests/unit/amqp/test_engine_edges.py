@@ -1,7 +1,11 @@
 """Corners of the AMQP engine that only a changed condition shows: each test fails if its condition is wrong by one."""
 
+from collections.abc import Callable
+
 import pytest
 
+from artemis_amqp.connection import SASL_HEADER
+from artemis_amqp.limits import LOGIN_BUFFER_BYTES
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
@@ -10,12 +14,15 @@ from artemis_amqp.performatives import (
     Close,
     Detach,
     Disposition,
+    End,
     Flow,
     Open,
     Rejected,
+    SaslInit,
     Source,
     Target,
     encode,
+    frame,
 )
 from tests.amqp_harness import ACCEPTED, Conversation, transfer
 
@@ -136,3 +143,85 @@ def test_outcome_is_written_before_a_delivery_that_waited() -> None:
     sent = conversation.feed(conversation.flow(incoming_window=5))
 
     assert [type(performative).__name__ for _, performative, _ in sent] == ["Disposition", "Transfer"]
+
+
+class Attached(Conversation):
+    """A link each way, and a delivery of ours that is not settled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open()
+        self.begin()
+        self.attached_sender = self.attach_receiver("out", 0, credit=5)
+        self.attach_sender("in", 1)
+        self.attached_sender.send(b"", b"x", None, settled=False)
+        self.output()
+
+
+# What a handler may still want to say when the conversation is over: an answer that took its time.
+LATE: dict[str, Callable[[Attached], object]] = {
+    "detach": lambda peer: peer.handler.links["out"].detach(),
+    "refuse": lambda peer: peer.handler.links["in"].refuse(AmqpError("amqp:not-found", None)),
+    "end": lambda peer: peer.handler.sessions[0].end(),
+    "send": lambda peer: peer.attached_sender.send(b"", b"x", None, settled=False),
+    "settle": lambda peer: peer.attached_sender.settle(0, ACCEPTED),
+    "drained": lambda peer: peer.attached_sender.drained(),
+    "answer": lambda peer: peer.handler.sessions[0].settle_incoming(0, 0, ACCEPTED, True),
+    "hold": lambda peer: peer.handler.sessions[0].hold(True),
+    "attach": lambda peer: peer.handler.sessions[0].attach("n", None, None, is_sender=True),
+}
+LATE_ON_CONNECTION: dict[str, Callable[[Conversation], object]] = {
+    "begin": lambda peer: peer.engine.begin(),
+    "open": lambda peer: peer.engine.send_open(peer.engine.our_open("us")),
+    "outcome": lambda peer: peer.engine.send_sasl_outcome(0, b""),
+    "challenge": lambda peer: peer.engine.send_sasl_challenge(b""),
+}
+
+
+@pytest.mark.parametrize("ending", ["close", "failure"])
+@pytest.mark.parametrize("late", [*LATE, *LATE_ON_CONNECTION])
+def test_nothing_follows_a_close(ending: str, late: str) -> None:
+    """§2.4.3: whatever a handler still does, close was the last frame, and the state stays what it was."""
+    peer = Attached()
+    if ending == "close":
+        peer.engine.close()
+    else:
+        peer.feed(b"\0" * 8)
+    peer.output()
+    state = peer.engine.state
+
+    act = LATE.get(late) or LATE_ON_CONNECTION[late]
+    act(peer)
+
+    assert peer.output() == []
+    assert peer.engine.state == state
+
+
+@pytest.mark.parametrize("ending", ["ours", "theirs"])
+@pytest.mark.parametrize("late", LATE)
+def test_nothing_follows_an_end(ending: str, late: str) -> None:
+    """§2.5.5: the channel may be another session's already."""
+    peer = Attached()
+    if ending == "ours":
+        peer.handler.sessions[0].end()
+    else:
+        peer.feed(End())
+    peer.output()
+
+    LATE[late](peer)
+
+    assert peer.output() == []
+
+
+@pytest.mark.parametrize("late", LATE_ON_CONNECTION)
+def test_login_that_is_decided_too_late_says_nothing(late: str) -> None:
+    """Passwords are hashed elsewhere: the client may have been given up in the meantime."""
+    peer = Conversation()
+    peer.feed(SASL_HEADER, frame(0, SaslInit(mechanism="PLAIN"), 1))
+    peer.feed(bytes(LOGIN_BUFFER_BYTES + 1))
+    assert peer.engine.closed
+
+    LATE_ON_CONNECTION[late](peer)
+
+    assert peer.output() == []
+    assert peer.engine.closed
