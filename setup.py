@@ -21,6 +21,8 @@ HOT = [
     "artemis_py/core/session.py",
     "artemis_py/core/timers.py",
     "artemis_py/core/transaction.py",
+    "artemis_py/store/batch.py",
+    "artemis_py/store/schema.py",
     "protocols/artemis_amqp/codec.py",
     "protocols/artemis_amqp/connection.py",
     "protocols/artemis_amqp/consumers.py",

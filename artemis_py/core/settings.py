@@ -166,8 +166,8 @@ class ResolvedSettings:
     address_full_policy: FullPolicy = option(  # noqa: RUF009  `option` makes a field
         FullPolicy,
         FullPolicy.PAGE,
-        "What happens to messages for an address that is at its limit. PAGE acts as BLOCK while messages are kept in "
-        "memory only.",
+        "What happens to messages for an address that is at its limit. PAGE acts as BLOCK: all messages are in memory, "
+        "those that are stored too.",
     )
     default_exclusive_queue: bool = option(
         Kind.BOOLEAN, False, "Queues that do not say otherwise feed one consumer at a time."

@@ -306,7 +306,10 @@ class LmdbStore:
 
     def _answer(self, batch: Batch) -> None:
         for callback, _ in batch.waiting:
-            callback()
+            try:
+                callback()
+            except Exception:  # the edge of a connection: what it does wrong may not stop the store
+                LOGGER.exception("an answer could not be given")
 
     def _fail(self, reason: str, batch: Batch) -> None:
         """Confirm nothing from now on."""

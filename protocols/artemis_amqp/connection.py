@@ -166,6 +166,8 @@ class AmqpConnection:
         self._open_sent: bool = False
         self._open_received: bool = False
         self._close_sent: bool = False
+        self._is_silent: bool = False
+        """Our last word is written."""
         self._waits_for_handler: bool = False
         """A login or an open is being decided; what arrives meanwhile is kept."""
         self._awaits_init: bool = True
@@ -314,7 +316,9 @@ class AmqpConnection:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Collect output."""
+        """Collect output. Nothing follows a close (§2.4.3): what is written late is dropped."""
+        if self._is_silent:
+            return
         if not self.out:
             self.handler.wake()
         self.out.append(data)
@@ -368,13 +372,17 @@ class AmqpConnection:
         )
 
     def send_sasl_challenge(self, data: bytes) -> None:
-        """Server: ask for more."""
+        """Server: ask for more. After the end of the connection this and the other answers say nothing."""
+        if self._is_silent:
+            return
         self._awaits_response = True
         self.write(frame(0, SaslChallenge(challenge=data), _SASL_FRAME))
         self._go_on()
 
     def send_sasl_outcome(self, code: int, data: bytes) -> None:
         """Server: the login is over; any code but 0 ends the connection."""
+        if self._is_silent:
+            return
         self.write(frame(0, SaslOutcome(code=code, additional_data=data or None), _SASL_FRAME))
         if code == 0:
             self._is_authenticated = True
@@ -385,6 +393,8 @@ class AmqpConnection:
 
     def send_open(self, opening: Open) -> None:
         """Open our side."""
+        if self._is_silent:
+            return
         self._open_sent = True
         self.write(frame(0, opening))
         if self._open_received:
@@ -426,12 +436,13 @@ class AmqpConnection:
             self.write(frame(0, self.our_open(self.container_id)))
         self._close_sent = True
         self.write_frame(0, Close(error=error))
+        self._is_silent = True
         self._waits_for_handler = False
         self._chunks = []
         self._chunk_size = 0
         self.state = State.DISCARDING
         for session in self._own_sessions.values():
-            session.is_ended = True
+            session.silence()
 
     def _flush_sessions(self) -> None:
         dirty, self._dirty = self._dirty, []
@@ -440,6 +451,7 @@ class AmqpConnection:
 
     def _end(self) -> None:
         self.state = State.CLOSED
+        self._is_silent = True
         self._chunks = []
         self._chunk_size = 0
 

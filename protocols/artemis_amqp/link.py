@@ -253,8 +253,10 @@ class SenderLink(Link):
                 return delivery_id
             tag = _U32.pack(number)
         elif not settled:
-            entry = (self, token, _U32.unpack(tag)[0] if len(tag) == 4 else -1)
-            session.unsettled[delivery_id] = self.unsettled[delivery_id] = entry
+            number = _U32.unpack(tag)[0] if len(tag) == 4 else -1
+            # A delivery of the link's former life: no new one may get its tag while it is unsettled.
+            self.next_tag = max(self.next_tag, number + 1) & MASK
+            session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
         session.send_later(
             self,
             Transfer(

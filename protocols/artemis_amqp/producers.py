@@ -16,6 +16,7 @@ from artemis_amqp.performatives import (
     AmqpError,
     Modified,
     Rejected,
+    Released,
     TransactionalState,
     encode,
 )
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACCEPTED_STATE: Final = encode(Accepted())
+RELEASED_STATE: Final = encode(Released())
 
 DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
 DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
@@ -194,13 +196,13 @@ class IncomingLink(ReceiverLinkHandler):
     def _resumed(self, delivery_id: int, tag: bytes, settled: bool) -> None:
         """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
 
-        What we do not know is ignored (reference/amqp10 §9).
+        One that we do not know is given back: its client may send it anew (reference/amqp10 §9).
         """
         state = self.unsettled.get(tag)
-        if settled or state is None:
+        if settled:
             self.unsettled.pop(tag, None)
-            if not settled:
-                self._link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
+        elif state is None:
+            self._link.session.settle_incoming(delivery_id, delivery_id, RELEASED_STATE, True)
         else:
             self._answer(delivery_id, tag, state)
 

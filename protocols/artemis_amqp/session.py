@@ -122,7 +122,9 @@ class AmqpSession:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def write(self, performative: object) -> None:
-        """Write a frame on our channel, after everything that was collected."""
+        """Write a frame on our channel, after everything that was collected; nothing follows our end (§2.5.5)."""
+        if self.is_ended:
+            return
         if self._pending:
             self._write_pending()
         self.connection.write_frame(self.channel, performative)
@@ -628,7 +630,7 @@ class AmqpSession:
         if not self.is_ended:
             self.connection.handler.on_end(self, end)
             self.write(End())
-            self.is_ended = True
+            self.silence()
         self._clear()
         self.connection.drop_session(self)
 
@@ -638,8 +640,14 @@ class AmqpSession:
             return
         self.connection.handler.on_end(self, End(error=error))
         self.write(End(error=error))
-        self.is_ended = True
+        self.silence()
         self._clear()
+
+    def silence(self) -> None:
+        """Say nothing more on this channel: our end, or the connection's close, is written."""
+        self.is_ended = True
+        # Without a window, what is sent too late waits, and goes with the session.
+        self.remote_incoming_window = 0
 
     def fail(self, condition: str, text: str) -> None:
         """The peer broke the rules of this session."""

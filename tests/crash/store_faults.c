@@ -3,10 +3,14 @@
  * Counted are the calls that change or sync the file data.mdb: pwrite, writev, pwritev, fdatasync and fsync.
  * At the k-th the process is killed before the call does anything (kill), or half of the call is done and it is killed
  * then (tear), or the call fails with EIO or ENOSPC, and so do all that follow.
+ *
+ * With STORE_LOG=path every such call is noted there when it is done: a letter (W write, D write that is synced by
+ * itself, S sync), offset and length as eight bytes each in the machine's order, then what was written.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +45,24 @@ static int fault(int descriptor)
     return -1;
 }
 
+static void note(int descriptor, char kind, const struct iovec *parts, int number, off_t offset, ssize_t done)
+{
+    const char *path = getenv("STORE_LOG");
+    if (path == NULL || done < 0 || !is_store(descriptor))
+        return;
+    if (kind == 'W' && (fcntl(descriptor, F_GETFL) & O_DSYNC))
+        kind = 'D';
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    unsigned long long head[2] = {(unsigned long long)offset, (unsigned long long)(kind == 'S' ? 0 : done)};
+    struct iovec all[130] = {{&kind, 1}, {head, sizeof head}};
+    for (int index = 0; index < number; index++)
+        all[index + 2] = parts[index];
+    __typeof__(&writev) write_all = (__typeof__(&writev))dlsym(RTLD_NEXT, "writev");
+    if (log < 0 || write_all(log, all, number + 2) < 0)
+        abort();
+    close(log);
+}
+
 #define NEXT(name) __typeof__(&name) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
 static ssize_t write_half(int descriptor, const struct iovec *parts, int number, off_t offset)
@@ -59,7 +81,11 @@ ssize_t pwrite(int descriptor, const void *data, size_t length, off_t offset)
     NEXT(pwrite);
     int found = fault(descriptor);
     struct iovec part = {(void *)data, length};
-    return found == 0 ? next(descriptor, data, length, offset) : found < 0 ? -1 : write_half(descriptor, &part, 1, offset);
+    if (found != 0)
+        return found < 0 ? -1 : write_half(descriptor, &part, 1, offset);
+    ssize_t done = next(descriptor, data, length, offset);
+    note(descriptor, 'W', &part, 1, offset, done);
+    return done;
 }
 
 ssize_t pwrite64(int descriptor, const void *data, size_t length, off64_t offset)
@@ -71,8 +97,11 @@ ssize_t pwritev(int descriptor, const struct iovec *parts, int number, off_t off
 {
     NEXT(pwritev);
     int found = fault(descriptor);
-    return found == 0 ? next(descriptor, parts, number, offset)
-         : found < 0 ? -1 : write_half(descriptor, parts, number, offset);
+    if (found != 0)
+        return found < 0 ? -1 : write_half(descriptor, parts, number, offset);
+    ssize_t done = next(descriptor, parts, number, offset);
+    note(descriptor, 'W', parts, number, offset, done);
+    return done;
 }
 
 ssize_t pwritev64(int descriptor, const struct iovec *parts, int number, off64_t offset)
@@ -83,25 +112,33 @@ ssize_t pwritev64(int descriptor, const struct iovec *parts, int number, off64_t
 ssize_t writev(int descriptor, const struct iovec *parts, int number)
 {
     NEXT(writev);
+    off_t offset = lseek(descriptor, 0, SEEK_CUR);
     int found = fault(descriptor);
-    return found == 0 ? next(descriptor, parts, number)
-         : found < 0 ? -1 : write_half(descriptor, parts, number, lseek(descriptor, 0, SEEK_CUR));
+    if (found != 0)
+        return found < 0 ? -1 : write_half(descriptor, parts, number, offset);
+    ssize_t done = next(descriptor, parts, number);
+    note(descriptor, 'W', parts, number, offset, done);
+    return done;
+}
+
+static int sync_with(int (*next)(int), int descriptor)
+{
+    int found = fault(descriptor);
+    if (found > 0)
+        kill(getpid(), SIGKILL);
+    int done = found == 0 ? next(descriptor) : -1;
+    note(descriptor, 'S', NULL, 0, 0, done);
+    return done;
 }
 
 int fdatasync(int descriptor)
 {
     NEXT(fdatasync);
-    int found = fault(descriptor);
-    if (found > 0)
-        kill(getpid(), SIGKILL);
-    return found == 0 ? next(descriptor) : -1;
+    return sync_with(next, descriptor);
 }
 
 int fsync(int descriptor)
 {
     NEXT(fsync);
-    int found = fault(descriptor);
-    if (found > 0)
-        kill(getpid(), SIGKILL);
-    return found == 0 ? next(descriptor) : -1;
+    return sync_with(next, descriptor);
 }

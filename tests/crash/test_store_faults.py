@@ -1,20 +1,33 @@
 """The store is killed, fails, or loses what it did not sync, at one system call after the other."""
 
 import os
+import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from artemis_py.store import inspection
+from tests.crash.lost_writes import lose_writes, read_calls
 from tests.crash.victim import STEPS
 from tests.interop.broker_process import REPOSITORY
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls (pages, sync, meta page): this is the creation of the store and more than half of the steps.
 CALLS = range(1, 31)
+
+# `ARTEMIS_PY_CRASH_STATES` asks for more than the short form.
+STATES = int(os.environ.get("ARTEMIS_PY_CRASH_STATES", "500"))
+
+COUNT = """
+import sys
+from pathlib import Path
+from tests.crash.test_store_faults import count_whole_steps
+print(count_whole_steps(Path(sys.argv[1])))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +42,10 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-def run_victim(shim: Path, folder: Path, fault: str, at: int) -> list[str]:
+def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
     environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
-    command = [sys.executable, "-m", "tests.crash.victim", str(folder)]
+    command = [sys.executable, "-m", "tests.crash.victim", str(folder), *planted]
     done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     return done.stdout.split()
 
@@ -42,6 +55,16 @@ def verify(folder: Path, said: list[str]) -> int:
     if not (folder / "data.mdb").exists():
         assert said == []
         return 0
+    there = count_whole_steps(folder)
+    confirmed = [int(word) for word in said if word.isdigit()]
+    assert confirmed == list(range(len(confirmed)))
+    assert there >= len(confirmed)
+    assert inspection.check(folder).problems == []
+    return there
+
+
+def count_whole_steps(folder: Path) -> int:
+    """How many steps are in the store, in all its queues."""
     with World(folder) as world:
         assert world.found.damaged == 0
         source, target = bodies(world.queue("source")), bodies(world.queue("target"))
@@ -51,10 +74,6 @@ def verify(folder: Path, said: list[str]) -> int:
     assert news == [everything, everything]
     assert [*target, *source] == everything
     assert len(source) == min(there, 1)
-    confirmed = [int(word) for word in said if word.isdigit()]
-    assert confirmed == list(range(len(confirmed)))
-    assert there >= len(confirmed)
-    assert inspection.check(folder).problems == []
     return there
 
 
@@ -73,7 +92,7 @@ def test_a_store_killed_at_any_call_holds_whole_turns_and_all_that_was_confirmed
 def test_a_call_that_fails_ends_all_confirmations(shim: Path, tmp_path: Path, fault: str) -> None:
     """R5, R6, P15: a failed write or sync is never followed by a confirmation, and nothing confirmed is lost."""
     ends = set()
-    for at in CALLS:
+    for at in CALLS[::3]:
         folder = tmp_path / str(at)
         said = run_victim(shim, folder, fault, at)
         verify(folder, said)
@@ -84,3 +103,60 @@ def test_a_call_that_fails_ends_all_confirmations(shim: Path, tmp_path: Path, fa
             ends.add(first)
 
     assert len(ends) > 3
+
+
+def test_a_move_in_two_steps_is_caught(shim: Path, tmp_path: Path) -> None:
+    """V1: a dead letter copied before it is removed is in both queues or in none after some kill."""
+
+    def is_whole(at: int) -> bool:
+        said = run_victim(shim, tmp_path / str(at), "kill", at, "in-two-steps")
+        try:
+            verify(tmp_path / str(at), said)
+        except AssertionError:
+            return False
+        return True
+
+    assert not all(is_whole(at) for at in CALLS)
+
+
+def crash_states(shim: Path, folder: Path, count: int, *faults: str) -> Iterator[tuple[int, Path]]:
+    """How many steps were confirmed, and the store, in states that a loss of power may leave of one run.
+
+    A state is a moment of the run: what was synced before it is there, of the rest any subset, with torn writes.
+    """
+    folder.mkdir()
+    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_LOG": str(folder / "log")}
+    command = [sys.executable, "-m", "tests.crash.victim", str(folder / "run"), *faults]
+    subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, check=True, timeout=60)
+    calls = read_calls((folder / "log").read_bytes())
+    lots = random.Random(1)
+    first = next(index for index, call in enumerate(calls) if call.kind == "A")
+    for number in range(count):
+        stop = lots.randrange(first, len(calls) + 1)
+        state = folder / str(number)
+        state.mkdir()
+        (state / "data.mdb").write_bytes(lose_writes(calls[:stop], lots))
+        yield max((call.offset for call in calls[:stop] if call.kind == "A"), default=0), state
+        shutil.rmtree(state)
+
+
+def test_lost_and_torn_writes_lose_nothing_confirmed(shim: Path, tmp_path: Path) -> None:
+    """R3: hundreds of states of one run, each opened and checked."""
+    seen = set()
+    for confirmed, state in crash_states(shim, tmp_path / "states", STATES):
+        assert count_whole_steps(state) >= confirmed
+        assert inspection.check(state).problems == []
+        seen.add(confirmed)
+
+    assert seen >= set(range(2, STEPS))
+
+
+def test_a_store_that_does_not_sync_is_caught(shim: Path, tmp_path: Path) -> None:
+    """V1: the states' own test. Such a state may kill whoever maps it, so each is opened by a process of its own."""
+
+    def is_wrong(confirmed: int, state: Path) -> bool:
+        command = [sys.executable, "-c", COUNT, str(state)]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+        return done.returncode != 0 or int(done.stdout) < confirmed
+
+    assert any(is_wrong(*state) for state in crash_states(shim, tmp_path / "states", STATES, "without-sync"))

@@ -5,13 +5,29 @@ Step n puts a message for two subscriptions, moves the oldest message of a queue
 instead it prints the reason and tries to go on, which must confirm nothing.
 """
 
+import os
 import sys
+from functools import partial
 from pathlib import Path
+from struct import pack
 from typing import Final
 
+import lmdb
+
+from artemis_py.store.batch import Batch
+from artemis_py.store.environment import Environment
 from tests.unit.store.world import World, multicast
 
 STEPS: Final = 12
+
+
+def confirm(step: int) -> None:
+    """Say that a step is confirmed, also in the log of the store's system calls if there is one."""
+    print(step, flush=True)
+    log = os.environ.get("STORE_LOG")
+    if log is not None:
+        with open(log, "ab") as file:
+            file.write(b"A" + pack("=QQ", step + 1, 0))
 
 
 def main(folder: Path) -> None:
@@ -28,7 +44,7 @@ def main(folder: Path) -> None:
         if world.store.failure is None:
             world.send("source", f"m{step}")
             world.send("news", f"m{step}")
-        world.store.when_durable(lambda step=step: print(step, flush=True), lambda why: print("failed", flush=True))  # type: ignore[misc]
+        world.store.when_durable(lambda step=step: confirm(step), lambda why: print("failed", flush=True))  # type: ignore[misc]
         world.settle()
         if world.store.failure is not None:
             break
@@ -36,5 +52,29 @@ def main(folder: Path) -> None:
     assert target.message_count <= STEPS
 
 
+def without_sync() -> None:
+    """A planted fault: LMDB is told not to sync."""
+    setattr(lmdb, "open", partial(lmdb.open, sync=False))  # noqa: B010  mypy forbids assigning to a function
+
+
+def in_two_steps() -> None:
+    """A planted fault: what is put is committed before what is removed."""
+    write = Environment.write
+
+    def split(self: Environment, batch: Batch) -> None:
+        puts = Batch()
+        puts.definitions.update(batch.definitions)
+        puts.puts.update(batch.puts)
+        write(self, puts)
+        batch.puts.clear()
+        write(self, batch)
+
+    setattr(Environment, "write", split)  # noqa: B010
+
+
+FAULTS: Final = {"without-sync": without_sync, "in-two-steps": in_two_steps}
+
 if __name__ == "__main__":
+    for fault in sys.argv[2:]:
+        FAULTS[fault]()
     main(Path(sys.argv[1]))

@@ -590,6 +590,20 @@ def test_a_resumed_delivery_keeps_its_tag_and_state() -> None:
     assert (one.delivery_tag, one.state, one.resume, one.settled) == (b"\0\0\0\x09", Released(), True, True)
 
 
+def test_new_tags_are_none_of_the_resumed_ones() -> None:
+    """§2.6.12: tags of unsettled deliveries are unique, those of before a re-attach included."""
+    peer = opened()
+    link = peer.attach_receiver("r", 0, credit=5)
+
+    for tag in (b"\0\0\0\x02", b"\0\0\0\0", b"other"):
+        link.send(b"", b"x", tag, False, tag=tag, resume=True)
+    for token in ("a", "b"):
+        link.send(b"", b"x", token, False)
+
+    tags = [one.delivery_tag for one in transfers(peer.output())]
+    assert tags == [b"\0\0\0\x02", b"\0\0\0\0", b"other", b"\0\0\0\x03", b"\0\0\0\x04"]
+
+
 def test_delivery_ids_of_ours_count_across_links_and_wrap() -> None:
     """§2.7.5."""
     peer = opened()

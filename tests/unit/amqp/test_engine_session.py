@@ -171,19 +171,16 @@ def test_frames_on_a_link_that_we_detached_are_ignored() -> None:
     peer = opened()
     link = peer.attach_sender("s", 0)
     peer.attach_sender("t", 1)
+    peer.feed(transfer(0))
     link.detach(AmqpError("amqp:resource-deleted"))
     assert peer.error_of(peer.output(), Detach) == "amqp:resource-deleted"
+    peer.calls.clear()
 
-    frames = peer.feed(
-        transfer(0, more=True),
-        transfer(None),
-        transfer(1),
-        peer.flow(handle=0, next_outgoing_id=3),
-        transfer(2, handle=1),
-    )
+    late = peer.flow(handle=0, next_outgoing_id=4)
+    frames = peer.feed(transfer(1, more=True), transfer(None), transfer(2), late, transfer(3, handle=1))
 
     assert frames == []
-    assert [call[:3] for call in peer.calls] == [("transfer", "t", 2)]
+    assert [call[:3] for call in peer.calls] == [("transfer", "t", 3)]
     assert peer.feed(Detach(handle=0, closed=True)) == []
     assert peer.error_of(peer.feed(Detach(handle=0)), End) == "amqp:session:unattached-handle"
 

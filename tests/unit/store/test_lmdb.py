@@ -29,6 +29,27 @@ def test_nobody_is_told_before_the_commit(tmp_path: Path) -> None:
     assert (before, told) == ([], ["m"])
 
 
+def test_an_answer_that_fails_does_not_stop_the_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """P14: one connection's mistake is not the others'."""
+    told: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("planted")
+
+    with World(tmp_path) as world:
+        world.queue()
+        for callback in (fail, lambda: told.append("second")):
+            world.send("q", "m")
+            world.store.when_durable(callback)
+        world.settle()
+        world.send("q", "m")
+        world.store.when_durable(lambda: told.append("third"))
+        world.settle()
+
+    assert told == ["second", "third"]
+    assert "planted" in caplog.text
+
+
 def test_what_comes_during_a_commit_is_in_the_next(tmp_path: Path) -> None:
     """One commit in flight: an answer for the second message waits for the second commit."""
     told: list[str] = []
