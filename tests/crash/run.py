@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.crash.broken_broker import FAULTS
 from tests.crash.check import Report, check
 from tests.crash.ledger import Ledger, read
 from tests.crash.load import BRIEF, EXPIRED, LATER, NEWS, ONCE, SUBSCRIPTIONS, WINDOW, WORK, note_delivery
-from tests.interop.broker_process import REPOSITORY
+from tests.crash.processes import command_of
 from tests.interop.proton.client import Client
 
 CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
@@ -104,9 +103,9 @@ class CrashRun:
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
         module = ["artemis_py.cli"] if self._fault is None else ["tests.crash.broken_broker", self._fault]
-        command = [sys.executable, "-m", *module, "run", str(self.folder), "--port-file", str(port_file)]
+        command = command_of(*module, "run", str(self.folder), "--port-file", str(port_file))
         with open(self.folder / "broker.log", "ab") as log:
-            process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=log)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not port_file.exists():
             if process.poll() is not None or time.monotonic() > deadline:
@@ -119,9 +118,9 @@ class CrashRun:
     def _client(self, number: int, role: str) -> "subprocess.Popen[bytes]":
         ledger = self._ledgers / f"{role}-{number}.ledger"
         url = f"amqp://127.0.0.1:{self._port}"
-        command = [sys.executable, "-m", "tests.crash.load", role, url, str(ledger), str(self._stop)]
+        command = command_of("tests.crash.load", role, url, str(ledger), str(self._stop))
         with open(self.folder / "clients.log", "ab") as log:
-            return subprocess.Popen([*command, str(self._seed + number)], cwd=REPOSITORY, stderr=log)
+            return subprocess.Popen([*command, str(self._seed + number)], stderr=log)
 
     def _drain(self) -> None:
         """Take everything there is; each message into the ledger."""

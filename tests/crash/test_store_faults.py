@@ -12,8 +12,8 @@ import pytest
 
 from artemis_py.store import inspection
 from tests.crash.lost_writes import lose_writes, read_calls
+from tests.crash.processes import command_of
 from tests.crash.victim import STEPS
-from tests.interop.broker_process import REPOSITORY
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls (pages, sync, meta page): this is the creation of the store and more than half of the steps.
@@ -25,6 +25,7 @@ STATES = int(os.environ.get("ARTEMIS_PY_CRASH_STATES", "500"))
 COUNT = """
 import sys
 from pathlib import Path
+sys.path.append(sys.argv[2])
 from tests.crash.test_store_faults import count_whole_steps
 print(count_whole_steps(Path(sys.argv[1])))
 """
@@ -45,8 +46,8 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
     """What it said before it died or ended."""
     environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
-    command = [sys.executable, "-m", "tests.crash.victim", str(folder), *planted]
-    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    command = command_of("tests.crash.victim", str(folder), *planted)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     return done.stdout.split()
 
 
@@ -126,8 +127,8 @@ def crash_states(shim: Path, folder: Path, count: int, *faults: str) -> Iterator
     """
     folder.mkdir()
     environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_LOG": str(folder / "log")}
-    command = [sys.executable, "-m", "tests.crash.victim", str(folder / "run"), *faults]
-    subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, check=True, timeout=60)
+    command = command_of("tests.crash.victim", str(folder / "run"), *faults)
+    subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
     calls = read_calls((folder / "log").read_bytes())
     lots = random.Random(1)
     first = next(index for index, call in enumerate(calls) if call.kind == "A")
@@ -155,8 +156,8 @@ def test_a_store_that_does_not_sync_is_caught(shim: Path, tmp_path: Path) -> Non
     """V1: the states' own test. Such a state may kill whoever maps it, so each is opened by a process of its own."""
 
     def is_wrong(confirmed: int, state: Path) -> bool:
-        command = [sys.executable, "-c", COUNT, str(state)]
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+        command = [sys.executable, "-P", "-c", COUNT, str(state), str(REPOSITORY)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return done.returncode != 0 or int(done.stdout) < confirmed
 
     assert any(is_wrong(*state) for state in crash_states(shim, tmp_path / "states", STATES, "without-sync"))
