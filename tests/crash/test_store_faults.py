@@ -14,6 +14,7 @@ from artemis_py.store import inspection
 from tests.crash.lost_writes import lose_writes, read_calls
 from tests.crash.processes import command_of
 from tests.crash.victim import STEPS
+from tests.interop.broker_process import REPOSITORY
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls (pages, sync, meta page): this is the creation of the store and more than half of the steps.
