@@ -6,6 +6,7 @@ of the refusal.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -24,6 +25,8 @@ from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.queue_control import QueueControl
+
+LOGGER: Final = logging.getLogger(__name__)
 
 RESOURCE: Final = "_AMQ_ResourceName"
 OPERATION: Final = "_AMQ_OperationName"
@@ -69,7 +72,8 @@ class ManagementEndpoint:
             properties={SUCCEEDED: succeeded},
             body=body,
         )
-        send(reply)
+        # "Done" is said when it is on disk: a queue that was confirmed is there after a crash.
+        self._postoffice.storage.when_durable(lambda: send(reply), lambda reason: _send_failure(send, reply, reason))
 
     def _reply_path(self, request: MessageView, session: Session) -> Callable[[MessageView], None] | None:
         """How the reply is sent, found before any work is done; None if nobody wants one.
@@ -126,14 +130,26 @@ class ManagementEndpoint:
         )
 
 
+def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reason: str) -> None:
+    """The store failed while the answer waited for it: whether a restart knows of the change is open."""
+    reply.properties[SUCCEEDED] = False
+    text = f"done, but the store failed: {reason}; after a restart it may be undone"
+    reply.body = json.dumps([text], ensure_ascii=False)
+    send(reply)
+
+
 def _send_to(postoffice: PostOffice, address: Address, view: MessageView) -> None:
     view.to = address.name
     postoffice.route(plain_message(address.name, view), address)
 
 
 def _send_by(producer: Producer, view: MessageView) -> None:
+    """Once the reply waited for the store there is nobody to refuse it to: what cannot be delivered is logged."""
     view.to = producer.name
-    producer.send(plain_message(producer.name, view))
+    try:
+        producer.send(plain_message(producer.name, view))
+    except Refusal as refusal:
+        LOGGER.warning("management reply not sent: address=%s reason=%s", producer.name, refusal)
 
 
 def _text(request: MessageView, name: str) -> str | None:

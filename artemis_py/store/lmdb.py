@@ -111,6 +111,8 @@ class LmdbStore:
                     if queue.is_stored:
                         key = (schema.MARKS, schema.U32.pack(queue.id))
                         batch.definitions[key] = schema.U64.pack(queue.next_sequence)
+                if batch.puts:
+                    self._reserve_message_ids(batch)
                 environment.write(batch)
         except lmdb.Error as error:
             LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
@@ -280,14 +282,18 @@ class LmdbStore:
             return
         if self._environment is None or self._worker is None:
             return
-        if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
-            self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
-            mark = schema.U64.pack(self._reserved_message_id)
-            batch.definitions[(schema.META, schema.NEXT_MESSAGE_ID)] = mark
+        self._reserve_message_ids(batch)
         self._gathering = Batch()
         self._in_flight = batch
         environment = self._environment
         self._worker.submit(lambda: _write(environment, batch), self._committed)
+
+    def _reserve_message_ids(self, batch: Batch) -> None:
+        """Never give an id again: a shared message is stored under its own."""
+        if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
+            self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
+            mark = schema.U64.pack(self._reserved_message_id)
+            batch.definitions[(schema.META, schema.NEXT_MESSAGE_ID)] = mark
 
     def _committed(self, failure: str | None) -> None:
         batch = self._in_flight

@@ -1,6 +1,7 @@
 """Requests by message: how they are read, answered and refused (reference §6.1)."""
 
 import json
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from artemis_py.core.access import Permission
 from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, NotAuthorized
-from artemis_py.management.endpoint import MAX_REQUEST_CHARS
+from artemis_py.management.endpoint import MAX_REQUEST_CHARS, OPERATION, RESOURCE, SUCCEEDED
+from artemis_py.store.memory import MemoryStore
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
 
 VERSION = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getVersion"}
@@ -166,3 +168,49 @@ def test_the_view_of_the_request_is_left_as_it_was() -> None:
     world.send(properties=view.properties, reply_to=view.reply_to)
 
     assert view == before
+
+
+class SlowStore(MemoryStore):
+    """A store whose commits end when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], None], Callable[[str], None] | None]] = []
+
+    def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
+        self.waiting.append((callback, failed))
+
+
+def test_a_change_is_confirmed_when_it_is_durable() -> None:
+    """P10: a queue that was confirmed is there after a crash."""
+    store = SlowStore()
+    world = World(storage=store)
+    world.send(
+        reply_to=world.replies.name,
+        properties={RESOURCE: "broker", OPERATION: "createAddress"},
+        body='["news", "MULTICAST"]',
+    )
+    before = len(world.replies.browse_all())
+
+    for callback, _ in store.waiting:
+        callback()
+
+    (reply,) = world.replies.browse_all()
+    assert (before, reply.message.view.properties[SUCCEEDED]) == (0, True)
+
+
+def test_a_change_whose_store_failed_is_not_confirmed() -> None:
+    """P15: nothing is claimed that is not on disk."""
+    store = SlowStore()
+    world = World(storage=store)
+    world.send(
+        reply_to=world.replies.name,
+        properties={RESOURCE: "broker", OPERATION: "createAddress"},
+        body='["news", "MULTICAST"]',
+    )
+    for _, failed in store.waiting:
+        assert failed is not None
+        failed("disk full")
+
+    (reply,) = world.replies.browse_all()
+    assert reply.message.view.properties[SUCCEEDED] is False
+    assert "the store failed: disk full" in str(reply.message.view.body)

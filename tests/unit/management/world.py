@@ -11,6 +11,7 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue, Reference, Sink
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, SettingsRepository
+from artemis_py.core.storage import Storage
 from artemis_py.core.view import MessageView
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
@@ -35,9 +36,9 @@ class Rules:
 class World:
     """A broker's core and one administrator with a temporary queue for the replies."""
 
-    def __init__(self, access: AccessControl | None = None) -> None:
+    def __init__(self, access: AccessControl | None = None, storage: Storage | None = None) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
-        self.postoffice = PostOffice(settings, MemoryStore(), access=access or OpenAccess())
+        self.postoffice = PostOffice(settings, storage or MemoryStore(), access=access or OpenAccess())
         self.postoffice.now_ms = NOW_MS
         facts = BrokerFacts(
             version="1.2.3",

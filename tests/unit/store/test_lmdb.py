@@ -467,3 +467,18 @@ def test_a_batch_that_cannot_be_encoded_is_a_failure_not_a_silence(tmp_path: Pat
         world.settle()
 
         assert told == ["failed"]
+
+
+def test_ids_of_messages_that_only_the_stop_wrote_are_not_used_again(tmp_path: Path) -> None:
+    """A shared message is stored under its id: another one of the same id would take its place."""
+    with World(tmp_path) as world:
+        multicast(world, "t", "a", "b")
+        world.send("t", "first")
+        world.stop()
+
+    with World(tmp_path) as world:
+        world.send("t", "second")
+        world.stop()
+
+    with World(tmp_path) as world:
+        assert bodies(world.queue("a")) == bodies(world.queue("b")) == ["first", "second"]
