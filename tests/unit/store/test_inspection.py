@@ -23,7 +23,7 @@ def fill(folder: Path) -> None:
         world.send("t", "shared")
         world.office.duplicates(queue.address).add(b"id", durable=True, size=10)
         recorder, consumer = attach(world.office, queue, credit=1)
-        settle_down(world.office)
+        world.settle()
         consumer.settle(recorder.take()[0], FAILED)
         world.stop()
 
