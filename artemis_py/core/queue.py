@@ -62,8 +62,8 @@ def unhold(message: Message) -> None:
 class Reference:
     """One message in one queue."""
 
-    __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next", "previous",
-                 "queue", "sequence", "state", "was_acquired")  # fmt: skip
+    __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next",
+                 "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
     def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
         self.message: Message = message

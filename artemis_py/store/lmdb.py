@@ -63,7 +63,7 @@ class LmdbStore:
         self._scheduler: Scheduler | None = None
         self._worker: Worker | None = None
         self._on_failure: Callable[[str], None] | None = None
-        self._on_stored: Callable[[int], None] | None = None
+        self._on_stored: Callable[[int], object] | None = None
         self._gathering = Batch(1)
         self._in_flight: Batch | None = None
         self._is_planned = False
@@ -93,7 +93,7 @@ class LmdbStore:
         scheduler: Scheduler,
         worker: Worker,
         on_failure: Callable[[str], None],
-        on_stored: Callable[[int], None],
+        on_stored: Callable[[int], object],
     ) -> None:
         """Begin to store what the core says; `on_failure` is told when that ends, `on_stored` of each durable batch."""
         self._scheduler = scheduler
