@@ -290,7 +290,16 @@ class Broker:
         )
         worker = Worker(loop, turn.enter)
         self._exits.append(worker.stop)
-        store.start(loop, worker, self.postoffice.storage_failed)
+
+        def stored(batch: int) -> None:
+            if self.postoffice.stored(batch):
+                turn.plan()
+
+        def failed(reason: str) -> None:
+            self.postoffice.storage_failed(reason)
+            turn.plan()
+
+        store.start(loop, worker, failed, stored)
 
     def _deploy(self) -> None:
         """Create the addresses and queues of the configuration, or change those that survived to be like it."""

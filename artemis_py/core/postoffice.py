@@ -26,7 +26,7 @@ from artemis_py.core.settings import (
     ResolvedSettings,
     SettingsRepository,
 )
-from artemis_py.core.storage import Storage
+from artemis_py.core.storage import UNLIMITED, Storage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
     AddressExists,
@@ -375,6 +375,11 @@ class PostOffice:
         """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
         self._storage_failure = reason
         self.account.close()
+        self.hub.stored(UNLIMITED)
+
+    def stored(self, batch: int) -> bool:
+        """All references up to this batch are durable; True if some may be delivered now: `run` is to be called."""
+        return self.hub.stored(batch)
 
     # -- routing ---------------------------------------------------------------------------------------------
 

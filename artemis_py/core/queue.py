@@ -62,14 +62,16 @@ def unhold(message: Message) -> None:
 class Reference:
     """One message in one queue."""
 
-    __slots__ = ("consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next", "previous",
-                 "queue", "sequence", "state", "was_acquired")  # fmt: skip
+    __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next",
+                 "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
     def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
         self.message: Message = message
         self.queue: Queue = queue
         self.handle: int = handle
         """The store's name for it within its queue, set by the store; 0 if it is not stored."""
+        self.batch: int = 0
+        """The batch that stores it, set by the store; 0 if it is not stored, or came back from the store."""
         self.sequence: int = 0
         """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
         self.delivery_count: int = 0
@@ -351,6 +353,26 @@ class Hub:
         self.mover: Mover | None = None
         self.ready: list[Queue] = []
         """Queues that may have something to deliver."""
+        self.stored_batch: int = 0
+        """The last batch that is durable; references of later ones are not delivered yet."""
+        self._awaiting_store: list[Queue] = []
+        """Queues that have consumers for such references."""
+
+    def await_store(self, queue: "Queue", reference: Reference) -> None:
+        """Let a queue deliver when this reference of it is durable, and have that hurried."""
+        if not queue.awaits_store:
+            queue.awaits_store = True
+            self._awaiting_store.append(queue)
+        self.storage.hurry(reference)
+
+    def stored(self, batch: int) -> bool:
+        """Everything up to this batch is durable; True if some queue may have something to deliver now."""
+        self.stored_batch = batch
+        awaiting, self._awaiting_store = self._awaiting_store, []
+        for queue in awaiting:
+            queue.awaits_store = False
+            queue.mark_ready()
+        return len(self.ready) > 0
 
     def run(self, budget: int) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""
@@ -410,6 +432,8 @@ class Queue:
         self.picking_count: int = 0
         """Consumers that keep cursors."""
         self.is_ready: bool = False
+        self.awaits_store: bool = False
+        """It is ready again when what it has was stored."""
         self.next_sequence: int = 1
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
         """From this sequence on more have to be reserved in the store."""
@@ -621,9 +645,14 @@ class Queue:
     def dispatch(self, budget: int) -> int:
         """Hand waiting messages to consumers with credit, at most `budget`; returns how many.
 
+        What is to survive a crash is handed out only once it would: else a crash could take back what somebody has
+        seen, and a transaction, a move or a duplicate id with it. Browsers may look ahead.
+
         Marks itself ready again if it stopped because of the budget.
         """
         delivered = 0
+        stored_batch = self.hub.stored_batch
+        early: Reference | None = None
         scan_left = SCAN_BUDGET
         if self._mask and self._gate_open and not self.paused and not self.address.paused:
             now_ms = self.hub.now_ms
@@ -656,6 +685,11 @@ class Queue:
                         break
                     else:
                         reference = None
+                    if reference is not None and reference.batch > stored_batch and not consumer.browse:
+                        early = reference
+                        if self.picking_count == 0:
+                            break
+                        reference = None
                     if reference is None:
                         misses += 1
                         if misses >= len(ring):
@@ -684,7 +718,9 @@ class Queue:
                     if consumer.presettled and reference.state == DELIVERING:
                         consumer.accepted += 1
                         self.acknowledge(reference)
-        if self._draining:
+        if early is not None:
+            self.hub.await_store(self, early)
+        elif self._draining:
             self._end_drains()
         return delivered
 

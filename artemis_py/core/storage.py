@@ -9,6 +9,9 @@ or not at all. That is why there is no begin and end here.
 
 A store that failed (full disk, I/O error) takes nothing any more and confirms nothing any more. It raises nothing
 from these methods: the core refuses what asks to be durable before it comes here (`PostOffice.storage_failed`).
+
+Batches have ascending numbers. The store tells the core which of them are durable (`PostOffice.stored`): queues deliver
+the references of those and of no others.
 """
 
 from collections.abc import Callable
@@ -33,8 +36,12 @@ class Storage(Protocol):
     def is_durable(self) -> bool:
         """Whether anything survives a restart."""
 
+    @property
+    def definitions(self) -> int:
+        """How often an address or queue was remembered or forgotten: whoever compares it knows what has to wait."""
+
     def put(self, reference: "Reference") -> None:
-        """Remember that a durable queue refers to a durable message, and give the reference its `handle`.
+        """Remember that a durable queue refers to a durable message; give the reference its `handle` and `batch`.
 
         Called when the reference has its place: its sequence, or none (0) while it waits for the message's delivery
         time. The message is stored once, however many queues refer to it.
@@ -75,6 +82,9 @@ class Storage(Protocol):
 
         Returns the number at which to ask again.
         """
+
+    def hurry(self, reference: "Reference") -> None:
+        """Somebody waits for this reference to be durable (`PostOffice.stored`): commit it without delay."""
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` once everything put so far is durable, at once if it is. Callbacks keep their order.

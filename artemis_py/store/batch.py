@@ -21,13 +21,16 @@ class Batch:
         "dropped_addresses",
         "dropped_queues",
         "last_put",
+        "number",
         "puts",
         "removals",
         "updates",
         "waiting",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.number: Final[int] = number
+        """Of those of one run, from 1, in the order in which they become durable."""
         self.puts: Final[dict[Reference, int]] = {}
         """Handles of references to be stored, in the order they came."""
         self.updates: Final[dict[Reference, tuple[int, int, int]]] = {}

@@ -63,7 +63,8 @@ class LmdbStore:
         self._scheduler: Scheduler | None = None
         self._worker: Worker | None = None
         self._on_failure: Callable[[str], None] | None = None
-        self._gathering = Batch()
+        self._on_stored: Callable[[int], object] | None = None
+        self._gathering = Batch(1)
         self._in_flight: Batch | None = None
         self._is_planned = False
         """A commit will start by itself."""
@@ -75,6 +76,8 @@ class LmdbStore:
         self._highest_message_id = 0
         self._reserved_message_id = 0
         self._highest_queue_id = 0
+        self.definitions = 0
+        """See `Storage`."""
         self.failure: str | None = None
         """Why nothing is stored any more."""
 
@@ -85,11 +88,18 @@ class LmdbStore:
         self._environment = Environment(self.folder, self._map_bytes)
         return self._environment
 
-    def start(self, scheduler: Scheduler, worker: Worker, on_failure: Callable[[str], None]) -> None:
-        """Begin to store what the core says; `on_failure` is told when that ends."""
+    def start(
+        self,
+        scheduler: Scheduler,
+        worker: Worker,
+        on_failure: Callable[[str], None],
+        on_stored: Callable[[int], object],
+    ) -> None:
+        """Begin to store what the core says; `on_failure` is told when that ends, `on_stored` of each durable batch."""
         self._scheduler = scheduler
         self._worker = worker
         self._on_failure = on_failure
+        self._on_stored = on_stored
 
     def close(self, queues: list[Queue]) -> None:
         """Write the rest, note where the queues' sequences stand, and close. The worker has ended before.
@@ -144,6 +154,7 @@ class LmdbStore:
             handle = schema.scheduled_handle(self._next_scheduled)
             self._next_scheduled += 1
         reference.handle = self._gathering.put(reference, handle)
+        reference.batch = self._gathering.number
         if reference.message.id > self._highest_message_id:
             self._highest_message_id = reference.message.id
         if not self._is_planned:
@@ -172,12 +183,14 @@ class LmdbStore:
             id = self._address_ids[address.name] = self._next_address_id
             self._next_address_id += 1
         key = schema.U32.pack(id)
+        self.definitions += 1
         self._define(schema.ADDRESSES, key, schema.seal(key, address_record(address)))
 
     def forget_address(self, address: Address) -> None:
         """Gather its end; see `Storage`."""
         id = self._address_ids.pop(address.name, None)
         if id is not None:
+            self.definitions += 1
             self._define(schema.ADDRESSES, schema.U32.pack(id), None)
             if self.failure is None:
                 self._gathering.dropped_addresses.append(id)
@@ -185,6 +198,7 @@ class LmdbStore:
     def save_queue(self, queue: Queue) -> None:
         """Gather a queue; see `Storage`."""
         key = schema.U32.pack(queue.id)
+        self.definitions += 1
         self._define(schema.QUEUES, key, schema.seal(key, queue_record(queue)))
         if queue.id > self._highest_queue_id:
             self._highest_queue_id = queue.id
@@ -193,6 +207,7 @@ class LmdbStore:
     def forget_queue(self, queue: Queue) -> None:
         """Gather its end; see `Storage`."""
         key = schema.U32.pack(queue.id)
+        self.definitions += 1
         self._define(schema.QUEUES, key, None)
         self._define(schema.MARKS, key, None)
         if self.failure is None:
@@ -255,6 +270,15 @@ class LmdbStore:
             callback()
             return
         batch.waiting.append((callback, failed))
+        self._urge()
+
+    def hurry(self, reference: Reference) -> None:
+        """Commit what gathers if this is in it; see `Storage`."""
+        if reference.batch == self._gathering.number:
+            self._urge()
+
+    def _urge(self) -> None:
+        """Have the commit start in the coming iteration of the loop, or right after the one in flight."""
         if not self._is_urgent:
             self._is_urgent = True
             self._is_planned = True
@@ -277,13 +301,13 @@ class LmdbStore:
         self._is_urgent = False
         if not batch.has_work:
             if batch.waiting:
-                self._gathering = Batch()
+                self._gathering = Batch(batch.number + 1)
                 self._answer(batch)
             return
         if self._environment is None or self._worker is None:
             return
         self._reserve_message_ids(batch)
-        self._gathering = Batch()
+        self._gathering = Batch(batch.number + 1)
         self._in_flight = batch
         environment = self._environment
         self._worker.submit(lambda: _write(environment, batch), self._committed)
@@ -302,10 +326,12 @@ class LmdbStore:
         if failure is not None:
             self._fail(failure, batch)
             return
+        if self._on_stored is not None:
+            self._on_stored(batch.number)
         self._answer(batch)
         # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
         self._is_planned = False
-        if self._gathering.waiting:
+        if self._is_urgent:
             self._commit()
         elif self._gathering.has_work:
             self._plan()

@@ -11,6 +11,7 @@ class MemoryStore:
     """Fulfils `Storage` without a disk: what was put is as durable at once as it will ever be."""
 
     is_durable = False
+    definitions = 0
 
     def put(self, reference: Reference) -> None:
         """Nothing to remember; the queue itself holds the message."""
@@ -46,6 +47,9 @@ class MemoryStore:
     def reserve(self, queue: Queue) -> int:
         """Without a restart no number comes twice."""
         return UNLIMITED
+
+    def hurry(self, reference: Reference) -> None:
+        """Nothing waits: no reference has a batch."""
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` at once."""

@@ -151,6 +151,8 @@ class AmqpConnection:
         self.state: State = State.START
         self.out: list[bytes | memoryview] = []
         self.output_size: int = 0
+        self._held: list[int] = []
+        """Where in `out` something waits for `let_go`, and all that follows with it; ascending."""
         self.output_limit: int = limits.output_limit_bytes
         self.is_paused: bool = False
         self.peer_max_frame_size: int = MIN_MAX_FRAME_SIZE
@@ -258,17 +260,41 @@ class AmqpConnection:
             for session in dirty:
                 session.flush()
         out = self.out
+        rest: list[bytes | memoryview] = []
+        if self._held:
+            stop = self._held[0]
+            rest = out[stop:]
+            out = out[:stop]
+            self._held = [offset - stop for offset in self._held]
         if not out:
             return b""
         data = b"".join(out)
-        self.out = []
+        self.out = rest
         self._wrote = True
         was_full = self.output_size >= self.output_limit or self._was_full
-        self.output_size = 0
+        self.output_size -= len(data)
         self._was_full = False
         if was_full and not self.is_paused:
             self._resume_output()
         return data
+
+    def hold(self, offset: int) -> None:
+        """Keep back `out` from `offset` on, where a frame begins, until `let_go`; once each, in order."""
+        if not self._is_silent:
+            self._held.append(offset)
+
+    def let_go(self) -> None:
+        """The oldest `hold` is over."""
+        if self._held:
+            self._held.pop(0)
+
+    def _drop_held(self) -> None:
+        """What waits is not true yet, and the end of the conversation does not wait for it."""
+        if self._held:
+            dropped = self.out[self._held[0] :]
+            del self.out[self._held[0] :]
+            self.output_size -= sum([len(data) for data in dropped])
+            self._held = []
 
     def _resume_output(self) -> None:
         for session in list(self._own_sessions.values()):
@@ -309,9 +335,19 @@ class AmqpConnection:
             return
         if self._heartbeat_s > 0 and now >= self._next_heartbeat:
             self._next_heartbeat = now + self._heartbeat_s
-            if not self._wrote and not self.out and self.state == State.OPENED:
-                self.write(_HEARTBEAT)
+            if not self._wrote and self.state == State.OPENED:
+                self._write_heartbeat()
             self._wrote = False
+
+    def _write_heartbeat(self) -> None:
+        """An empty frame, also in front of what is held: a slow disk is no reason to give us up."""
+        if not self.out:
+            self.write(_HEARTBEAT)
+        elif self._held and self._held[0] == 0:
+            self.out.insert(0, _HEARTBEAT)
+            self.output_size += len(_HEARTBEAT)
+            self._held = [offset + 1 for offset in self._held]
+            self.handler.wake()
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -426,6 +462,7 @@ class AmqpConnection:
         """Close from our side. With an error, what still comes is ignored until the peer's close."""
         if self._close_sent or self.state == State.CLOSED:
             return
+        self._drop_held()
         self._flush_sessions()
         if not self._open_sent:
             if self.state < State.OPENING and not self._open_received:

@@ -260,6 +260,7 @@ class AmqpHandler:
                 self._opened(opening, result.subject)
             else:
                 self._refuse(AmqpError(errors.UNAUTHORIZED_ACCESS, "log in with SASL: anonymous access is not allowed"))
+            self._ask_store()
             self.wake()
 
         self.context.authenticator.login(None, None, self.context, done)
@@ -344,6 +345,20 @@ class AmqpHandler:
 
     def on_attach(self, link: Link, attach: Attach) -> None:
         """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
+        offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
+        self._attach(link, attach)
+        self._hold_answer(offset, definitions)
+
+    def _hold_answer(self, offset: int, definitions: int) -> None:
+        """Send what was written from `offset` on when the queues made or deleted meanwhile are durable (P10).
+
+        The connection's later output waits behind it, so everything keeps its order.
+        """
+        if self.postoffice.storage.definitions != definitions:
+            self.engine.hold(offset)
+            self.when_durable(self.engine.let_go)
+
+    def _attach(self, link: Link, attach: Attach) -> None:
         end = LinkEnd(self, link, (self.container_id, attach.role, attach.name), attach)
         self._check_prefix(attach.target if isinstance(link, ReceiverLink) else attach.source)
         try:
@@ -503,7 +518,9 @@ class AmqpHandler:
 
     def on_detach(self, link: Link, detach: Detach) -> None:
         """The client detaches or closes a link; the engine answers."""
+        offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
         self._detached(link, detach.closed, failed=False)
+        self._hold_answer(offset, definitions)
 
     def detach(self, link: Link, error: AmqpError) -> None:
         """Detach a link from our side, for the reason given."""

@@ -8,7 +8,7 @@ from artemis_py.core.queue import FAILED
 from artemis_py.errors import StoreError
 from artemis_py.store import inspection, schema
 from artemis_py.store.environment import FILE_NAME, LOCK_NAME, Environment, FolderLock
-from tests.core_harness import START_MS, attach, settle_down
+from tests.core_harness import START_MS, attach
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
@@ -23,7 +23,7 @@ def fill(folder: Path) -> None:
         world.send("t", "shared")
         world.office.duplicates(queue.address).add(b"id", durable=True, size=10)
         recorder, consumer = attach(world.office, queue, credit=1)
-        settle_down(world.office)
+        world.settle()
         consumer.settle(recorder.take()[0], FAILED)
         world.stop()
 

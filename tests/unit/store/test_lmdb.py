@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.core.filter import parse_filter
 from artemis_py.core.message import RoutingType
 from artemis_py.core.queue import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.settings import AddressSettings
@@ -71,14 +72,12 @@ def test_what_comes_during_a_commit_is_in_the_next(tmp_path: Path) -> None:
 
 
 def test_what_was_put_and_removed_in_between_is_never_written(tmp_path: Path) -> None:
-    """DESIGN, the store: a fast consumer saves the disk its work."""
+    """DESIGN, the store: what is purged, or moved on, within a batch saves the disk its work."""
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, consumer = attach(world.office, queue)
         world.send("q", "m")
-        settle_down(world.office)
-        consumer.settle(recorder.take()[0], ACCEPTED)
+        queue.purge()
         told: list[bool] = []
         world.store.when_durable(lambda: told.append(True))
 
@@ -231,7 +230,7 @@ def test_failed_attempts_and_redelivery_times_survive(tmp_path: Path) -> None:
         queue = world.queue()
         recorder, consumer = attach(world.office, queue)
         world.send("q", "m")
-        settle_down(world.office)
+        world.settle()
         consumer.settle(recorder.take()[0], FAILED)
         world.settle()
 
@@ -324,7 +323,6 @@ def test_a_dead_letter_moves_in_one_batch(tmp_path: Path) -> None:
         world.queue("DLQ")
         recorder, consumer = attach(world.office, queue)
         world.send("q", "m")
-        settle_down(world.office)
         world.settle()
         consumer.settle(recorder.take()[0], FAILED)
         world.settle()
@@ -424,7 +422,7 @@ def test_after_a_failed_commit_nothing_is_confirmed_and_durable_sends_are_refuse
             world.send("q", "three")
         world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append(f"late: {reason}"))
         world.office.route(make_message("volatile"), world.office.addresses["q"])
-        settle_down(world.office)
+        world.settle()
         for reference in recorder.take():
             consumer.settle(reference, ACCEPTED)
         world.hands.turn()
@@ -482,3 +480,84 @@ def test_ids_of_messages_that_only_the_stop_wrote_are_not_used_again(tmp_path: P
 
     with World(tmp_path) as world:
         assert bodies(world.queue("a")) == bodies(world.queue("b")) == ["first", "second"]
+
+
+def test_a_durable_message_is_delivered_when_it_is_durable(tmp_path: Path) -> None:
+    """P6, P9, P11: a crash takes back nothing that somebody has seen. A browser may look ahead."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, _ = attach(world.office, queue)
+        browser, _ = attach(world.office, queue, browse=True)
+        world.send("q", "m")
+        settle_down(world.office)
+        before = (len(recorder.take()), len(browser.take()))
+        world.settle()
+
+        assert before == (0, 1)
+        assert len(recorder.take()) == 1
+
+
+def test_a_waiting_consumer_hurries_the_commit(tmp_path: Path) -> None:
+    """A commit that nobody waits for comes later; here a consumer waits, with a selector or without."""
+    for selector in (None, "color = 'red'"):
+        with World(tmp_path / str(selector)) as world:
+            queue = world.queue()
+            world.settle()
+            attach(world.office, queue, filter=None if selector is None else parse_filter(selector))
+            message = make_message("m", durable=True, color="red")
+            world.office.route(message, world.office.addresses["q"])
+            unhurried = world.store._is_urgent
+            settle_down(world.office)
+
+            assert (unhurried, world.store._is_urgent) == (False, True)
+
+
+def test_messages_of_the_commit_that_ended_are_delivered_and_later_ones_wait(tmp_path: Path) -> None:
+    """Each waits for its own batch, in the order of the queue; what is not durable does not overtake."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, _ = attach(world.office, queue)
+        world.send("q", "one")
+        world.hands.turn()
+        world.send("q", "two")
+        world.office.route(make_message("volatile"), world.office.addresses["q"])
+        settle_down(world.office)
+        delivered = []
+        while world.hands.jobs:
+            world.hands.work()
+            settle_down(world.office)
+            world.hands.turn()
+            delivered.append(len(recorder.take()))
+
+        assert delivered == [1, 2]
+
+
+def test_a_drain_waits_for_what_is_being_stored(tmp_path: Path) -> None:
+    """AMQP 1.0 §2.6.7: the message was in the queue before the drain."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, consumer = attach(world.office, queue, credit=0)
+        world.send("q", "m")
+        consumer.grant(10, drain=True)
+        settle_down(world.office)
+        drains_before = recorder.drains
+        world.settle()
+
+        assert (drains_before, recorder.drains, len(recorder.take())) == (0, 1, 1)
+
+
+def test_after_a_failure_consumers_get_what_is_there(tmp_path: Path) -> None:
+    """P15: consumers go on, in memory; what they saw may be there again after a restart, or not."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.settle()
+        recorder, _ = attach(world.office, queue)
+        world.send("q", "m")
+        world.hands.turn()
+        world.hands.work(failure="disk full")
+        settle_down(world.office)
+
+        assert len(recorder.take()) == 1

@@ -13,7 +13,7 @@ from artemis_py.core.view import MessageView
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
-from tests.core_harness import START_MS, make_queue
+from tests.core_harness import START_MS, make_queue, settle_down
 
 SMALL_MAP_BYTES = 1 << 20
 
@@ -63,7 +63,7 @@ class World:
         self.office.now_ms = START_MS
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
-        self.store.start(self.hands, self.hands, self._failed)
+        self.store.start(self.hands, self.hands, self._failed, self.office.stored)
 
     def _failed(self, reason: str) -> None:
         self.failures.append(reason)
@@ -88,11 +88,13 @@ class World:
         self.store.close(list(self.office.queues.values()))
 
     def settle(self) -> None:
-        """Let everything become durable."""
+        """Let everything become durable, and then be delivered."""
+        settle_down(self.office)
         while self.hands.planned or self.hands.jobs:
             self.hands.turn()
             while self.hands.jobs:
                 self.hands.work()
+            settle_down(self.office)
 
     @property
     def environment(self) -> Environment:
