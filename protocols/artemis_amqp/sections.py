@@ -233,6 +233,40 @@ def split_sections(payload: bytes) -> Sections:
     return sections
 
 
+# The longest name of a section takes 31 octets and three more around it.
+_LONGEST_DESCRIPTOR: Final = 34
+
+
+def leading_size(data: bytes | bytearray) -> int:
+    """How many octets of a message stand before its body, given its first octets.
+
+    If they do not tell, how many octets are needed to go on, as a negative number. Only outlines are looked at. Raises
+    MalformedValue.
+    """
+    end = len(data)
+    offset = 0
+    while True:
+        if offset + _LONGEST_DESCRIPTOR > end:
+            return -(offset + _LONGEST_DESCRIPTOR)
+        code, body = _section_at(bytes(data[offset : offset + _LONGEST_DESCRIPTOR]), 0, _LONGEST_DESCRIPTOR)
+        if code < _HEADER or code > _FOOTER:
+            raise MalformedValue(f"0x{code:x} at octet {offset} is no message section")
+        if code >= _DATA:
+            return offset
+        offset += body
+        if offset + 5 > end:
+            return -(offset + 5)
+        constructor = data[offset]
+        if constructor == 0x45:
+            offset += 1
+        elif constructor == 0xC0 or constructor == 0xC1:
+            offset += 2 + data[offset + 1]
+        elif constructor == 0xD0 or constructor == 0xD1:
+            offset += 5 + int.from_bytes(data[offset + 1 : offset + 5], "big")
+        else:
+            raise MalformedValue(f"format code 0x{constructor:02x} at octet {offset} does not fit its section")
+
+
 def _remember_header(sections: Sections, octets: bytes) -> None:
     """Know this header the next time. Only the narrow form: nobody sends the wide one for five fields."""
     if len(_KNOWN_HEADERS) >= _KNOWN_HEADERS_LIMIT:
