@@ -44,7 +44,7 @@ def block(number: int, size: int) -> bytes:
     return (number.to_bytes(8, "big") + BLOCK[8:])[:size]
 
 
-class Client(MessagingHandler):
+class Client(MessagingHandler):  # type: ignore[misc]  # Proton has no types
     """One connection that ends with an outcome."""
 
     def __init__(self, url: str, address: str) -> None:

@@ -21,7 +21,10 @@ class LargeReader:
     """Reads one body from its start. It stays readable when the body's last holder lets go meanwhile."""
 
     def read(self, size: int) -> bytes:
-        """The next octets, `size` of them unless the end is nearer. Raises StoreError if they cannot be read."""
+        """The next octets, `size` of them unless the end is nearer.
+
+        Raises StoreError if they cannot be read, or at the end if all of them together are not what was written.
+        """
         raise NotImplementedError
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from artemis_py.core.message import Message
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
+from artemis_py.store.large import body_files
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
@@ -54,8 +55,8 @@ def sync_folder(folder: Path) -> None:
 class FolderLock:
     """The right to use a data folder, held by one process at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises StoreError if another broker has it, or if the folder cannot be used."""
+    def __init__(self, folder: Path, setting: str = "journal-directory") -> None:
+        """`setting` names the folder. Raises StoreError if another broker has it, or if it cannot be used."""
         path = folder / LOCK_NAME
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -68,7 +69,7 @@ class FolderLock:
             os.close(self._file)
             raise StoreError(
                 f"{folder} is used by another broker (process {owner}); stop that one, or give this one a "
-                "journal-directory of its own"
+                f"{setting} of its own"
             ) from error
         os.ftruncate(self._file, 0)
         os.write(self._file, f"{os.getpid()}\n".encode())
@@ -81,14 +82,19 @@ class FolderLock:
 class Environment:
     """An open store. One thread at a time uses it: the starting one, then the worker; `read_all` is for any thread."""
 
-    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
-        """Open or create the store in `folder`. Raises StoreError with what to do."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+    def __init__(
+        self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES, large_messages_folder: Path | None = None
+    ) -> None:
+        """Open or create the store in `folder`, and take the folder of its large messages if there shall be any.
+
+        Raises StoreError with what to do.
+        """
         self.folder: Final = folder
-        self._lock = FolderLock(folder)
+        self._locks: list[FolderLock] = []
+        self._take(folder, "journal-directory")
+        if large_messages_folder is not None:
+            self._take(large_messages_folder, "large-messages-directory")
+            self._check_belongs(large_messages_folder)
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
         try:
@@ -99,12 +105,38 @@ class Environment:
                 self._databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
                 self._check_format(transaction)
         except (lmdb.Error, OSError) as error:
-            self._lock.release()
+            self._release()
             raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
         except StoreError:
             self._env.close()
-            self._lock.release()
+            self._release()
             raise
+
+    def _take(self, folder: Path, setting: str) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._locks.append(FolderLock(folder, setting))
+        except OSError as error:
+            self._release()
+            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+        except StoreError:
+            self._release()
+            raise
+
+    def _check_belongs(self, large_messages_folder: Path) -> None:
+        """A new store refers to no file: whatever is there belongs to another one, and would be swept away."""
+        if not (self.folder / FILE_NAME).exists() and next(body_files(large_messages_folder), None) is not None:
+            self._release()
+            raise StoreError(
+                f"the store in {self.folder} is new, but {large_messages_folder} holds large messages of another one: "
+                "name the journal-directory that belongs to them, or delete them"
+            )
+
+    def _release(self) -> None:
+        """Let others have the folders."""
+        for lock in self._locks:
+            lock.release()
+        self._locks.clear()
 
     def _create(self) -> None:
         """Make an empty store aside and put it in its place in one step.
@@ -168,7 +200,7 @@ class Environment:
     def close(self) -> None:
         """Close the files and let others have the folder."""
         self._env.close()
-        self._lock.release()
+        self._release()
 
     def __enter__(self) -> "Environment":
         return self

@@ -37,11 +37,14 @@ class Worker(Protocol):
 
 
 class FileReader(LargeReader):
-    """Reads one file."""
+    """Reads one file, and compares it with what is known of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, size: int, checksum: int) -> None:
         """Raises StoreError."""
         self._path: Final = path
+        self._left = size
+        self._checksum: Final = checksum
+        self._found = 0
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -49,15 +52,17 @@ class FileReader(LargeReader):
 
     def read(self, size: int) -> bytes:
         """See `LargeReader`."""
-        pieces: list[bytes] = []
+        size = min(size, self._left)
         try:
-            # One call reads less than asked for only at the end, or at the system's limit of 2 GiB.
-            while size > 0 and (piece := os.read(self._file, size)):
-                pieces.append(piece)
-                size -= len(piece)
+            data = os.read(self._file, size)
         except OSError as error:
             raise StoreError(f"{self._path} cannot be read: {error.strerror}") from error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        # Regular files are read in part only at their end: nothing asks for the 2 GiB that Linux reads at most.
+        self._left -= size
+        self._found = crc32(data, self._found)
+        if len(data) != size or (self._left == 0 and self._found != self._checksum):
+            raise StoreError(f"{self._path} is damaged")
+        return data
 
     def close(self) -> None:
         """See `LargeReader`."""
@@ -120,7 +125,7 @@ class FileBody(LargeBody):
 
     def reader(self) -> FileReader:
         """See `LargeBody`."""
-        return FileReader(self.path)
+        return FileReader(self.path, self.size, self.checksum)
 
     def discard(self) -> None:
         """Delete the file, unless the store still refers to it: then the commit that ends that does."""
@@ -182,8 +187,6 @@ class LargeFiles:
     def open(self, is_needed: Callable[[int], bool]) -> tuple[int, int]:
         """Delete what nobody needs; returns how many files and bytes. Raises StoreError."""
         count = size = 0
-        if not self.folder.exists():
-            return 0, 0
         try:
             for id, path in list(body_files(self.folder)):
                 self._next_id = max(self._next_id, id + 1)
@@ -202,10 +205,6 @@ class LargeFiles:
     def create(self, durable: bool) -> FileBody:
         """A new body, held by the caller. Raises StoreError."""
         body = FileBody(self, self._next_id, durable)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"a large message cannot be stored: {self.folder}: {error.strerror}") from error
         body.create()
         self._bodies[body.id] = body
         self._next_id += 1
@@ -279,19 +278,15 @@ def check_file(path: Path, size: int) -> None:
 def read_body(path: Path, size: int, checksum: int, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
     """The octets of a stored body, piece by piece; for whoever looks at a store without being its broker.
 
-    Raises StoreError, at the end also if the checksum is not that of what was read.
+    Raises StoreError, instead of giving the last piece if the checksum is not that of what was read.
     """
     check_file(path, size)
-    reader = FileReader(path)
+    reader = FileReader(path, size, checksum)
     try:
-        found = 0
         while piece := reader.read(chunk_bytes):
-            found = crc32(piece, found)
             yield piece
     finally:
         reader.close()
-    if found != checksum:
-        raise StoreError(f"{path}: its checksum is wrong")
 
 
 def _sync_and_close(file: int) -> str | None:

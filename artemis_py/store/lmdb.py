@@ -81,8 +81,8 @@ class LmdbStore:
     # -- life ------------------------------------------------------------------------------------------------
 
     def open(self) -> Environment:
-        """Take the folder. Until `start` nothing is written. Raises StoreError."""
-        self._environment = Environment(self.folder, self._map_bytes)
+        """Take the folders. Until `start` nothing is written. Raises StoreError."""
+        self._environment = Environment(self.folder, self._map_bytes, self.files.folder)
         return self._environment
 
     def start(self, scheduler: Scheduler, worker: Worker, on_failure: Callable[[str], None]) -> None:

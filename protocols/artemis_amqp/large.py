@@ -111,13 +111,13 @@ class OutgoingBody(DeliverySource):
         self._is_open = True
 
     def read(self, size: int) -> bytes:
-        """See `DeliverySource`."""
+        """See `DeliverySource`. The last octets do not go out if the checksum of all is wrong."""
         if not self._is_open:
             return b""
         try:
             return self._reader.read(size)
         except StoreError as error:
-            logger.error("delivery aborted: reason=%s", error)
+            logger.error("delivery of a large message aborted: reason=%s", error)
             return b""
 
     def close(self) -> None:
