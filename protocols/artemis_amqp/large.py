@@ -9,6 +9,7 @@ from typing import Final
 
 from artemis_amqp.errors import MESSAGE_SIZE_EXCEEDED, Condition
 from artemis_amqp.link import DeliverySource, DeliveryStream
+from artemis_amqp.outline import BodyOutline
 from artemis_amqp.sections import Sections, leading_size, split_sections
 from artemis_py.core.large import LargeBody, LargeReader
 from artemis_py.core.storage import Storage
@@ -38,6 +39,7 @@ class IncomingBody(DeliveryStream):
         """Octets without which the first sections cannot be told from the body."""
         self._sections: Sections | None = None
         self._body: LargeBody | None = None
+        self._outline = BodyOutline()
         self._error: Refusal | MalformedFrame | Condition | None = refusal
         self.is_open = True
 
@@ -47,6 +49,7 @@ class IncomingBody(DeliveryStream):
             return 0
         try:
             if self._body is not None:
+                self._outline.follow(data)
                 self._body.append(data)
                 return 0
             self._leading += data
@@ -66,8 +69,10 @@ class IncomingBody(DeliveryStream):
                 raise Condition(MESSAGE_SIZE_EXCEEDED, text)
             return
         sections = split_sections(bytes(self._leading[:size]))
+        start = bytes(self._leading[size:])
+        self._outline.follow(start)
         body = self._body = self._storage.create_large(sections.durable)
-        body.append(bytes(self._leading[size:]))
+        body.append(start)
         self._leading = bytearray()
         self._sections = sections
 
@@ -89,6 +94,7 @@ class IncomingBody(DeliveryStream):
         if self._body is None or self._sections is None:
             # No body section was found in it.
             return split_sections(bytes(self._leading)), None
+        self._outline.finish()
         body, self._body = self._body, None
         body.finish()
         return self._sections, body
