@@ -96,6 +96,11 @@ def journal_folder(config: BrokerConfig) -> Path:
     return config.home / config.journal_directory
 
 
+def large_messages_folder(config: BrokerConfig) -> Path:
+    """Where the files of large messages are."""
+    return config.home / config.large_messages_directory
+
+
 class Broker:
     """One broker in a running event loop: `async with Broker() as broker`. It starts once and stops once."""
 
@@ -270,7 +275,7 @@ class Broker:
     def _configured_store(self) -> LmdbStore | None:
         if not self.config.persistence_enabled:
             return None
-        return LmdbStore(journal_folder(self.config))
+        return LmdbStore(journal_folder(self.config), large_messages_folder=large_messages_folder(self.config))
 
     def _recover(
         self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn

@@ -81,6 +81,12 @@ class BrokerConfig:
         "if that is in no folder of this name.",
         minimum=1,
     )
+    large_messages_directory: str = option(
+        Kind.TEXT,
+        "data/large-messages",
+        "Folder of the large messages, a file each; relative like `journal-directory`. No other broker may use it.",
+        minimum=1,
+    )
     security_enabled: bool = option(
         Kind.BOOLEAN, True, "Whether permissions are checked; if not, everybody may do everything."
     )

@@ -11,6 +11,7 @@ from artemis_py.core.view import MessageView
 
 if TYPE_CHECKING:
     from artemis_py.core.destination import Address
+    from artemis_py.core.large import LargeBody
 
 DEFAULT_PRIORITY: Final = 4
 """JMS and AMQP 1.0 §3.2.1 agree on this default."""
@@ -59,6 +60,7 @@ class Message:
         "extra",
         "format",
         "id",
+        "large",
         "origin",
         "priority",
         "producer",
@@ -87,7 +89,7 @@ class Message:
         self.address: str = address
         """Where the message was sent to, without prefix and queue part."""
         self.data: bytes = data
-        """The part nobody may change, in the encoding of `format`."""
+        """The part nobody may change, in the encoding of `format`; of a large message what stands before its body."""
         self.annotations: bytes = annotations
         """What travels beside `data`, in a private encoding of `format`; empty if there is nothing."""
         self.durable: bool = durable
@@ -101,8 +103,10 @@ class Message:
         """A `RoutingType`, or -1 if the producer left it to the address."""
         self.producer: str = producer
         """Client id of the connection that sent it (`__AMQ_CID`, what no-local compares)."""
+        self.large: LargeBody | None = None
+        """What follows `data`, kept outside of memory. The message holds it while queues hold the message."""
         self.size: int = len(data) + len(annotations) + MESSAGE_OVERHEAD_BYTES
-        """Bytes this message counts for in memory limits."""
+        """Bytes this message counts for in memory limits: what is in memory of it."""
         self.references: int = 0
         """How many queues hold this message; memory accounting counts it once."""
         self.origin: Address | None = None
@@ -115,16 +119,32 @@ class Message:
 
     @property
     def view(self) -> MessageView:
-        """The decoded message, decoded once. Shared: treat it as read-only."""
+        """The decoded message, decoded once. Shared: treat it as read-only.
+
+        A large message is brought into memory for it, and decoded anew each time. Raises StoreError if it is too
+        large for that.
+        """
         view = self.view_cache
         if view is None:
-            view = self.view_cache = self.format.view(self)
+            view = self.format.view(self)
+            if self.large is None:
+                self.view_cache = view
         return view
+
+    @property
+    def content_size(self) -> int:
+        """Bytes of the content, wherever they are."""
+        return len(self.data) if self.large is None else len(self.data) + self.large.size
+
+    def content(self) -> bytes:
+        """All of the content. Raises StoreError if it is too large for memory, or cannot be read."""
+        return self.data if self.large is None else self.data + self.large.load()
 
     def copy(self, address: str) -> "Message":
         """A new message with the same content for another address: no id, expiry, schedule or routing type."""
         copy = Message(self.format, address, self.data, self.annotations, self.durable, self.priority)
         copy.producer = self.producer
+        copy.large = self.large
         copy.view_cache = self.view_cache
         if self.extra is not None:
             copy.extra = dict(self.extra)
@@ -151,7 +171,7 @@ class Message:
             if name in ("AMQExpiration", "JMSExpiration"):
                 return self.expires_ms
             if name == "AMQSize":
-                return len(self.data)
+                return self.content_size
             if name in ("AMQAddress", "JMSDestination"):
                 return self.address
             if name == "__AMQ_CID":

@@ -47,16 +47,22 @@ CLAIMED: Final = 4
 
 def hold(message: Message) -> None:
     """Somebody keeps the message: it counts in the account of the address it was sent to, once."""
-    if message.references == 0 and message.origin is not None:
-        message.origin.charge(message)
+    if message.references == 0:
+        if message.origin is not None:
+            message.origin.charge(message)
+        if message.large is not None:
+            message.large.hold()
     message.references += 1
 
 
 def unhold(message: Message) -> None:
     """Undo one `hold`."""
     message.references -= 1
-    if message.references == 0 and message.origin is not None:
-        message.origin.discharge(message)
+    if message.references == 0:
+        if message.origin is not None:
+            message.origin.discharge(message)
+        if message.large is not None:
+            message.large.release()
 
 
 class Reference:
@@ -505,8 +511,11 @@ class Queue:
         """Take a message that was routed here, unless the queue is disabled or purges without consumers."""
         if not self.enabled or (self.purge_on_no_consumers and not self.consumers):
             return
-        if message.references == 0 and message.origin is not None:
-            message.origin.charge(message)
+        if message.references == 0:
+            if message.origin is not None:
+                message.origin.charge(message)
+            if message.large is not None:
+                message.large.hold()
         message.references += 1
         self.messages_added += 1
         reference = Reference(message, self)
@@ -804,8 +813,11 @@ class Queue:
             self.hub.storage.remove(reference)
         message = reference.message
         message.references -= 1
-        if message.references == 0 and message.origin is not None:
-            message.origin.discharge(message)
+        if message.references == 0:
+            if message.origin is not None:
+                message.origin.discharge(message)
+            if message.large is not None:
+                message.large.release()
 
     def give_back(self, reference: Reference, outcome: int) -> None:
         """A delivered (or claimed) message was not processed: RELEASED, FAILED or REJECTED."""

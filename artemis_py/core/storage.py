@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from artemis_py.core.destination import Address
+    from artemis_py.core.large import LargeBody
     from artemis_py.core.queue import Queue, Reference
 
 RESERVED_SEQUENCES: Final = 65536
@@ -45,6 +46,12 @@ class Storage(Protocol):
 
         Called when the reference has its place: its sequence, or none (0) while it waits for the message's delivery
         time. The message is stored once, however many queues refer to it.
+        """
+
+    def create_large(self, durable: bool) -> "LargeBody":
+        """A body to be filled with what is too large for memory; the caller holds it. Raises StoreError.
+
+        If `durable`, it is durable with the first reference to a message of it that is put.
         """
 
     def remove(self, reference: "Reference") -> None:

@@ -7,8 +7,10 @@ change later (its handle, its counts) is copied into it; messages do not change.
 from collections.abc import Callable
 from typing import Final
 
+from artemis_py.core.large import LargeBody
 from artemis_py.core.queue import Reference
-from artemis_py.store.schema import SHARED
+from artemis_py.store.large import FileBody
+from artemis_py.store.schema import LARGE, SHARED
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 
@@ -17,9 +19,11 @@ class Batch:
     """Puts, removals and changes of whole turns of the loop."""
 
     __slots__ = (
+        "bodies",
         "definitions",
         "dropped_addresses",
         "dropped_queues",
+        "freed",
         "last_put",
         "number",
         "puts",
@@ -39,6 +43,10 @@ class Batch:
         """Queue id, handle, message id, and whether failed attempts may be stored."""
         self.definitions: Final[dict[tuple[bytes, bytes], bytes | None]] = {}
         """By database and key: the value, or None to delete it."""
+        self.bodies: Final[dict[int, FileBody]] = {}
+        """Large bodies of messages that it puts or removes, by id."""
+        self.freed: list[int] = []
+        """Filled in by the worker: large bodies that no stored message refers to any more."""
         self.dropped_addresses: Final[list[int]] = []
         self.dropped_queues: Final[list[int]] = []
         self.waiting: Final[list[Answer]] = []
@@ -48,13 +56,18 @@ class Batch:
     @property
     def has_work(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.puts or self.removals or self.updates or self.definitions or self.dropped_queues)
+        return bool(
+            self.puts or self.removals or self.updates or self.definitions or self.dropped_queues or self.bodies
+        )
 
     def put(self, reference: Reference, handle: int) -> int:
         """Store a reference; returns its handle, marked if its message is shared with the one before.
 
         All references to a message come one after the other; if ever they do not, each gets a copy of its own.
         """
+        large = reference.message.large
+        if large is not None:
+            self._note(large).is_stored = True
         last = self.last_put
         if last is not None and last.message is reference.message and last in self.puts:
             handle |= SHARED
@@ -71,7 +84,18 @@ class Batch:
             return
         was_updated = self.updates.pop(reference, None) is not None
         has_attempts = was_updated or reference.delivery_count > 0
-        self.removals.append((reference.queue.id, reference.handle, reference.message.id, has_attempts))
+        handle = reference.handle
+        large = reference.message.large
+        if large is not None:
+            self._note(large)
+            handle |= LARGE
+        self.removals.append((reference.queue.id, handle, reference.message.id, has_attempts))
+
+    def _note(self, large: LargeBody) -> FileBody:
+        """The commit has to look whether this body is still referred to."""
+        assert isinstance(large, FileBody)
+        self.bodies[large.id] = large
+        return large
 
     def update(self, reference: Reference, due_ms: int) -> None:
         """Store failed attempts."""

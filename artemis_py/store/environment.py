@@ -16,14 +16,20 @@ from typing import Final
 
 import lmdb
 
+from artemis_py.core.message import Message
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
+from artemis_py.store.large import body_files
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
 NEW_NAME: Final = "new"
 """A folder in which a file is made before it takes its place."""
+
+# Where a message begins in the values that hold one: behind the checksum, and behind the kind of a reference.
+_SHARED_OFFSET: Final = 4
+_ALONE_OFFSET: Final = 5
 
 # The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
@@ -49,8 +55,8 @@ def sync_folder(folder: Path) -> None:
 class FolderLock:
     """The right to use a data folder, held by one process at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises StoreError if another broker has it, or if the folder cannot be used."""
+    def __init__(self, folder: Path, setting: str = "journal-directory") -> None:
+        """`setting` names the folder. Raises StoreError if another broker has it, or if it cannot be used."""
         path = folder / LOCK_NAME
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -63,7 +69,7 @@ class FolderLock:
             os.close(self._file)
             raise StoreError(
                 f"{folder} is used by another broker (process {owner}); stop that one, or give this one a "
-                "journal-directory of its own"
+                f"{setting} of its own"
             ) from error
         os.ftruncate(self._file, 0)
         os.write(self._file, f"{os.getpid()}\n".encode())
@@ -76,14 +82,19 @@ class FolderLock:
 class Environment:
     """An open store. One thread at a time uses it: the starting one, then the worker; `read_all` is for any thread."""
 
-    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
-        """Open or create the store in `folder`. Raises StoreError with what to do."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+    def __init__(
+        self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES, large_messages_folder: Path | None = None
+    ) -> None:
+        """Open or create the store in `folder`, and take the folder of its large messages if there shall be any.
+
+        Raises StoreError with what to do.
+        """
         self.folder: Final = folder
-        self._lock = FolderLock(folder)
+        self._locks: list[FolderLock] = []
+        self._take(folder, "journal-directory")
+        if large_messages_folder is not None:
+            self._take(large_messages_folder, "large-messages-directory")
+            self._check_belongs(large_messages_folder)
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
         try:
@@ -94,12 +105,38 @@ class Environment:
                 self._databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
                 self._check_format(transaction)
         except (lmdb.Error, OSError) as error:
-            self._lock.release()
+            self._release()
             raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
         except StoreError:
             self._env.close()
-            self._lock.release()
+            self._release()
             raise
+
+    def _take(self, folder: Path, setting: str) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._locks.append(FolderLock(folder, setting))
+        except OSError as error:
+            self._release()
+            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+        except StoreError:
+            self._release()
+            raise
+
+    def _check_belongs(self, large_messages_folder: Path) -> None:
+        """A new store refers to no file: whatever is there belongs to another one, and would be swept away."""
+        if not (self.folder / FILE_NAME).exists() and next(body_files(large_messages_folder), None) is not None:
+            self._release()
+            raise StoreError(
+                f"the store in {self.folder} is new, but {large_messages_folder} holds large messages of another one: "
+                "name the journal-directory that belongs to them, or delete them"
+            )
+
+    def _release(self) -> None:
+        """Let others have the folders."""
+        for lock in self._locks:
+            lock.release()
+        self._locks.clear()
 
     def _create(self) -> None:
         """Make an empty store aside and put it in its place in one step.
@@ -163,7 +200,7 @@ class Environment:
     def close(self) -> None:
         """Close the files and let others have the folder."""
         self._env.close()
-        self._lock.release()
+        self._release()
 
     def __enter__(self) -> "Environment":
         return self
@@ -176,7 +213,12 @@ class Environment:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write(self, batch: Batch) -> None:
-        """Make a batch durable, as a whole. Raises lmdb.Error if that failed; the batch may be durable then or not."""
+        """Make a batch durable, as a whole, after the large bodies that it refers to.
+
+        Raises lmdb.Error or OSError if that failed; the batch may be durable then or not.
+        """
+        if batch.bodies:
+            _sync_bodies(batch)
         while True:
             try:
                 with self.begin(write=True) as transaction:
@@ -186,6 +228,19 @@ class Environment:
                 # Nothing was written: the map is used up before the first page goes out.
                 with self._resizing:
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
+
+
+def _sync_bodies(batch: Batch) -> None:
+    """Make the large bodies durable that a batch refers to, content and names. Raises OSError."""
+    folders = set()
+    for reference in batch.puts:
+        body = reference.message.large
+        if body is not None and batch.bodies[body.id].sync():
+            folders.add(batch.bodies[body.id].path.parent)
+    for folder in folders:
+        sync_folder(folder)
+        # It came with its first file.
+        sync_folder(folder.parent)
 
 
 class _Writer:
@@ -198,6 +253,9 @@ class _Writer:
         self._attempts = environment.database(schema.ATTEMPTS)
         self._messages = environment.database(schema.MESSAGES)
         self._shares = environment.database(schema.SHARES)
+        self._bodies = environment.database(schema.BODIES)
+        self._touched: set[int] = set()
+        """Large bodies whose count may have come to nothing."""
 
     def write(self, batch: Batch) -> None:
         """Everything; a removal may be of something that an earlier batch put, so puts come first."""
@@ -208,14 +266,23 @@ class _Writer:
             self._transaction.put(key, schema.attempts(key, delivery_count, due_ms), db=self._attempts)
         for queue_id, handle, message_id, has_attempts in batch.removals:
             key = schema.place_key(queue_id, handle)
-            if self._transaction.delete(key, db=self._references) and handle & schema.SHARED:
-                self._release(message_id)
+            is_large = handle & schema.LARGE != 0
+            value = self._transaction.get(key, db=self._references) if is_large else None
+            if self._transaction.delete(key, db=self._references):
+                if handle & schema.SHARED:
+                    self._release(message_id, is_large)
+                elif value is not None:
+                    self._release_body(bytes(value), _ALONE_OFFSET)
             if has_attempts:
                 self._transaction.delete(key, db=self._attempts)
         for queue_id in batch.dropped_queues:
             self._drop(queue_id)
         for address_id in batch.dropped_addresses:
             self._drop_duplicates(address_id)
+        self._touched.update(batch.bodies)
+        batch.freed = [
+            id for id in self._touched if self._transaction.get(schema.U64.pack(id), db=self._bodies) is None
+        ]
 
     def _define(self, batch: Batch) -> None:
         for (database, key), value in batch.definitions.items():
@@ -235,15 +302,39 @@ class _Writer:
                 if id not in shares:
                     shares[id] = 0
                     message_key = schema.U64.pack(id)
+                    self._count_body(message, message_key, self._messages)
                     put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
                 shares[id] += 1
                 put(key, schema.sharing(key, id), db=self._references)
             else:
+                self._count_body(message, key, self._references)
                 put(key, schema.alone(key, message), db=self._references)
         for id, count in shares.items():
             put(schema.U64.pack(id), schema.U32.pack(count), db=self._shares)
 
-    def _release(self, message_id: int) -> None:
+    def _count_body(self, message: Message, key: bytes, database: "lmdb._Database") -> None:
+        """A message with a large body is about to be stored: once, if this batch is written a second time."""
+        if message.large is not None and self._transaction.get(key, db=database) is None:
+            body_key = schema.U64.pack(message.large.id)
+            value = self._transaction.get(body_key, db=self._bodies)
+            count = 0 if value is None else schema.U32.unpack(value)[0]
+            self._transaction.put(body_key, schema.U32.pack(count + 1), db=self._bodies)
+
+    def _release_body(self, value: bytes, offset: int) -> None:
+        """The message at `offset` of a value is gone; if it was large, one message less has its body."""
+        id = schema.body_id(value, offset)
+        if id is None:
+            return
+        self._touched.add(id)
+        key = schema.U64.pack(id)
+        counted = self._transaction.get(key, db=self._bodies)
+        count = 0 if counted is None else schema.U32.unpack(counted)[0] - 1
+        if count > 0:
+            self._transaction.put(key, schema.U32.pack(count), db=self._bodies)
+        else:
+            self._transaction.delete(key, db=self._bodies)
+
+    def _release(self, message_id: int, may_be_large: bool) -> None:
         """One reference to a shared message is gone; the message goes with the last."""
         key = schema.U64.pack(message_id)
         value = self._transaction.get(key, db=self._shares)
@@ -251,8 +342,11 @@ class _Writer:
         if count > 0:
             self._transaction.put(key, schema.U32.pack(count), db=self._shares)
         else:
+            message = self._transaction.get(key, db=self._messages) if may_be_large else None
             self._transaction.delete(key, db=self._shares)
             self._transaction.delete(key, db=self._messages)
+            if message is not None:
+                self._release_body(bytes(message), _SHARED_OFFSET)
 
     def _drop(self, queue_id: int) -> None:
         """Whatever a deleted queue still refers to: what consumers held when it was deleted."""
@@ -263,8 +357,11 @@ class _Writer:
             while found and bytes(cursor.key()).startswith(prefix):
                 value = bytes(cursor.value())
                 found = cursor.delete()
-                if database is self._references and value[4:5] == schema.SHARING:
-                    self._release(schema.U64.unpack_from(value, 5)[0])
+                if database is self._references:
+                    if value[4:5] == schema.SHARING:
+                        self._release(schema.U64.unpack_from(value, 5)[0], True)
+                    else:
+                        self._release_body(value, _ALONE_OFFSET)
 
     def _drop_duplicates(self, address_id: int) -> None:
         """The ids that a deleted address remembered."""

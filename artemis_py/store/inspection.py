@@ -15,6 +15,7 @@ from typing import Final
 import lmdb
 from attrs import define, field, frozen
 
+from artemis_py.core.large import LargeBody
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
@@ -22,6 +23,17 @@ from artemis_py.store.environment import FILE_NAME, NEW_NAME, FolderLock, map_si
 from artemis_py.store.schema import DamagedValue
 
 _NO_FORMATS: Final[Mapping[str, schema.MissingFormat]] = {}
+
+
+class _UnseenBodies:
+    """Large bodies whose files are not looked at."""
+
+    def restore(self, id: int, size: int, checksum: int) -> LargeBody:
+        """What the store says of it."""
+        return LargeBody(id, size, checksum, holders=0)
+
+
+_UNSEEN: Final = _UnseenBodies()
 
 
 @frozen(kw_only=True)
@@ -185,7 +197,7 @@ class _Check:
             self._attempt(
                 schema.MESSAGES,
                 key,
-                lambda key=key, value=value: schema.decode_message(schema.unseal(key, value), _NO_FORMATS),  # type: ignore[misc]
+                lambda key=key, value=value: schema.decode_message(schema.unseal(key, value), _NO_FORMATS, _UNSEEN),  # type: ignore[misc]
             )
         self._references()
         for key, value in self._read(schema.ATTEMPTS):
@@ -218,7 +230,7 @@ class _Check:
         content = schema.unseal(key, value)
         id = schema.shared_id(content)
         if id is None:
-            schema.decode_message(content[1:], _NO_FORMATS)
+            schema.decode_message(content[1:], _NO_FORMATS, _UNSEEN)
         else:
             shares[schema.U64.pack(id)] += 1
         if not self._snapshot.has(schema.QUEUES, key[: schema.U32.size]):

@@ -16,12 +16,14 @@ from typing import Final, Protocol
 import lmdb
 
 from artemis_py.core.destination import Address
+from artemis_py.core.large import LargeBody
 from artemis_py.core.queue import Queue, Reference
 from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.definitions import address_record, queue_record
 from artemis_py.store.environment import INITIAL_MAP_BYTES, Environment
+from artemis_py.store.large import LargeFiles, Worker
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -29,15 +31,10 @@ LOGGER: Final = logging.getLogger(__name__)
 # commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
 UNHURRIED_S: Final = 0.005
 
+LARGE_MESSAGES_NAME: Final = "large-messages"
+
 # Message ids are reserved ahead like sequences, see `core.storage`.
 RESERVED_MESSAGE_IDS: Final = 65536
-
-
-class Worker(Protocol):
-    """A thread that runs jobs in order."""
-
-    def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
-        """Run `job`, which never raises, elsewhere, then `done` with its result on the loop."""
 
 
 class Scheduler(Protocol):
@@ -55,9 +52,12 @@ class LmdbStore:
 
     is_durable = True
 
-    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
-        """Nothing is touched before `open`."""
+    def __init__(
+        self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES, large_messages_folder: Path | None = None
+    ) -> None:
+        """Nothing is touched before `open`. Large messages are below the folder unless another one is named."""
         self.folder: Final = folder
+        self.files: Final = LargeFiles(large_messages_folder or folder / LARGE_MESSAGES_NAME)
         self._map_bytes: Final = map_bytes
         self._environment: Environment | None = None
         self._scheduler: Scheduler | None = None
@@ -84,8 +84,8 @@ class LmdbStore:
     # -- life ------------------------------------------------------------------------------------------------
 
     def open(self) -> Environment:
-        """Take the folder. Until `start` nothing is written. Raises StoreError."""
-        self._environment = Environment(self.folder, self._map_bytes)
+        """Take the folders. Until `start` nothing is written. Raises StoreError."""
+        self._environment = Environment(self.folder, self._map_bytes, self.files.folder)
         return self._environment
 
     def start(
@@ -98,6 +98,7 @@ class LmdbStore:
         """Begin to store what the core says; `on_failure` is told when that ends, `on_stored` of each durable batch."""
         self._scheduler = scheduler
         self._worker = worker
+        self.files.worker = worker
         self._on_failure = on_failure
         self._on_stored = on_stored
 
@@ -124,9 +125,12 @@ class LmdbStore:
                 if batch.puts:
                     self._reserve_message_ids(batch)
                 environment.write(batch)
-        except lmdb.Error as error:
+                for id in batch.freed:
+                    self.files.no_longer_stored(id)
+        except (lmdb.Error, OSError) as error:
             LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
         finally:
+            self.files.close()
             environment.close()
 
     # -- what recovery tells ---------------------------------------------------------------------------------
@@ -159,6 +163,10 @@ class LmdbStore:
             self._highest_message_id = reference.message.id
         if not self._is_planned:
             self._plan()
+
+    def create_large(self, durable: bool) -> LargeBody:
+        """A file; see `Storage`."""
+        return self.files.create(durable)
 
     def remove(self, reference: Reference) -> None:
         """Gather a removal; see `Storage`."""
@@ -328,6 +336,10 @@ class LmdbStore:
             return
         if self._on_stored is not None:
             self._on_stored(batch.number)
+        for id in batch.freed:
+            # What gathered since may refer to it again, and its commit looks anew.
+            if id not in self._gathering.bodies:
+                self.files.no_longer_stored(id)
         self._answer(batch)
         # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
         self._is_planned = False
@@ -364,7 +376,7 @@ def _write(environment: Environment, batch: Batch) -> str | None:
     """In the worker: None, or why the batch is not durable."""
     try:
         environment.write(batch)
-    except lmdb.Error as error:
+    except (lmdb.Error, OSError) as error:
         return str(error)
     except Exception as error:  # the edge of a thread: whatever it is, nobody may be told that this batch is stored
         LOGGER.exception("a batch could not be written")

@@ -1,10 +1,17 @@
 """A store that keeps nothing: `persistence-enabled=false`, and the embedded broker."""
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable
+from pathlib import Path
 
 from artemis_py.core.destination import Address
+from artemis_py.core.large import LargeBody
 from artemis_py.core.queue import Queue, Reference
 from artemis_py.core.storage import UNLIMITED
+from artemis_py.errors import StoreError
+from artemis_py.store.large import LargeFiles
 
 
 class MemoryStore:
@@ -13,8 +20,24 @@ class MemoryStore:
     is_durable = False
     definitions = 0
 
+    def __init__(self) -> None:
+        self._files: LargeFiles | None = None
+        """Large messages are in files here too; the folder comes with the first of them."""
+
     def put(self, reference: Reference) -> None:
         """Nothing to remember; the queue itself holds the message."""
+
+    def create_large(self, durable: bool) -> LargeBody:
+        """A file in the system's temporary folder, gone at the end of the process; see `Storage`."""
+        files = self._files
+        if files is None:
+            try:
+                folder = Path(tempfile.mkdtemp(prefix="artemis-py-"))
+            except OSError as error:
+                raise StoreError(f"a large message cannot be stored: {error.filename}: {error.strerror}") from error
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            files = self._files = LargeFiles(folder)
+        return files.create(durable=False)
 
     def remove(self, reference: Reference) -> None:
         """Nothing was remembered."""

@@ -5,6 +5,9 @@ There is nothing to repair: LMDB shows the last commit. What is left to decide a
     case                                       why it can happen                  decision
     a value's checksum is wrong                the medium, or another program     moved to `damaged`, named in the log
     a reference's message is missing           its value was damaged              the reference is moved as well
+    the file of a large message is missing     the medium, or somebody else       its value is moved to `damaged`
+    a file that no large message needs         it was not complete, not durable,  removed, counted in the log
+                                               or not deleted yet
     references of a queue that is not there    the queue's value was damaged      left alone, counted in the log
     a queue whose address is not there         the address' value was damaged     the address is made for the queue's
                                                                                   routing type, said in the log
@@ -42,6 +45,8 @@ class Recovered:
     damaged: int = 0
     lost_queues: int = 0
     """References whose queue is not there."""
+    orphans: int = 0
+    """Files of large messages that nobody referred to."""
     unreadable: int = 0
     """Messages whose protocol is not installed."""
 
@@ -77,6 +82,7 @@ class _Recovery:
         self._found = Recovered()
 
     def run(self) -> Recovered:
+        self._large_bodies()
         self._addresses()
         self._define_queues()
         self._numbers()
@@ -87,6 +93,16 @@ class _Recovery:
         if found.unreadable:
             LOGGER.warning("messages wait for a protocol that is not installed: count=%d", found.unreadable)
         return found
+
+    def _large_bodies(self) -> None:
+        """Files that no stored message refers to: never finished, not durable, or not deleted in time."""
+        bodies = self._environment.database(schema.BODIES)
+        count, size = self._store.files.open(
+            lambda id: self._transaction.get(schema.U64.pack(id), db=bodies) is not None
+        )
+        self._found.orphans = count
+        if count:
+            LOGGER.info("large messages nobody refers to were removed: count=%d bytes=%d", count, size)
 
     def _addresses(self) -> None:
         for key, value in self._all(schema.ADDRESSES):
@@ -150,7 +166,7 @@ class _Recovery:
                 content = schema.unseal(key, value)
                 shared_id = schema.shared_id(content)
                 if shared_id is None:
-                    message = schema.decode_message(content[1:], self._formats)
+                    message = schema.decode_message(content[1:], self._formats, self._store.files)
                     self._took(message)
                 else:
                     message = self._shared_message(shared_id)
@@ -183,7 +199,7 @@ class _Recovery:
             if value is None:
                 raise DamagedValue(f"its message {id} is missing")
             try:
-                message = schema.decode_message(schema.unseal(key, bytes(value)), self._formats)
+                message = schema.decode_message(schema.unseal(key, bytes(value)), self._formats, self._store.files)
             except DamagedValue as error:
                 self._set_aside(schema.MESSAGES, key, bytes(value), str(error))
                 raise

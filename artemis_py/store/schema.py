@@ -12,6 +12,7 @@ named databases:
     references   place                one reference of a queue, mostly with its message
     messages     u64 message id       a message that several references share
     shares       u64 message id       u32     how many references share it
+    bodies       u64 body id          u32     how many stored messages have this large body
     attempts     place                failed deliveries of a reference; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
@@ -55,18 +56,26 @@ A message:
     | format | address | producer | extra | annotations | data     |
     | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the rest |
     +--------+---------+----------+-------+-------------+----------+
-    Extra is empty, or an object of the broker's own properties. A stored message is durable.
+    Extra is empty, or an object of the broker's own properties. A stored message is durable. 128 more in priority says
+    that the message is large, and data begins with
+
+     0         8        16         20
+    +---------+--------+----------+-----------
+    | u64     | u64    | u32      | octets      the body is the file of this id, see `large`; the octets stand before it
+    | body id | size   | checksum |
+    +---------+--------+----------+-----------
 """
 
 import json
 from collections.abc import Mapping
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
+from artemis_py.core.large import LargeBody
 from artemis_py.core.message import Message, MessageFormat
 from artemis_py.core.view import MessageView
-from artemis_py.errors import ArtemisError, ProtocolError
+from artemis_py.errors import ArtemisError, ProtocolError, StoreError
 
 FORMAT_VERSION: Final = 1
 
@@ -77,10 +86,11 @@ MARKS: Final = b"marks"
 REFERENCES: Final = b"references"
 MESSAGES: Final = b"messages"
 SHARES: Final = b"shares"
+BODIES: Final = b"bodies"
 ATTEMPTS: Final = b"attempts"
 DUPLICATES: Final = b"duplicates"
 DAMAGED: Final = b"damaged"
-DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES, ATTEMPTS, DUPLICATES, DAMAGED)
+DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES, BODIES, ATTEMPTS, DUPLICATES, DAMAGED)
 
 FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
@@ -88,6 +98,8 @@ NEXT_QUEUE_ID: Final = b"next-queue-id"
 
 SCHEDULED_RANK: Final = 10
 SHARED: Final = 1 << 60
+LARGE: Final = 1 << 61
+"""In a removal: the message has a large body."""
 _HANDLE_MASK: Final = SHARED - 1
 _RANK_SHIFT: Final = 56
 _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
@@ -98,6 +110,10 @@ _PLACE: Final = Struct(">IQ")
 _DUPLICATE: Final = Struct(">IQ")
 _ATTEMPTS: Final = Struct(">IQ")
 _HEAD: Final = Struct(">QQQBbHIIII")
+_BODY: Final = Struct(">QQI")
+
+_PRIORITY_OFFSET: Final = 24
+_LARGE_FLAG: Final = 128
 
 ALONE: Final = b"\x01"
 SHARING: Final = b"\x02"
@@ -186,8 +202,21 @@ def unseal(key: bytes, value: bytes) -> bytes:
     return content
 
 
+class Bodies(Protocol):
+    """Who knows the files of large messages."""
+
+    def restore(self, id: int, size: int, checksum: int) -> LargeBody:
+        """The body of this id, held by nobody yet. Raises StoreError if its file is not as it was."""
+
+
 def encode_message(message: Message) -> bytes:
     """A message as it is stored."""
+    priority = message.priority
+    data = message.data
+    large = message.large
+    if large is not None:
+        priority |= _LARGE_FLAG
+        data = _BODY.pack(large.id, large.size, large.checksum) + data
     format_name = message.format.name.encode()
     address = message.address.encode()
     producer = message.producer.encode()
@@ -196,7 +225,7 @@ def encode_message(message: Message) -> bytes:
         message.id,
         message.expires_ms,
         message.delivery_time_ms,
-        message.priority,
+        priority,
         message.routing_type,
         len(format_name),
         len(address),
@@ -204,11 +233,11 @@ def encode_message(message: Message) -> bytes:
         len(extra),
         len(message.annotations),
     )
-    return b"".join((head, format_name, address, producer, extra, message.annotations, message.data))
+    return b"".join((head, format_name, address, producer, extra, message.annotations, data))
 
 
-def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Message:
-    """The message that was stored; its body is not looked into. Raises DamagedValue."""
+def decode_message(content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies) -> Message:
+    """The message that was stored; its body is not looked into. Raises DamagedValue, also for a large body's sake."""
     if len(content) < _HEAD.size:
         raise DamagedValue("it is too short for a message")
     (
@@ -228,13 +257,26 @@ def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Mess
     extra_offset = producer_offset + producer_length
     annotations_offset = extra_offset + extra_length
     data_offset = annotations_offset + annotations_length
-    if data_offset > len(content):
+    large: LargeBody | None = None
+    if priority & _LARGE_FLAG:
+        priority &= ~_LARGE_FLAG
+        if data_offset + _BODY.size > len(content):
+            raise DamagedValue("it is too short for a large message")
+        id_size_checksum: tuple[int, int, int] = _BODY.unpack_from(content, data_offset)
+        try:
+            large = bodies.restore(id_size_checksum[0], id_size_checksum[1], id_size_checksum[2])
+        except StoreError as error:
+            raise DamagedValue(f"its large body cannot be used: {error}") from error
+        body_offset = data_offset + _BODY.size
+    else:
+        body_offset = data_offset
+    if body_offset > len(content):
         raise DamagedValue("it is too short for its message")
     format_name = content[_HEAD.size : address_offset].decode()
     message = Message(
         formats.get(format_name) or MissingFormat(format_name),
         content[address_offset:producer_offset].decode(),
-        content[data_offset:],
+        content[body_offset:],
         content[annotations_offset:data_offset],
         True,
         priority,
@@ -244,9 +286,21 @@ def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Mess
         content[producer_offset:extra_offset].decode(),
     )
     message.id = id
+    message.large = large
     if extra_length:
         message.extra = json.loads(content[extra_offset:annotations_offset])
     return message
+
+
+def body_id(content: bytes, offset: int = 0) -> int | None:
+    """The id of the large body of the message that begins at `offset`; None if it has none."""
+    if len(content) < offset + _HEAD.size or not content[offset + _PRIORITY_OFFSET] & _LARGE_FLAG:
+        return None
+    head = _HEAD.unpack_from(content, offset)
+    data_offset = offset + _HEAD.size + sum(head[5:])
+    if len(content) < data_offset + _BODY.size:
+        return None
+    return int(_BODY.unpack_from(content, data_offset)[0])
 
 
 def alone(key: bytes, message: Message) -> bytes:

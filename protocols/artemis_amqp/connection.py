@@ -271,7 +271,7 @@ class AmqpConnection:
         data = b"".join(out)
         self.out = rest
         self._wrote = True
-        was_full = self.output_size >= self.output_limit or self._was_full
+        was_full = self.output_size >= self.output_limit >> 1 or self._was_full
         self.output_size -= len(data)
         self._was_full = False
         if was_full and not self.is_paused:
@@ -298,7 +298,7 @@ class AmqpConnection:
 
     def _resume_output(self) -> None:
         for session in list(self._own_sessions.values()):
-            if session.waiting:
+            if session.waiting or session.streams:
                 session.pump()
         self.handler.on_writable()
 
@@ -368,6 +368,10 @@ class AmqpConnection:
             if error is not None:
                 data = frame(channel, evolve(performative, error=errors.shortened(error)))
         self.write(data)
+
+    def someone_waits(self) -> None:
+        """A link may send again for another reason than room: the handler hears of it when the output is taken."""
+        self._was_full = True
 
     def write_payload(self, data: bytes | memoryview) -> None:
         """Collect a piece of a message behind the frame header that was just written."""

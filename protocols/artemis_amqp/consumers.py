@@ -1,10 +1,12 @@
 """A link on which a client receives: deliveries become transfers, and the client's states become outcomes."""
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.format import AMQP_FORMAT
+from artemis_amqp.large import OutgoingBody
 from artemis_amqp.link import SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
@@ -19,10 +21,12 @@ from artemis_amqp.performatives import (
 from artemis_amqp.sections import annotations_bytes, from_view, header_bytes
 from artemis_py.core.message import Message
 from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Hub, Reference, Sink
-from artemis_py.errors import ProtocolError, UnknownTransaction
+from artemis_py.errors import ProtocolError, StoreError, UnknownTransaction
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
+
+logger = logging.getLogger(__name__)
 
 ACCEPTED_STATE: Final = encode(Accepted())
 
@@ -56,6 +60,8 @@ class Deliveries(Sink):
         """What the client accepts; 0: anything."""
         self.consumer: Consumer | None = None
         """None once the link is gone, or the queue."""
+        self._source: OutgoingBody | None = None
+        """What the link sends, or sent last, of a large message."""
 
     def deliver(self, reference: Reference) -> None:
         """Write one transfer."""
@@ -67,12 +73,15 @@ class Deliveries(Sink):
         annotations: bytes
         bare: bytes
         if message.format is AMQP_FORMAT:
+            if message.large is not None:
+                self._deliver_large(reference, consumer)
+                return
             annotations = message.annotations
             bare = message.data
         else:
             try:
                 annotations, bare = encoded(message)
-            except ProtocolError:
+            except (ProtocolError, StoreError):
                 # Nobody on this protocol can read it: to the dead-letter address (reference/artemis-model §4.1.6).
                 consumer.refuse(reference, REJECTED)
                 return
@@ -84,6 +93,47 @@ class Deliveries(Sink):
         link.send(head, bare, reference, consumer.presettled)
         if consumer.credit > 0 and not link.can_send:
             consumer.blocked = True
+
+    def _deliver_large(self, reference: Reference, consumer: Consumer) -> None:
+        message = reference.message
+        head = self.head(reference, message.annotations)
+        if self._max_message_size and len(head) + message.content_size > self._max_message_size:
+            consumer.refuse(reference, RELEASED)
+            return
+        try:
+            self.send_large(reference, head, consumer.presettled, None)
+        except StoreError as error:
+            logger.error("large message not delivered: queue=%s reason=%s", reference.queue.name, error)
+            consumer.refuse(reference, FAILED)
+            return
+        if consumer.credit > 0 and not self._link.can_send:
+            consumer.blocked = True
+
+    def send_large(self, reference: Reference, head: bytes, settled: bool, resumed_tag: bytes | None) -> None:
+        """Begin to send a large message of AMQP's, as a delivery of the link's former life if that had this tag.
+
+        Raises StoreError if the body cannot be read.
+        """
+        message = reference.message
+        body = message.large
+        assert body is not None
+        source = self._source = OutgoingBody(body)
+        self._link.send(
+            head,
+            message.data,
+            reference,
+            settled,
+            tag=resumed_tag,
+            resume=resumed_tag is not None,
+            source=source,
+            source_size=body.size,
+        )
+
+    def stop(self) -> None:
+        """The link is gone."""
+        self.consumer = None
+        if self._source is not None:
+            self._source.close()
 
     def head(self, reference: Reference, annotations: bytes) -> bytes:
         """What is written anew in front of the bare message: header and message annotations."""
@@ -131,7 +181,7 @@ class OutgoingLink(SenderLinkHandler):
 
     def stop(self) -> None:
         """The link is gone."""
-        self.deliveries.consumer = None
+        self.deliveries.stop()
 
     # -- from the client -------------------------------------------------------------------------------------
 
@@ -175,6 +225,12 @@ class OutgoingLink(SenderLinkHandler):
         consumer.settle(reference, outcome, here)
         if not settled:
             self._confirm(delivery_id, encode(state), durable)
+
+    def on_abort(self, link: SenderLink, token: object) -> None:
+        """The body of a large message cannot be read: others may fare better, after that it is a dead letter."""
+        consumer = self.deliveries.consumer
+        if consumer is not None and isinstance(token, Reference):
+            consumer.settle(token, FAILED, here=False)
 
     def _confirm(self, delivery_id: int, state: bytes, durable: bool) -> None:
         """Settle what the client left for us to settle, when its effect is durable."""
@@ -220,7 +276,11 @@ class OutgoingLink(SenderLinkHandler):
         while self._resuming and consumer is not None and link.can_send:
             tag, reference, state = self._resuming.pop(0)
             if state is None or isinstance(state, Received):
-                annotations, bare = encoded(reference.message)
+                message = reference.message
+                if message.large is not None and message.format is AMQP_FORMAT:
+                    self._resume_large(tag, reference, consumer)
+                    continue
+                annotations, bare = encoded(message)
                 head = self.deliveries.head(reference, annotations)
                 link.send(head, bare, reference, False, tag=tag, resume=True)
             else:
@@ -228,3 +288,11 @@ class OutgoingLink(SenderLinkHandler):
                 outcome, here = self._outcome(state)
                 consumer.settle(reference, outcome, here)
                 link.send(b"", b"", reference, True, state=encode(state), tag=tag, resume=True)
+
+    def _resume_large(self, tag: bytes, reference: Reference, consumer: Consumer) -> None:
+        head = self.deliveries.head(reference, reference.message.annotations)
+        try:
+            self.deliveries.send_large(reference, head, False, tag)
+        except StoreError as error:
+            logger.error("large message not delivered: queue=%s reason=%s", reference.queue.name, error)
+            consumer.settle(reference, FAILED, here=False)

@@ -80,7 +80,7 @@ class AmqpFormat:
 
     def view(self, message: Message) -> MessageView:
         """The decoded message. Raises MalformedValue if its octets are damaged."""
-        return to_view(message.annotations, message.data)
+        return to_view(message.annotations, message.content())
 
     def lookup(self, message: Message, name: str) -> object:
         """The value a selector finds under `name`; None for what is missing or damaged.

@@ -127,6 +127,11 @@ class AmqpHandler:
         assert session is not None
         return session
 
+    @property
+    def arriving_count(self) -> int:
+        """Large messages that have arrived in part."""
+        return sum(end.incoming is not None and end.incoming.is_receiving for end in self._ends.values())
+
     # -- the transport's side --------------------------------------------------------------------------------
 
     @property
@@ -558,6 +563,8 @@ class AmqpHandler:
         if end.coordinator is not None:
             end.coordinator.close()
         incoming = end.incoming
+        if incoming is not None:
+            incoming.stop()
         if incoming is not None and incoming.unsettled and not closed and suspends:
             target = end.attach.target
             timeout_s = _resumption_timeout_s(target if isinstance(target, Target) else None)

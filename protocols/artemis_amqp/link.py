@@ -45,8 +45,52 @@ _U32: Final = Struct(">I")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class DeliveryStream:
+    """Takes a delivery while it arrives: one that is too large to wait in memory for its end."""
+
+    def append(self, data: bytes) -> int:
+        """Take the next octets; returns how many bytes of the delivery are in memory now. Never raises."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """The rest will never come; harmless the second time, and after the end."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DeliverySource:
+    """Gives the octets of a delivery that is too large for memory, while it is sent."""
+
+    def read(self, size: int) -> bytes:
+        """The next octets, exactly `size` of them; fewer if they cannot be read any more."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Everything was read, or the rest is not wanted; harmless the second time."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ReceiverLinkHandler:
     """What a peer's deliveries are for."""
+
+    def open_stream(self, link: "ReceiverLink") -> DeliveryStream:
+        """A delivery grows beyond the link's `large_size`: its octets, those that came first included, go there."""
+        raise NotImplementedError
+
+    def on_stream(
+        self,
+        link: "ReceiverLink",
+        delivery_id: int,
+        tag: bytes,
+        stream: DeliveryStream,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One complete delivery, all of it in the stream that was opened for it."""
+        raise NotImplementedError
 
     def on_transfer(
         self,
@@ -77,6 +121,10 @@ class SenderLinkHandler:
 
     def on_disposition(self, link: "SenderLink", delivery_id: int, token: object, state: object, settled: bool) -> None:
         """The peer's word on a delivery; `state` is 0x24 for accepted, else a performative or None."""
+        raise NotImplementedError
+
+    def on_abort(self, link: "SenderLink", token: object) -> None:
+        """The source of a delivery failed, so it was aborted; it is settled."""
         raise NotImplementedError
 
 
@@ -153,7 +201,9 @@ class SenderLink(Link):
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
         """This link's part of the session's `unsettled`."""
         self.waiting_count: int = 0
-        """Deliveries of which frames are still to go out."""
+        """Deliveries that were not begun, or are not complete and not streamed."""
+        self.is_streaming: bool = False
+        """A delivery is under way whose octets come from a source: the next one has to wait for its end."""
         self._lead: bytes = b"\x00\x53\x14\xc0\x13\x05\x70" + _U32.pack(handle) + b"\x70"
         self._drain_answered: bool = True
 
@@ -167,6 +217,7 @@ class SenderLink(Link):
             and self.is_attached
             and session.remote_incoming_window > 0
             and not session.waiting
+            and not self.is_streaming
             and connection.output_size < connection.output_limit
             and not connection.is_paused
         )
@@ -205,8 +256,10 @@ class SenderLink(Link):
         state: object = None,
         tag: bytes | None = None,
         resume: bool = False,
+        source: DeliverySource | None = None,
+        source_size: int = 0,
     ) -> int:
-        """Send one delivery, whose octets are `head` and `body`; returns its delivery-id.
+        """Send one delivery, whose octets are `head`, `body` and `source_size` from `source`; returns its delivery-id.
 
         It takes one credit. What the peer's window or the output limit does not allow yet waits in the session.
         `token` comes back with the peer's disposition; a settled delivery is forgotten at once.
@@ -228,6 +281,8 @@ class SenderLink(Link):
                 and session.remote_incoming_window > 0
                 and state is None
                 and message_format == 0
+                and source is None
+                and not self.is_streaming
                 and not session.waiting
             ):
                 session.remote_incoming_window -= 1
@@ -270,6 +325,8 @@ class SenderLink(Link):
             ),
             head,
             body,
+            source,
+            source_size,
         )
         return delivery_id
 
@@ -337,6 +394,7 @@ class _Partial:
         "settled",
         "size",
         "state",
+        "stream",
         "tag",
     )
 
@@ -350,6 +408,8 @@ class _Partial:
         self.state: object = state
         self.resume: bool = resume
         self.chunks: list[bytes] = []
+        self.stream: DeliveryStream | None = None
+        """Where the octets go once they are too many for `chunks`."""
         self.cost: int = 0
         """Its share of the connection's `incomplete_bytes`."""
         self.size: int = 0
@@ -363,6 +423,8 @@ class ReceiverLink(Link):
         super().__init__(session, name, handle)
         self.handler: ReceiverLinkHandler | None = None
         self.max_message_size: int = 0
+        self.large_size: int = 0
+        """A delivery that grows to this many bytes is streamed; 0: none is."""
         self._partial: _Partial | None = None
         self.drain: bool = False
         self.available: int = -1
@@ -481,26 +543,45 @@ class ReceiverLink(Link):
         if self.max_message_size and partial.size > self.max_message_size:
             self._too_large()
             return
-        if partial.frames > MAX_DELIVERY_FRAMES:
+        stream = partial.stream
+        if stream is None and partial.frames > MAX_DELIVERY_FRAMES:
             self.fail(errors.TRANSFER_LIMIT_EXCEEDED, f"a delivery of more than {MAX_DELIVERY_FRAMES} frames")
             return
         if size:
-            partial.chunks.append(payload)
+            if stream is not None:
+                self._hold(partial, stream.append(payload) - partial.cost)
+            else:
+                partial.chunks.append(payload)
         if more:
+            if stream is None:
+                self._hold(partial, size + FRAGMENT_OVERHEAD)
+                if 0 < self.large_size <= partial.size:
+                    self._begin_stream(partial)
             connection = self.session.connection
-            size += FRAGMENT_OVERHEAD
-            partial.cost += size
-            connection.incomplete_bytes += size
             if connection.incomplete_bytes > connection.limits.max_incomplete_bytes:
                 self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on this connection")
             return
-        self.drop_partial()
+        self._hold(partial, -partial.cost)
+        self._partial = None
         if partial.settled:
             self.lowers = False
         elif not self._may_be_unsettled(partial.delivery_id, partial.tag):
             return
         handler = self.handler
-        if handler is not None:
+        if handler is None:
+            return
+        if stream is not None:
+            handler.on_stream(
+                self,
+                partial.delivery_id,
+                partial.tag,
+                stream,
+                partial.settled,
+                partial.message_format,
+                partial.state,
+                partial.resume,
+            )
+        else:
             handler.on_transfer(
                 self,
                 partial.delivery_id,
@@ -511,6 +592,20 @@ class ReceiverLink(Link):
                 partial.state,
                 partial.resume,
             )
+
+    def _begin_stream(self, partial: _Partial) -> None:
+        """From now on the delivery goes where there is room for it, with what came of it already."""
+        handler = self.handler
+        if handler is not None:
+            stream = partial.stream = handler.open_stream(self)
+            held = stream.append(b"".join(partial.chunks))
+            partial.chunks = []
+            self._hold(partial, held - partial.cost)
+
+    def _hold(self, partial: _Partial, more: int) -> None:
+        """An unfinished delivery takes so many bytes more of memory, or less."""
+        partial.cost += more
+        self.session.connection.incomplete_bytes += more
 
     def _may_be_unsettled(self, delivery_id: int, tag: bytes) -> bool:
         """Take note of a delivery that came unsettled; false if the link has no such deliveries."""
@@ -537,10 +632,13 @@ class ReceiverLink(Link):
         return delivery_id not in self.unsettled
 
     def drop_partial(self) -> None:
-        """The delivery that arrived in pieces is complete, or will never be."""
-        if self._partial is not None:
-            self.session.connection.incomplete_bytes -= self._partial.cost
+        """The delivery that arrived in pieces will never be complete."""
+        partial = self._partial
+        if partial is not None:
             self._partial = None
+            self._hold(partial, -partial.cost)
+            if partial.stream is not None:
+                partial.stream.abandon()
 
     def _aborted(self) -> None:
         """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1)."""

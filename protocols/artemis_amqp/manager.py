@@ -10,7 +10,9 @@ from artemis_amqp.addressing import Prefixes
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.handler import AmqpHandler
 from artemis_amqp.limits import ConnectionLimits
+from artemis_amqp.producers import NEVER_LARGE
 from artemis_amqp.termini import Termini
+from artemis_py.core.large import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.message import MessageFormat
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.protocol import ConnectionContext, Parameter
@@ -40,6 +42,13 @@ PARAMETERS: Final = (
         default=100 * 1024 * 1024,
         help="Largest message in bytes; announced.",
         minimum=1,
+    ),
+    Parameter(
+        name="amqpMinLargeMessageSize",
+        kind=int,
+        default=DEFAULT_MIN_LARGE_BYTES,
+        help="Messages of so many bytes or more are kept in files and streamed, not held in memory; -1: none.",
+        minimum=-1,
     ),
     Parameter(
         name="amqpMaxSessions", kind=int, default=255, help="Sessions of one connection.", minimum=1, maximum=65536
@@ -76,6 +85,8 @@ class Parameters:
     max_frame_size: int
     idle_timeout_ms: int
     max_message_size: int
+    large_size: int
+    """From so many bytes on a message is large."""
     max_sessions: int
     max_links: int
     detects_duplicates: bool
@@ -118,6 +129,7 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
         max_frame_size=number("maxFrameSize"),
         idle_timeout_ms=number("amqpIdleTimeout"),
         max_message_size=number("amqpMaxMessageSize"),
+        large_size=NEVER_LARGE if number("amqpMinLargeMessageSize") < 0 else max(1, number("amqpMinLargeMessageSize")),
         max_sessions=number("amqpMaxSessions"),
         max_links=number("amqpMaxLinks"),
         detects_duplicates=flag("amqpDuplicateDetection"),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler
+from artemis_amqp.large import ARRIVING_LIMIT, IncomingBody
+from artemis_amqp.link import DeliveryStream, ReceiverLink, ReceiverLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
@@ -20,16 +21,17 @@ from artemis_amqp.performatives import (
     TransactionalState,
     encode,
 )
-from artemis_amqp.sections import Sections, read_to, split_sections
+from artemis_amqp.sections import Sections, read_annotation, read_to, split_sections
 from artemis_amqp.types import Symbol
 from artemis_py.core.destination import Address
 from artemis_py.core.duplicates import duplicate_id
+from artemis_py.core.large import LargeBody
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Hub
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.transaction import Transaction
-from artemis_py.errors import AddressFull, MalformedFrame, Refusal
+from artemis_py.errors import AddressFull, LimitExceeded, MalformedFrame, Refusal
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
@@ -46,6 +48,9 @@ JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
 
 # x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17).
 _JMS_TYPES: Final = {0: RoutingType.ANYCAST, 1: RoutingType.MULTICAST, 2: RoutingType.ANYCAST, 3: RoutingType.MULTICAST}
+
+NEVER_LARGE: Final = 1 << 60
+"""More bytes than any message has."""
 
 # Producers an anonymous link keeps ready, by address. Each costs about 1 KiB and saves a permission check per message.
 RELAY_CACHE_LIMIT: Final = 256
@@ -107,6 +112,10 @@ class IncomingLink(ReceiverLinkHandler):
         self._credit: int = handler.parameters.credits
         self._detects_duplicates: bool = handler.parameters.detects_duplicates
         self._low_credit: int = handler.parameters.low_credits
+        self._large_size: int = handler.parameters.large_size
+        """Messages of so many bytes are kept outside of memory."""
+        self._stream: IncomingBody | None = None
+        """The large message that arrives; no other delivery of the link comes between."""
         self._unanswered: int = 0
         """Deliveries that wait for the store."""
         self._turn: int = -1
@@ -119,7 +128,13 @@ class IncomingLink(ReceiverLinkHandler):
 
     def start(self) -> None:
         """Let the client send."""
+        self._link.large_size = 0 if self._large_size == NEVER_LARGE else self._large_size
         self._top_up()
+
+    def stop(self) -> None:
+        """The link is gone, and so is what it did not finish."""
+        if self._stream is not None:
+            self._stream.abandon()
 
     # -- deliveries ------------------------------------------------------------------------------------------
 
@@ -138,30 +153,104 @@ class IncomingLink(ReceiverLinkHandler):
         if resume:
             self._resumed(delivery_id, tag, settled)
             return
-        handler = self._handler
+        if len(payload) >= self._large_size:
+            stream = self.open_stream(link)
+            stream.append(payload)
+            self.on_stream(link, delivery_id, tag, stream, settled, message_format, state, resume)
+            return
         transaction: Transaction | None = None
         try:
-            if message_format != 0:
-                raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
-            if state is not None and type(state) is TransactionalState:
-                transaction = handler.coordinator.find(state.txn_id)
-            sections = split_sections(payload)
-            message = read_message(sections, self._hub.now_ms, self._container_id)
-            producer = self._producer
-            if producer is None:
-                producer = self._relay(message)
-            if sections.duplicate_id is None or not self._detects_duplicates:
-                producer.send(message, transaction)
-            else:
-                producer.send(message, transaction, duplicate_id(sections.duplicate_id))
+            transaction = self._transaction(message_format, state)
+            message = self._send(split_sections(payload), None, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
             self._refuse(delivery_id, tag, settled, error, transaction)
             return
+        self._accept(link, delivery_id, tag, settled, message.durable, transaction)
+
+    def open_stream(self, link: ReceiverLink) -> DeliveryStream:
+        """A large message begins to arrive."""
+        handler = self._handler
+        refusal: Refusal | None = None
+        if handler.arriving_count >= ARRIVING_LIMIT:
+            refusal = LimitExceeded(f"{ARRIVING_LIMIT} large messages arrive on this connection")
+        stream = self._stream = IncomingBody(handler.postoffice.storage, refusal)
+        return stream
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a large message has arrived in part."""
+        return self._stream is not None and self._stream.is_open
+
+    def on_stream(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        stream: DeliveryStream,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One complete delivery, its body outside of memory."""
+        assert isinstance(stream, IncomingBody)
+        if resume:
+            stream.abandon()
+            self._resumed(delivery_id, tag, settled)
+            return
+        transaction: Transaction | None = None
+        body: LargeBody | None = None
+        try:
+            transaction = self._transaction(message_format, state)
+            sections, body = stream.finish()
+            message = self._send(sections, body, transaction)
+        except (Refusal, MalformedFrame, errors.Condition) as error:
+            stream.abandon()
+            self._refuse(delivery_id, tag, settled, error, transaction)
+            return
+        finally:
+            # Ours until here; the queues that took the message hold it for themselves.
+            if body is not None:
+                body.release()
+        self._accept(link, delivery_id, tag, settled, message.durable, transaction)
+
+    def _transaction(self, message_format: int, state: object) -> Transaction | None:
+        """The transaction that a delivery belongs to. Raises Condition for a format that is not AMQP's, Refusal."""
+        if message_format != 0:
+            raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
+        if state is not None and type(state) is TransactionalState:
+            return self._handler.coordinator.find(state.txn_id)
+        return None
+
+    def _send(self, sections: Sections, body: LargeBody | None, transaction: Transaction | None) -> Message:
+        """Route a message. Raises Refusal, MalformedFrame, Condition."""
+        message = read_message(sections, self._hub.now_ms, self._container_id)
+        message.large = body
+        producer = self._producer
+        if producer is None:
+            producer = self._relay(message)
+        if sections.duplicate_id is None or not self._detects_duplicates:
+            producer.send(message, transaction)
+        else:
+            producer.send(message, transaction, duplicate_id(sections.duplicate_id))
+        return message
+
+    def _accept(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        settled: bool,
+        durable: bool,
+        transaction: Transaction | None,
+    ) -> None:
+        """Answer for a message that was taken, now or when it is stored, and let the client send on."""
+        handler = self._handler
         if not settled:
             if transaction is not None:
                 outcome = encode(TransactionalState(txn_id=handler.coordinator.id_of(transaction), outcome=Accepted()))
                 self._answer(delivery_id, tag, outcome)
-            elif message.durable and self._stores:
+            elif durable and self._stores:
                 self._unanswered += 1
                 if self._turn != handler.turn:
                     # One callback per link and turn, not one per message.
@@ -238,8 +327,7 @@ class IncomingLink(ReceiverLinkHandler):
             raise errors.Condition(errors.PRECONDITION_FAILED, "a message on an anonymous link needs a 'to' address")
         name, routing_type = self._handler.prefixes.strip(to)
         if routing_type is None and message.routing_type == NO_TYPE:
-            annotations = message.view.annotations if message.annotations else {}
-            kind = annotations.get(JMS_DESTINATION)
+            kind = read_annotation(message.annotations, JMS_DESTINATION)
             if isinstance(kind, int):
                 routing_type = _JMS_TYPES.get(kind)
         elif routing_type is None:

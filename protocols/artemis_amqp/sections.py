@@ -50,10 +50,10 @@ _DELIVERY_ANNOTATIONS: Final = 0x71
 _MESSAGE_ANNOTATIONS: Final = 0x72
 _PROPERTIES: Final = 0x73
 _APPLICATION_PROPERTIES: Final = 0x74
-_DATA: Final = 0x75
-_SEQUENCE: Final = 0x76
-_VALUE: Final = 0x77
-_FOOTER: Final = 0x78
+DATA: Final = 0x75
+SEQUENCE: Final = 0x76
+VALUE: Final = 0x77
+FOOTER: Final = 0x78
 
 _SECTION_CODES: Final[dict[str, int]] = {
     "amqp:header:list": _HEADER,
@@ -61,10 +61,10 @@ _SECTION_CODES: Final[dict[str, int]] = {
     "amqp:message-annotations:map": _MESSAGE_ANNOTATIONS,
     "amqp:properties:list": _PROPERTIES,
     "amqp:application-properties:map": _APPLICATION_PROPERTIES,
-    "amqp:data:binary": _DATA,
-    "amqp:amqp-sequence:list": _SEQUENCE,
-    "amqp:amqp-value:*": _VALUE,
-    "amqp:footer:map": _FOOTER,
+    "amqp:data:binary": DATA,
+    "amqp:amqp-sequence:list": SEQUENCE,
+    "amqp:amqp-value:*": VALUE,
+    "amqp:footer:map": FOOTER,
 }
 
 _HEADER_FIELDS: Final = 5
@@ -113,7 +113,7 @@ class Sections:
 # --- outline ---
 
 
-def _section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:
+def section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:
     """The code of the section at `offset` and the offset of its value."""
     if offset + 4 > end or data[offset] != 0x00:
         raise MalformedValue(f"no message section at octet {offset}")
@@ -156,13 +156,13 @@ def _items_at(kind: int, data: bytes, offset: int, end: int) -> tuple[int, int, 
 
 def _check_body(code: int, data: bytes, offset: int, end: int) -> int:
     """The offset behind the body section or footer whose value is at `offset`."""
-    if code == _DATA:
+    if code == DATA:
         if offset >= end or data[offset] & 0xEF != 0xA0:
             raise MalformedValue(f"the data section at octet {offset} is not binary")
         return skip_value(data, offset, end, 1)
-    if code == _VALUE:
+    if code == VALUE:
         return skip_value(data, offset, end, 1)
-    return _items_at(0xC0 if code == _SEQUENCE else 0xC1, data, offset, end)[2]
+    return _items_at(0xC0 if code == SEQUENCE else 0xC1, data, offset, end)[2]
 
 
 def split_sections(payload: bytes) -> Sections:
@@ -194,13 +194,13 @@ def split_sections(payload: bytes) -> Sections:
             code = payload[offset + 2]
             body = offset + 3
         else:
-            code, body = _section_at(payload, offset, end)
-        if code < _HEADER or code > _FOOTER:
+            code, body = section_at(payload, offset, end)
+        if code < _HEADER or code > FOOTER:
             raise MalformedValue(f"0x{code:x} at octet {offset} is no message section")
         if code <= last:
-            if code != last or code not in (_DATA, _SEQUENCE):
+            if code != last or code not in (DATA, SEQUENCE):
                 raise MalformedValue(f"the section 0x{code:x} at octet {offset} is repeated or out of order")
-        elif _DATA <= last < code < _FOOTER:
+        elif DATA <= last < code < FOOTER:
             raise MalformedValue(f"the body section 0x{code:x} at octet {offset} follows one of another kind")
         last = code
         if code >= _PROPERTIES:
@@ -214,7 +214,7 @@ def split_sections(payload: bytes) -> Sections:
                 # A search in C is all that it costs the messages without.
                 if payload.find(_DUPLICATE_ID, body, stop) >= 0:
                     _find_duplicate_id(sections, count, payload, body, stop)
-            elif code == _DATA and body + 1 < end and payload[body] == 0xA0:
+            elif code == DATA and body + 1 < end and payload[body] == 0xA0:
                 offset = body + 2 + payload[body + 1]
                 if offset > end:
                     raise MalformedValue(f"the data section at octet {body} is cut short")
@@ -231,6 +231,40 @@ def split_sections(payload: bytes) -> Sections:
     if bare_start >= 0:
         sections.bare = payload[bare_start:]
     return sections
+
+
+# The longest name of a section takes 31 octets and three more around it.
+_LONGEST_DESCRIPTOR: Final = 34
+
+
+def leading_size(data: bytes | bytearray) -> int:
+    """How many octets of a message stand before its body, given its first octets.
+
+    If they do not tell, how many octets are needed to go on, as a negative number. Only outlines are looked at. Raises
+    MalformedValue.
+    """
+    end = len(data)
+    offset = 0
+    while True:
+        if offset + _LONGEST_DESCRIPTOR > end:
+            return -(offset + _LONGEST_DESCRIPTOR)
+        code, body = section_at(bytes(data[offset : offset + _LONGEST_DESCRIPTOR]), 0, _LONGEST_DESCRIPTOR)
+        if code < _HEADER or code > FOOTER:
+            raise MalformedValue(f"0x{code:x} at octet {offset} is no message section")
+        if code >= DATA:
+            return offset
+        offset += body
+        if offset + 5 > end:
+            return -(offset + 5)
+        constructor = data[offset]
+        if constructor == 0x45:
+            offset += 1
+        elif constructor == 0xC0 or constructor == 0xC1:
+            offset += 2 + data[offset + 1]
+        elif constructor == 0xD0 or constructor == 0xD1:
+            offset += 5 + int.from_bytes(data[offset + 1 : offset + 5], "big")
+        else:
+            raise MalformedValue(f"format code 0x{constructor:02x} at octet {offset} does not fit its section")
 
 
 def _remember_header(sections: Sections, octets: bytes) -> None:
@@ -392,7 +426,7 @@ def _find_section(bare: bytes, wanted: int) -> int:
     end = len(bare)
     offset = 0
     while offset < end:
-        code, body = _section_at(bare, offset, end)
+        code, body = section_at(bare, offset, end)
         if code < _PROPERTIES:
             raise MalformedValue(f"0x{code:x} at octet {offset} is no section of a bare message")
         if code == wanted:
@@ -663,22 +697,22 @@ def to_view(annotations_raw: bytes, bare: bytes) -> MessageView:
     end = len(bare)
     offset = 0
     while offset < end:
-        code, body = _section_at(bare, offset, end)
+        code, body = section_at(bare, offset, end)
         if code == _PROPERTIES:
             properties, _ = read_composite(bare, offset, end)
             assert isinstance(properties, Properties)
             _view_properties(view, properties)
         elif code == _APPLICATION_PROPERTIES:
             view.properties = _plain_map(_read_map(bare, body, end))
-        elif code != _FOOTER:
+        elif code != FOOTER:
             value, _ = read_value(bare, body, end, 1)
-            if code == _DATA and isinstance(value, bytes):
+            if code == DATA and isinstance(value, bytes):
                 data.append(value)
                 view.body = value
-            elif code == _SEQUENCE and isinstance(value, list):
+            elif code == SEQUENCE and isinstance(value, list):
                 items += value
                 view.body = items
-            elif code == _VALUE:
+            elif code == VALUE:
                 view.body = plain(value)
             else:
                 raise MalformedValue(f"0x{code:x} at octet {offset} is no body section, or not of its type")

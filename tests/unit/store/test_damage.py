@@ -11,6 +11,7 @@ from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.errors import ProtocolError, StoreError
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
+from artemis_py.store.large import LargeFiles
 from artemis_py.store.schema import DamagedValue, MissingFormat
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
@@ -153,13 +154,13 @@ def test_a_message_whose_protocol_is_missing_waits_for_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("length", [0, 3, 43, 44, 60])
-def test_a_message_cut_short_is_damaged(length: int) -> None:
+def test_a_message_cut_short_is_damaged(length: int, tmp_path: Path) -> None:
     """A checksum that happens to fit must not lead to an exception of another kind."""
     message = Message(PLAIN_FORMAT, "address", b"data", b"annotations", producer="producer")
     content = schema.encode_message(message)[:length]
 
     with pytest.raises(DamagedValue):
-        schema.decode_message(content, {})
+        schema.decode_message(content, {}, LargeFiles(tmp_path))
 
 
 def test_values_under_another_key_are_damaged() -> None:

@@ -53,7 +53,7 @@ class World:
         self, folder: Path, settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
     ) -> None:
         self.hands = Handmade()
-        self.store = LmdbStore(folder, SMALL_MAP_BYTES)
+        self.store = LmdbStore(folder, SMALL_MAP_BYTES, folder.parent / f"{folder.name}-large")
         options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
