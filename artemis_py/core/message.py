@@ -67,6 +67,7 @@ class Message:
         "references",
         "routing_type",
         "size",
+        "stored_first",
         "view_cache",
     )
 
@@ -109,6 +110,9 @@ class Message:
         """Bytes this message counts for in memory limits: what is in memory of it."""
         self.references: int = 0
         """How many queues hold this message; memory accounting counts it once."""
+        self.stored_first: bool = False
+        """Nobody may have it before it is as durable as it asks to be: a crash that took it back from somebody who has
+        seen it would break a promise. Part of a transaction, a move, and a message that comes exactly once are such."""
         self.origin: Address | None = None
         """The address it was routed through: whose memory account it counts for."""
         self.extra: dict[str, object] | None = None

@@ -452,6 +452,7 @@ class PostOffice:
             if transaction is not None:
                 transaction.fail(DuplicateMessage(f"address '{address.name}' took a message under the same id before"))
             return 0
+        message.stored_first = True
         count = self.route(message, address, queue_name, transaction)
         if transaction is None:
             cache.add(duplicate_id, message.durable, self.id_cache_size(address))
@@ -638,6 +639,7 @@ class PostOffice:
         copy.id = self._next_message_id
         self._next_message_id += 1
         copy.origin = address
+        copy.stored_first = True
         targets = self.routes(address).select(copy)
         if targets:
             address.routed += 1

@@ -77,7 +77,7 @@ class Reference:
         self.handle: int = handle
         """The store's name for it within its queue, set by the store; 0 if it is not stored."""
         self.batch: int = 0
-        """The batch that stores it, set by the store; 0 if it is not stored, or came back from the store."""
+        """The batch that stores it, if it has to be durable before it is delivered; set by the store."""
         self.sequence: int = 0
         """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
         self.delivery_count: int = 0
@@ -654,8 +654,8 @@ class Queue:
     def dispatch(self, budget: int) -> int:
         """Hand waiting messages to consumers with credit, at most `budget`; returns how many.
 
-        What is to survive a crash is handed out only once it would: else a crash could take back what somebody has
-        seen, and a transaction, a move or a duplicate id with it. Browsers may look ahead.
+        What a crash must not take back from somebody who has seen it (`Message.stored_first`) is handed out only once
+        it is durable; browsers may look ahead.
 
         Marks itself ready again if it stopped because of the budget.
         """

@@ -10,8 +10,8 @@ or not at all. That is why there is no begin and end here.
 A store that failed (full disk, I/O error) takes nothing any more and confirms nothing any more. It raises nothing
 from these methods: the core refuses what asks to be durable before it comes here (`PostOffice.storage_failed`).
 
-Batches have ascending numbers. The store tells the core which of them are durable (`PostOffice.stored`): queues deliver
-the references of those and of no others.
+Batches have ascending numbers. The store tells the core which of them are durable (`PostOffice.stored`): references
+that have a later one (`Reference.batch`) are not delivered yet.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,9 @@ class Storage(Protocol):
         """How often an address or queue was remembered or forgotten: whoever compares it knows what has to wait."""
 
     def put(self, reference: "Reference") -> None:
-        """Remember that a durable queue refers to a durable message; give the reference its `handle` and `batch`.
+        """Remember that a durable queue refers to a durable message, and give the reference its `handle`.
+
+        If the message has to be stored before it is delivered, it gets its `batch` too.
 
         Called when the reference has its place: its sequence, or none (0) while it waits for the message's delivery
         time. The message is stored once, however many queues refer to it.

@@ -78,6 +78,7 @@ class Transaction:
             raise TransactionRolledBack(f"transaction {self.id} was rolled back: {reason}")
         self.is_open = False
         for message, queues in self._sends:
+            message.stored_first = True
             for queue in queues:
                 if not queue.is_deleted:
                     queue.add(message)

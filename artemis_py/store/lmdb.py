@@ -158,7 +158,8 @@ class LmdbStore:
             handle = schema.scheduled_handle(self._next_scheduled)
             self._next_scheduled += 1
         reference.handle = self._gathering.put(reference, handle)
-        reference.batch = self._gathering.number
+        if reference.message.stored_first:
+            reference.batch = self._gathering.number
         if reference.message.id > self._highest_message_id:
             self._highest_message_id = reference.message.id
         if not self._is_planned:
