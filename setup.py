@@ -13,10 +13,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
+    "artemis_py/core/consumer.py",
     "artemis_py/core/destination.py",
+    "artemis_py/core/hub.py",
     "artemis_py/core/message.py",
     "artemis_py/core/postoffice.py",
     "artemis_py/core/queue.py",
+    "artemis_py/core/reference.py",
     "artemis_py/core/routing.py",
     "artemis_py/core/session.py",
     "artemis_py/core/timers.py",

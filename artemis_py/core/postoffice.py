@@ -15,8 +15,10 @@ from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAcc
 from artemis_py.core.duplicates import DuplicateCache, readable
 from artemis_py.core.events import Listener, NoListener
 from artemis_py.core.filter import Filter, parse_filter
+from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.queue import Hub, Queue, Reference
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.routing import NO_TYPE, Routes
 from artemis_py.core.settings import (
     DEFAULT_BROKER_SETTINGS,

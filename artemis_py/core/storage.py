@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from artemis_py.core.destination import Address
-    from artemis_py.core.queue import Queue, Reference
+    from artemis_py.core.queue import Queue
+    from artemis_py.core.reference import Reference
 
 RESERVED_SEQUENCES: Final = 65536
 """How far ahead of use a queue's sequence numbers are reserved; one more is reserved when half are used up. Half is

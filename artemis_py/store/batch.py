@@ -7,7 +7,7 @@ change later (its handle, its counts) is copied into it; messages do not change.
 from collections.abc import Callable
 from typing import Final
 
-from artemis_py.core.queue import Reference
+from artemis_py.core.reference import Reference
 from artemis_py.store.schema import SHARED
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]

@@ -16,7 +16,8 @@ from typing import Final, Protocol
 import lmdb
 
 from artemis_py.core.destination import Address
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch

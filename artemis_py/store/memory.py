@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from artemis_py.core.destination import Address
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.storage import UNLIMITED
 
 

@@ -20,7 +20,8 @@ from attrs import define
 
 from artemis_py.core.message import Message, MessageFormat, RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.storage import RESERVED_SEQUENCES
 from artemis_py.errors import Refusal, StoreError
 from artemis_py.store import schema

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.queue import FAILED
+from artemis_py.core.consumer import FAILED
 from artemis_py.errors import StoreError
 from artemis_py.store import inspection, schema
 from artemis_py.store.environment import FILE_NAME, LOCK_NAME, Environment, FolderLock

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.message import RoutingType
-from artemis_py.core.queue import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.settings import AddressSettings
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import StoreError
