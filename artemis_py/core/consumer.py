@@ -51,6 +51,9 @@ class Consumer:
 
     __slots__ = (
         "accepted",
+        "ahead",
+        "ahead_end",
+        "ahead_priority",
         "blocked",
         "browse",
         "credit",
@@ -65,6 +68,7 @@ class Consumer:
         "presettled",
         "priority",
         "queue",
+        "reach",
         "revisit",
         "sink",
         "user",
@@ -102,6 +106,13 @@ class Consumer:
         """Whether it may pass over messages, and hence needs cursors."""
         self.cursors: list[Reference | None] = [None] * PRIORITIES if self.picks else []
         """Per priority the last reference it examined; None: nothing yet."""
+        self.reach: list[int] = [0] * PRIORITIES if self.picks else []
+        """Per priority the sequence up to which it examined what is on disk; of a browser, also what is in memory."""
+        self.ahead: deque[Reference] = deque()
+        """What a browser is shown next of what is on disk, of one priority."""
+        self.ahead_priority: int = -1
+        self.ahead_end: int = 0
+        """Up to this sequence there is nothing else."""
         self.revisit: list[tuple[int, int, Reference]] = []
         """Messages that came back behind a cursor: a heap of (9 - priority, sequence, reference)."""
         self.outstanding: dict[int, Reference] = {}
@@ -167,6 +178,7 @@ class Consumer:
         if not self.picks:
             self.picks = True
             self.cursors = [None] * PRIORITIES
+            self.reach = [0] * PRIORITIES
             self.queue.picking_count += 1
 
     def close(self, failed: bool = False) -> None:

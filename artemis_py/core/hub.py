@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from artemis_py.core.destination import Address
+from artemis_py.core.message import Message
 from artemis_py.core.reference import Reference
-from artemis_py.core.storage import Storage
+from artemis_py.core.storage import Scratch, Storage
 from artemis_py.core.timers import Timers
 
 if TYPE_CHECKING:
@@ -26,14 +28,24 @@ class Mover(Protocol):
 class Hub:
     """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, scratch: Scratch | None = None) -> None:
         self.now_ms: int = 0
         """Milliseconds since 1970, set at the start of each turn."""
         self.storage: Storage = storage
+        self.stores: bool = storage.is_durable
+        """Whether the storage takes durable messages; false once it failed."""
+        self.scratch: Scratch | None = scratch
+        """Where messages go that are not durable, if they do not fit into memory."""
+        self.addresses: dict[str, Address] = {}
+        """All addresses by name."""
         self.timers: Timers = Timers()
         self.mover: Mover | None = None
         self.ready: list[Queue] = []
         """Queues that may have something to deliver."""
+
+    def origin(self, message: Message, likely: Address) -> Address | None:
+        """The address a stored message was sent to; None if it is gone."""
+        return likely if message.address == likely.name else self.addresses.get(message.address)
 
     def run(self, budget: int) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""

@@ -20,6 +20,8 @@ SCHEDULED: Final = 2
 GONE: Final = 3
 CLAIMED: Final = 4
 """Acknowledged in a transaction that has not ended."""
+COLD: Final = 5
+"""On its way to the disk: no list has it, and once it is committed it is forgotten until its turn comes."""
 
 
 def hold(message: Message) -> None:
@@ -46,7 +48,8 @@ class Reference:
         self.message: Message = message
         self.queue: Queue = queue
         self.handle: int = handle
-        """The store's name for it within its queue, set by the store; 0 if it is not stored."""
+        """The store's name for it within its queue, set by the store; 0 if it is not stored. The last 56 bits are the
+        sequence, or the store's running number while it has none."""
         self.sequence: int = 0
         """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
         self.delivery_count: int = 0
