@@ -2,9 +2,11 @@
 
 from artemis_py.core.access import Subject
 from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.consumer import Consumer, Sink
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Consumer, Queue, Reference, Sink
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.core.view import MessageView

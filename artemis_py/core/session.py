@@ -9,11 +9,12 @@ from uuid import uuid4
 
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.address import parse_fqqn
+from artemis_py.core.consumer import Consumer, Sink
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import Endpoint, PostOffice
-from artemis_py.core.queue import Consumer, Queue, Sink
+from artemis_py.core.queue import Queue
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.settings import QueueConfig
 from artemis_py.core.transaction import Transaction

@@ -9,6 +9,7 @@ reports a lost write only once: nothing is tried again after it.
 import fcntl
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -16,23 +17,28 @@ from typing import Final
 
 import lmdb
 
-from artemis_py.core.message import Message
+from artemis_py.core.message import MessageFormat
+from artemis_py.core.page import Page
+from artemis_py.core.queue import Queue
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.large import body_files
+from artemis_py.store.pages import PageReader
+from artemis_py.store.schema import Bodies
+from artemis_py.store.writer import Writer
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
 NEW_NAME: Final = "new"
 """A folder in which a file is made before it takes its place."""
 
-# Where a message begins in the values that hold one: behind the checksum, and behind the kind of a reference.
-_SHARED_OFFSET: Final = 4
-_ALONE_OFFSET: Final = 5
-
 # The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
+
+# Pages of the map that were touched count as memory of the process until they are unmapped. Mapping anew costs some
+# 20 us and a fault for every 16 pages that are touched again.
+MAPPED_BYTES: Final = 32 << 20
 
 
 def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
@@ -97,6 +103,8 @@ class Environment:
             self._check_belongs(large_messages_folder)
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
+        self._touched_bytes = 0
+        """Since the file was mapped, about."""
         try:
             if not (folder / FILE_NAME).exists():
                 self._create()
@@ -197,6 +205,31 @@ class Environment:
                     found.append((bytes(key), bytes(value)))
         return found
 
+    def read_page(
+        self,
+        formats: Mapping[str, MessageFormat],
+        bodies: Bodies,
+        queue: Queue,
+        rank: int,
+        after: int,
+        upto: int,
+        max_messages: int,
+        max_bytes: int,
+        skipped: set[int],
+        above: int,
+    ) -> tuple[Page, list[tuple[bytes, bytes, bytes, str]]]:
+        """A page of a queue, and what was found damaged on the way; see `PageReader`. Raises lmdb.Error."""
+        with self._resizing, self.begin() as transaction:
+            reader = PageReader(self._databases, transaction, formats, bodies)
+            page = reader.read(queue, rank, after, upto, max_messages, max_bytes, skipped, above)
+            self._touched_bytes += reader.read_bytes
+        return page, reader.damaged
+
+    @property
+    def is_due_to_unmap(self) -> bool:
+        """Whether pages take more memory than they should."""
+        return self._touched_bytes > MAPPED_BYTES
+
     def close(self) -> None:
         """Close the files and let others have the folder."""
         self._env.close()
@@ -222,12 +255,33 @@ class Environment:
         while True:
             try:
                 with self.begin(write=True) as transaction:
-                    _Writer(self, transaction).write(batch)
-                return
+                    has_more = Writer(self._databases, transaction).write(batch)
+                break
             except lmdb.MapFullError:
                 # Nothing was written: the map is used up before the first page goes out.
                 with self._resizing:
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
+        batch.has_more = has_more
+        batch.is_written = True
+        self._touched_bytes += batch.touched_bytes
+        if self._touched_bytes > MAPPED_BYTES:
+            self.unmap()
+
+    def drop_all(self) -> None:
+        """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
+        while True:
+            with self.begin(write=True) as transaction:
+                if not Writer(self._databases, transaction).drop_some():
+                    return
+
+    def unmap(self) -> None:
+        """Give back the memory that pages of the file take which were read or written: they stay in the cache.
+
+        For the worker, between transactions.
+        """
+        with self._resizing:
+            self._touched_bytes = 0
+            self._env.set_mapsize(self._env.info()["map_size"])
 
 
 def _sync_bodies(batch: Batch) -> None:
@@ -241,132 +295,3 @@ def _sync_bodies(batch: Batch) -> None:
         sync_folder(folder)
         # It came with its first file.
         sync_folder(folder.parent)
-
-
-class _Writer:
-    """Applies one batch to one transaction."""
-
-    def __init__(self, environment: Environment, transaction: lmdb.Transaction) -> None:
-        self._environment = environment
-        self._transaction = transaction
-        self._references = environment.database(schema.REFERENCES)
-        self._attempts = environment.database(schema.ATTEMPTS)
-        self._messages = environment.database(schema.MESSAGES)
-        self._shares = environment.database(schema.SHARES)
-        self._bodies = environment.database(schema.BODIES)
-        self._touched: set[int] = set()
-        """Large bodies whose count may have come to nothing."""
-
-    def write(self, batch: Batch) -> None:
-        """Everything; a removal may be of something that an earlier batch put, so puts come first."""
-        self._define(batch)
-        self._put(batch)
-        for reference, (handle, delivery_count, due_ms) in batch.updates.items():
-            key = schema.place_key(reference.queue.id, handle)
-            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms), db=self._attempts)
-        for queue_id, handle, message_id, has_attempts in batch.removals:
-            key = schema.place_key(queue_id, handle)
-            is_large = handle & schema.LARGE != 0
-            value = self._transaction.get(key, db=self._references) if is_large else None
-            if self._transaction.delete(key, db=self._references):
-                if handle & schema.SHARED:
-                    self._release(message_id, is_large)
-                elif value is not None:
-                    self._release_body(bytes(value), _ALONE_OFFSET)
-            if has_attempts:
-                self._transaction.delete(key, db=self._attempts)
-        for queue_id in batch.dropped_queues:
-            self._drop(queue_id)
-        for address_id in batch.dropped_addresses:
-            self._drop_duplicates(address_id)
-        self._touched.update(batch.bodies)
-        batch.freed = [
-            id for id in self._touched if self._transaction.get(schema.U64.pack(id), db=self._bodies) is None
-        ]
-
-    def _define(self, batch: Batch) -> None:
-        for (database, key), value in batch.definitions.items():
-            if value is None:
-                self._transaction.delete(key, db=self._environment.database(database))
-            else:
-                self._transaction.put(key, value, db=self._environment.database(database))
-
-    def _put(self, batch: Batch) -> None:
-        put = self._transaction.put
-        shares: dict[int, int] = {}
-        for reference, handle in batch.puts.items():
-            message = reference.message
-            key = schema.place_key(reference.queue.id, handle)
-            if handle & schema.SHARED:
-                id = message.id
-                if id not in shares:
-                    shares[id] = 0
-                    message_key = schema.U64.pack(id)
-                    self._count_body(message, message_key, self._messages)
-                    put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
-                shares[id] += 1
-                put(key, schema.sharing(key, id), db=self._references)
-            else:
-                self._count_body(message, key, self._references)
-                put(key, schema.alone(key, message), db=self._references)
-        for id, count in shares.items():
-            put(schema.U64.pack(id), schema.U32.pack(count), db=self._shares)
-
-    def _count_body(self, message: Message, key: bytes, database: "lmdb._Database") -> None:
-        """A message with a large body is about to be stored: once, if this batch is written a second time."""
-        if message.large is not None and self._transaction.get(key, db=database) is None:
-            body_key = schema.U64.pack(message.large.id)
-            value = self._transaction.get(body_key, db=self._bodies)
-            count = 0 if value is None else schema.U32.unpack(value)[0]
-            self._transaction.put(body_key, schema.U32.pack(count + 1), db=self._bodies)
-
-    def _release_body(self, value: bytes, offset: int) -> None:
-        """The message at `offset` of a value is gone; if it was large, one message less has its body."""
-        id = schema.body_id(value, offset)
-        if id is None:
-            return
-        self._touched.add(id)
-        key = schema.U64.pack(id)
-        counted = self._transaction.get(key, db=self._bodies)
-        count = 0 if counted is None else schema.U32.unpack(counted)[0] - 1
-        if count > 0:
-            self._transaction.put(key, schema.U32.pack(count), db=self._bodies)
-        else:
-            self._transaction.delete(key, db=self._bodies)
-
-    def _release(self, message_id: int, may_be_large: bool) -> None:
-        """One reference to a shared message is gone; the message goes with the last."""
-        key = schema.U64.pack(message_id)
-        value = self._transaction.get(key, db=self._shares)
-        count = 0 if value is None else schema.U32.unpack(value)[0] - 1
-        if count > 0:
-            self._transaction.put(key, schema.U32.pack(count), db=self._shares)
-        else:
-            message = self._transaction.get(key, db=self._messages) if may_be_large else None
-            self._transaction.delete(key, db=self._shares)
-            self._transaction.delete(key, db=self._messages)
-            if message is not None:
-                self._release_body(bytes(message), _SHARED_OFFSET)
-
-    def _drop(self, queue_id: int) -> None:
-        """Whatever a deleted queue still refers to: what consumers held when it was deleted."""
-        prefix = schema.U32.pack(queue_id)
-        for database in (self._references, self._attempts):
-            cursor = self._transaction.cursor(db=database)
-            found = cursor.set_range(prefix)
-            while found and bytes(cursor.key()).startswith(prefix):
-                value = bytes(cursor.value())
-                found = cursor.delete()
-                if database is self._references:
-                    if value[4:5] == schema.SHARING:
-                        self._release(schema.U64.unpack_from(value, 5)[0], True)
-                    else:
-                        self._release_body(value, _ALONE_OFFSET)
-
-    def _drop_duplicates(self, address_id: int) -> None:
-        """The ids that a deleted address remembered."""
-        prefix = schema.U32.pack(address_id)
-        cursor = self._transaction.cursor(db=self._environment.database(schema.DUPLICATES))
-        found = cursor.set_range(prefix)
-        while found and bytes(cursor.key()).startswith(prefix):
-            found = cursor.delete()

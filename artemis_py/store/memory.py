@@ -8,7 +8,9 @@ from pathlib import Path
 
 from artemis_py.core.destination import Address
 from artemis_py.core.large import LargeBody
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.page import Page
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.storage import UNLIMITED
 from artemis_py.errors import StoreError
 from artemis_py.store.large import LargeFiles
@@ -19,6 +21,8 @@ class MemoryStore:
 
     is_durable = False
     definitions = 0
+    batch = 0
+    committed = 0
 
     def __init__(self) -> None:
         self._files: LargeFiles | None = None
@@ -41,6 +45,21 @@ class MemoryStore:
 
     def remove(self, reference: Reference) -> None:
         """Nothing was remembered."""
+
+    def is_written(self, reference: Reference) -> bool:
+        """Nothing ever is."""
+        return False
+
+    def drop(
+        self, queue: Queue, rank: int, after: int, upto: int, kept: frozenset[int], count: int, size_bytes: int
+    ) -> None:
+        """Nothing was remembered."""
+
+    def read(
+        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
+    ) -> Page | None:
+        """There is nothing that is not in memory."""
+        return None
 
     def update(self, reference: Reference, due_ms: int) -> None:
         """Nothing was remembered."""

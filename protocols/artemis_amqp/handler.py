@@ -41,8 +41,9 @@ from artemis_amqp.subscriptions import Afterlife, Subscription, find_durable, op
 from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource, SuspendedTarget
 from artemis_amqp.types import Symbol
 from artemis_py.core.access import Subject
+from artemis_py.core.consumer import FAILED
 from artemis_py.core.message import RoutingType
-from artemis_py.core.queue import FAILED, Reference
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange

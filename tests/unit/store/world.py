@@ -10,6 +10,7 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
 from artemis_py.core.view import MessageView
+from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
@@ -106,6 +107,30 @@ class World:
         """How many values a database holds on disk."""
         with self.environment.begin() as transaction:
             return int(transaction.stat(self.environment.database(database))["entries"])
+
+    def audit(self) -> None:
+        """What is counted on disk must be there: references of each queue and rank, and those that share a message."""
+        counted: dict[bytes, int] = {}
+        shared: dict[bytes, int] = {}
+        with self.environment.begin() as transaction:
+            assert transaction.stat(self.environment.database(schema.DROPS))["entries"] == 0
+            for key, value in transaction.cursor(db=self.environment.database(schema.REFERENCES)):
+                counted[bytes(key[:5])] = counted.get(bytes(key[:5]), 0) + 1
+                id = schema.shared_id(schema.unseal(bytes(key), bytes(value)))
+                if id is not None:
+                    shared[schema.U64.pack(id)] = shared.get(schema.U64.pack(id), 0) + 1
+            counts = {
+                bytes(key): schema.read_counts(bytes(key), bytes(value))[0]
+                for key, value in transaction.cursor(db=self.environment.database(schema.COUNTS))
+            }
+            shares = {
+                bytes(key): schema.U32.unpack(value)[0]
+                for key, value in transaction.cursor(db=self.environment.database(schema.SHARES))
+            }
+            messages = [bytes(key) for key, _ in transaction.cursor(db=self.environment.database(schema.MESSAGES))]
+        assert counts == counted
+        assert shares == shared
+        assert messages == sorted(shared)
 
     def queue(self, name: str = "q", **options: object) -> Queue:
         """The queue of this name, made if it is not there."""

@@ -1,0 +1,87 @@
+"""What all queues of a broker share, and whose turn it is to deliver."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from artemis_py.core.destination import Address
+from artemis_py.core.message import Message
+from artemis_py.core.reference import Reference
+from artemis_py.core.storage import Scratch, Storage
+from artemis_py.core.timers import Timers
+
+if TYPE_CHECKING:
+    from artemis_py.core.queue import Queue
+
+
+class Mover(Protocol):
+    """Who takes messages out of a queue that no consumer wants any more: the post office."""
+
+    def dead_letter(self, reference: Reference) -> None:
+        """Copy it to the dead-letter address of its queue's address, if there is one."""
+
+    def expire(self, reference: Reference) -> None:
+        """Copy it to the expiry address of its message's address, if there is one."""
+
+    def random(self) -> float:
+        """A number in [0, 1): collision avoidance of redeliveries."""
+
+
+class Hub:
+    """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
+
+    def __init__(self, storage: Storage, scratch: Scratch | None = None) -> None:
+        self.now_ms: int = 0
+        """Milliseconds since 1970, set at the start of each turn."""
+        self.storage: Storage = storage
+        self.stores: bool = storage.is_durable
+        """Whether the storage takes durable messages; false once it failed."""
+        self.scratch: Scratch | None = scratch
+        """Where messages go that are not durable, if they do not fit into memory."""
+        self.addresses: dict[str, Address] = {}
+        """All addresses by name."""
+        self.timers: Timers = Timers()
+        self.mover: Mover | None = None
+        self.ready: list[Queue] = []
+        """Queues that may have something to deliver."""
+        self.stored_batch: int = 0
+        """The last batch that is durable; references of later ones are not delivered yet."""
+        self._awaiting_store: list[Queue] = []
+        """Queues that have consumers for such references."""
+
+    def origin(self, message: Message, likely: Address) -> Address | None:
+        """The address a stored message was sent to; None if it is gone."""
+        return likely if message.address == likely.name else self.addresses.get(message.address)
+
+    def await_store(self, queue: "Queue", reference: Reference) -> None:
+        """Let a queue deliver when this reference of it is durable, and have that hurried."""
+        if not queue.awaits_store:
+            queue.awaits_store = True
+            self._awaiting_store.append(queue)
+        self.storage.hurry(reference)
+
+    def stored(self, batch: int) -> bool:
+        """Everything up to this batch is durable; True if some queue may have something to deliver now."""
+        self.stored_batch = batch
+        awaiting, self._awaiting_store = self._awaiting_store, []
+        for queue in awaiting:
+            queue.awaits_store = False
+            queue.mark_ready()
+        return len(self.ready) > 0
+
+    def run(self, budget: int) -> bool:
+        """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""
+        ready = self.ready
+        if not ready:
+            return False
+        self.ready = []
+        index = 0
+        try:
+            while index < len(ready) and budget > 0:
+                queue = ready[index]
+                index += 1
+                queue.is_ready = False
+                budget -= queue.dispatch(budget)
+        finally:
+            # Whoever did not get its turn goes first in the next one, even if a sink failed.
+            if index < len(ready):
+                self.ready = ready[index:] + self.ready
+        return len(self.ready) > 0
