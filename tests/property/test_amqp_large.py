@@ -197,3 +197,9 @@ def test_too_much_before_the_body_is_refused() -> None:
 
     with pytest.raises(Condition, match="before its body"):
         taken(cut(properties + section(0x75, bytes(100), "number"), list(range(0, 1 << 20, 1 << 16))))
+
+
+def test_a_large_message_that_ends_too_early_is_refused() -> None:
+    """Its client would fail on it; so it does not get into a queue."""
+    with pytest.raises(MalformedValue, match="cut short"):
+        taken([section(0x75, bytes(500), "number")[:-1]])
