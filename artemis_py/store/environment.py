@@ -9,6 +9,7 @@ reports a lost write only once: nothing is tried again after it.
 import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -76,8 +77,11 @@ class FolderLock:
 class Environment:
     """An open store. One thread at a time uses it: the starting one, then the worker; `read_all` is for any thread."""
 
-    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES) -> None:
-        """Open or create the store in `folder`. Raises StoreError with what to do."""
+    def __init__(self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES, for_import: bool = False) -> None:
+        """Open or create the store in `folder`. Raises StoreError with what to do.
+
+        A store that an import left half filled is opened `for_import` only.
+        """
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -93,6 +97,8 @@ class Environment:
             with self._env.begin(write=True) as transaction:
                 self._databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
                 self._check_format(transaction)
+                if not for_import:
+                    self._check_whole(transaction)
         except (lmdb.Error, OSError) as error:
             self._lock.release()
             raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
@@ -140,6 +146,13 @@ class Environment:
                 "this one with an empty journal-directory"
             )
 
+    def _check_whole(self, transaction: lmdb.Transaction) -> None:
+        if transaction.get(schema.IMPORT, db=self.database(schema.META)) is not None:
+            raise StoreError(
+                f"an import into the store in {self.folder} was not finished: run `artemis-py data import` with the "
+                "same file again, it goes on where it was"
+            )
+
     def database(self, name: bytes) -> "lmdb._Database":
         """The handle of a named database."""
         return self._databases[name]
@@ -177,10 +190,14 @@ class Environment:
 
     def write(self, batch: Batch) -> None:
         """Make a batch durable, as a whole. Raises lmdb.Error if that failed; the batch may be durable then or not."""
+        self.apply(lambda transaction: _Writer(self, transaction).write(batch))
+
+    def apply(self, change: Callable[[lmdb.Transaction], None]) -> None:
+        """Make what `change` does durable, as a whole; it is called again if the map had to grow. Raises as `write`."""
         while True:
             try:
                 with self.begin(write=True) as transaction:
-                    _Writer(self, transaction).write(batch)
+                    change(transaction)
                 return
             except lmdb.MapFullError:
                 # Nothing was written: the map is used up before the first page goes out.

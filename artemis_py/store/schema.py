@@ -6,6 +6,9 @@ named databases:
     meta         b"format"            u32     FORMAT_VERSION
                  b"next-message-id"   u64     ids below it may be taken
                  b"next-queue-id"     u32     ids below it may be taken
+                 b"import"            text    JSON: how far an unfinished `data import` came; a broker does not start
+                 b"import-map"        text    JSON: what its names and numbers became
+                 b"imported:" digest  u64     lines of a finished import; SHA-256 of its file in hexadecimal
     addresses    u32 address id       text    JSON: what `definitions.address_record` gives
     queues       u32 queue id         text    JSON: what `definitions.queue_record` gives
     marks        u32 queue id         u64     sequences below it may be taken
@@ -85,6 +88,9 @@ DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES
 FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
 NEXT_QUEUE_ID: Final = b"next-queue-id"
+IMPORT: Final = b"import"
+IMPORT_MAP: Final = b"import-map"
+IMPORTED: Final = b"imported:"
 
 SCHEDULED_RANK: Final = 10
 SHARED: Final = 1 << 60
