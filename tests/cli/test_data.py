@@ -24,9 +24,11 @@ MESSAGES = (
 @contextmanager
 def served(instance: Path) -> Iterator[Client]:
     """A client of a broker that runs on an instance."""
-    with started(str(instance), folder=instance, signal_number=signal.SIGTERM) as process:
-        with Client(f"amqp://127.0.0.1:{read_ports(process)[0][1]}") as client:
-            yield client
+    with (
+        started(str(instance), folder=instance, signal_number=signal.SIGTERM) as process,
+        Client(f"amqp://127.0.0.1:{read_ports(process)[0][1]}") as client,
+    ):
+        yield client
 
 
 def taken(client: Client, queue: str) -> list[tuple[bytes, dict[str, object], int]]:
@@ -90,8 +92,8 @@ def test_what_is_exported_from_a_running_broker_is_what_another_serves(tmp_path:
         running = run_command("data", "import", str(second), str(file))
         found = taken(client, "orders")
 
-    assert exported.out == f"11 entries written to {file}\n", exported.err
-    assert imported[0].out == "11 entries taken in\n", imported[0].err
+    assert exported.out == f"10 entries written to {file}\n", exported.err
+    assert imported[0].out == "10 entries taken in\n", imported[0].err
     assert imported[1].out == f"{file} was taken in before; nothing was changed\n"
     assert check.code == 0
     assert found == expected
@@ -110,7 +112,7 @@ def test_what_artemis_exported_is_served(tmp_path: Path) -> None:
     exported = run_command("data", "export", str(folder), str(tmp_path / "back.xml"))
 
     assert imported.code == 0, imported.err
-    assert bodies == ["grüße", {"k": 1, "n": "t"}, [1, "two", 2.5], b"", b"raw"]
+    assert bodies == ["grüße", b"\x00\x01bytes", {"k": 1, "n": "t"}, [1, "two", 2.5], b"", b"raw"]
     assert exported.code == 1
     assert "left out: message 1 of queue 'nested': its body has a list or map inside of another" in exported.out
 

@@ -8,7 +8,7 @@ import pytest
 
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.sections import from_view
-from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.message import Message, MessageFormat, RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.view import MessageView
 from artemis_py.data.check import check_folder
@@ -25,9 +25,9 @@ from tests.unit.store.world import World, bodies
 
 SAMPLE = Path(__file__).with_name("artemis-2.40-export.xml")
 """Written by `artemis data exp` 2.40.0: six AMQP messages in an anycast queue and in two subscriptions, and two of its
-own producer."""
+own producer. Only the times of expiry were moved to the year 2100."""
 
-FORMATS = {PLAIN_FORMAT.name: PLAIN_FORMAT, AMQP_FORMAT.name: AMQP_FORMAT}
+FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT, AMQP_FORMAT.name: AMQP_FORMAT}
 
 
 def read(data: bytes) -> list[Entry]:

@@ -39,7 +39,7 @@ def content(folder: Path) -> dict[bytes, list[tuple[bytes, bytes]]]:
         return {name: list(snapshot.items(name)) for name in CONTENT}
 
 
-def change(file: Path, edit: Callable[[list[str]], None]) -> None:
+def change(file: Path, edit: Callable[[list[str]], object]) -> None:
     """Change the lines of a file."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     edit(lines)
