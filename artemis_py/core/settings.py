@@ -26,6 +26,14 @@ class FullPolicy(Enum):
     BLOCK = "BLOCK"
 
 
+class DiskFullPolicy(Enum):
+    """What happens to a message while the disk is nearly full (reference §3.15)."""
+
+    BLOCK = "BLOCK"
+    DROP = "DROP"
+    FAIL = "FAIL"
+
+
 class Kind(Enum):
     """How the text of an option is read, where it is not the name of an enum's member."""
 
@@ -169,6 +177,12 @@ class ResolvedSettings:
         "What happens to messages for an address that is at its limit. PAGE acts as BLOCK: all messages are in memory, "
         "those that are stored too.",
     )
+    disk_full_policy: DiskFullPolicy = option(  # noqa: RUF009  `option` makes a field
+        DiskFullPolicy,
+        DiskFullPolicy.BLOCK,
+        "What happens to messages while the disk is nearly full (`min-disk-free`): producers get no more credit, or "
+        "messages are discarded, or refused.",
+    )
     default_exclusive_queue: bool = option(
         Kind.BOOLEAN, False, "Queues that do not say otherwise feed one consumer at a time."
     )
@@ -287,6 +301,7 @@ class AddressSettings:
     max_size_messages: int | None = None
     max_size_bytes_reject_threshold: int | None = None
     address_full_policy: FullPolicy | None = None
+    disk_full_policy: DiskFullPolicy | None = None
     default_exclusive_queue: bool | None = None
     default_consumers_before_dispatch: int | None = None
     default_delay_before_dispatch: int | None = None

@@ -9,7 +9,9 @@
         <message id="" priority="" expiration="" timestamp="" type="" user-id="">
           <properties><property name="" value="" type=""/></properties>
           <queues><queue name=""/></queues>
-          <body><![CDATA[base64, in the alphabet for URLs]]></body>
+          <body>
+            <![CDATA[base64, in the alphabet for URLs]]>
+          </body>
         </message>
       </messages>
     </activemq-journal>
@@ -97,7 +99,8 @@ class XmlWriter:
         )
         self._line("\n".join(["      <properties>", *properties, "      </properties>"]))
         self._line(f"      <queues><queue name={_quoted(entry.queue)}/></queues>")
-        self._line(f"      <body><![CDATA[{base64.urlsafe_b64encode(core.body).decode()}]]></body>")
+        # Artemis takes what follows the first white space: without the line break it would read no body.
+        self._line(f"      <body>\n        <![CDATA[{base64.urlsafe_b64encode(core.body).decode()}]]>\n      </body>")
         self._line("    </message>")
 
     def _begin_messages(self) -> None:

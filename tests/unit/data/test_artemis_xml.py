@@ -184,6 +184,13 @@ def test_a_scheduled_message_is_scheduled_again(tmp_path: Path) -> None:
     assert entry.message.delivery_time_ms == 1 << 42
 
 
+def test_a_body_stands_in_a_line_of_its_own() -> None:
+    """`artemis data imp` passes over one text before it: without white space there it would be the body."""
+    data, _ = written(amqp(MessageView(body=b"raw")))
+
+    assert b"<body>\n        <![CDATA[cmF3]]>\n      </body>" in data
+
+
 def test_definitions_come_back() -> None:
     """Names and filters with characters that XML has for itself."""
     data, _ = written()
