@@ -170,7 +170,10 @@ class _Verifier:
     def __init__(self, there: Existing) -> None:
         self._addresses: set[str] = set()
         self._queues: set[str] = set()
-        self._shared: set[int] = set()
+        self._priorities: dict[int, int] = {}
+        """Of shared messages, by their ids."""
+        self._sequences: dict[tuple[str, int], int] = {}
+        """The last one by queue and priority: no two messages may have one place."""
         self._there = there
 
     def take(self, entry: Entry) -> None:
@@ -181,17 +184,29 @@ class _Verifier:
             case QueueEntry():
                 self._take_queue(entry)
             case MessageEntry():
-                if entry.message.id in self._shared:
+                if entry.message.id in self._priorities:
                     raise ValueError(f"message {entry.message.id} was there before")
-                self._shared.add(entry.message.id)
+                self._priorities[entry.message.id] = entry.message.priority
             case ReferenceEntry():
-                if entry.queue not in self._queues:
-                    raise ValueError(f"queue '{entry.queue}' is not in the file before")
-                if isinstance(entry.message, int) and entry.message not in self._shared:
-                    raise ValueError(f"message {entry.message} is not in the file before")
+                self._take_reference(entry)
             case DuplicateEntry():
                 if entry.address not in self._addresses:
                     raise ValueError(f"address '{entry.address}' is not in the file before")
+
+    def _take_reference(self, entry: ReferenceEntry) -> None:
+        if entry.queue not in self._queues:
+            raise ValueError(f"queue '{entry.queue}' is not in the file before")
+        if isinstance(entry.message, Message):
+            priority = entry.message.priority
+        elif entry.message in self._priorities:
+            priority = self._priorities[entry.message]
+        else:
+            raise ValueError(f"message {entry.message} is not in the file before")
+        if entry.sequence:
+            place = (entry.queue, priority)
+            if entry.sequence <= self._sequences.get(place, 0):
+                raise ValueError(f"sequence {entry.sequence} of queue '{entry.queue}' is not in its order")
+            self._sequences[place] = entry.sequence
 
     def _take_queue(self, entry: QueueEntry) -> None:
         config = entry.record.config

@@ -184,6 +184,19 @@ def test_a_missing_line_is_noticed(tmp_path: Path, exported: Path) -> None:
         take_in(tmp_path / "b", exported)
 
 
+def test_two_messages_in_one_place_are_refused(tmp_path: Path, exported: Path) -> None:
+    """One would replace the other without a word."""
+
+    def edit(lines: list[str]) -> None:
+        place = next(number for number, line in enumerate(lines) if line.startswith('{"reference"'))
+        lines.insert(place + 1, lines[place])
+
+    change(exported, edit)
+
+    with pytest.raises(StoreError, match=r"a\.jsonl:9: sequence 1 of queue 'q' is not in its order"):
+        take_in(tmp_path / "b", exported)
+
+
 def test_a_queue_of_another_address_is_not_mixed_up(tmp_path: Path, exported: Path) -> None:
     """Its messages would come out where nobody expects them."""
     with World(tmp_path / "b") as world:
