@@ -27,7 +27,7 @@ from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.postoffice import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.settings import AddressSettings, QueueConfig, SettingsRepository
-from artemis_py.errors import ConfigError, Problem
+from artemis_py.errors import ConfigError, Problem, StoreError
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
@@ -36,6 +36,7 @@ from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthent
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
 from artemis_py.security.users import UserFiles
+from artemis_py.store.disk import DEFAULT_FREE_BYTES, DiskLimit, DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
@@ -118,6 +119,7 @@ class Broker:
         for match, address_settings in self.config.address_settings.items():
             repository.add(match, address_settings)
         self._store = self._configured_store()
+        self._disk: DiskMonitor | None = None
         storage = MemoryStore() if self._store is None else self._store
         self.postoffice = PostOffice(repository, storage, settings, self._access(), EventLog())
 
@@ -163,6 +165,7 @@ class Broker:
         ]
         if self._store is not None:
             self._recover(self._store, managers, loop, turn)
+            self._watch_disk(self._store.folder, loop, turn)
         self._deploy()
         self._manage()
         reaper = Reaper(self.postoffice)
@@ -275,12 +278,20 @@ class Broker:
     def _configured_store(self) -> LmdbStore | None:
         if not self.config.persistence_enabled:
             return None
-        return LmdbStore(journal_folder(self.config), large_messages_folder=large_messages_folder(self.config))
+        config = self.config
+        waits = config.journal_sync_transactional or config.journal_sync_non_transactional
+        return LmdbStore(
+            journal_folder(config), large_messages_folder=large_messages_folder(config), answers_wait=waits
+        )
 
     def _recover(
         self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn
     ) -> None:
         """Bring back what survived, then store what happens. Raises StoreError."""
+        if not self.config.create_journal_dir and not store.folder.is_dir():
+            raise StoreError(f"{store.folder} is not there, and create-journal-dir is false")
+        if not store.answers_wait:
+            LOGGER.warning("journal-sync options are off: a crash loses what was confirmed just before it")
         formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
         # Called in reverse order: the worker ends, with the commit it is in, before the store is closed.
         self._exits.append(lambda: store.close(list(self.postoffice.queues.values())))
@@ -305,6 +316,25 @@ class Broker:
             turn.plan()
 
         store.start(loop, worker, failed, stored)
+
+    def _watch_disk(self, folder: Path, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
+        """Before anybody connects, and from then on."""
+        config = self.config
+        free_bytes = config.min_disk_free_bytes
+        if free_bytes is None:
+            free_bytes = DEFAULT_FREE_BYTES if config.max_disk_usage < 0 else -1
+        limit = DiskLimit(max_usage_percent=config.max_disk_usage, min_free_bytes=free_bytes)
+        monitor = self._disk = DiskMonitor(folder, limit, self.postoffice.disk_changed)
+
+        def scan() -> None:
+            turn.enter()
+            monitor.scan()
+            timer[0] = loop.call_later(config.disk_scan_period_ms / 1000, scan)
+
+        timer: list[asyncio.TimerHandle] = []
+        monitor.scan()
+        timer.append(loop.call_later(config.disk_scan_period_ms / 1000, scan))
+        self._exits.append(lambda: timer[0].cancel())
 
     def _deploy(self) -> None:
         """Create the addresses and queues of the configuration, or change those that survived to be like it."""
@@ -343,6 +373,7 @@ class Broker:
             node_id=str(uuid4()),
             started_ms=self.postoffice.now_ms,
             acceptors=self.acceptor_facts,
+            disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )
         endpoint = ManagementEndpoint(self.postoffice, facts)
         self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)

@@ -1,19 +1,28 @@
 """`artemis-py data`: the store of an instance, seen from outside."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import click
 from attrs import asdict
 
-from artemis_py.broker import journal_folder
+from artemis_py.broker import Broker, installed_protocols, journal_folder
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
-from artemis_py.cli.render import print_json, print_table
-from artemis_py.config import load
+from artemis_py.cli.render import Progress, print_json, print_table
+from artemis_py.config import BrokerConfig, load
+from artemis_py.core.message import MessageFormat
+from artemis_py.core.plain import PLAIN_FORMAT
+from artemis_py.data.check import check as check_store
+from artemis_py.data.copies import back_up
+from artemis_py.data.copies import compact as compact_store
+from artemis_py.data.export import FileFormat, export_folder
+from artemis_py.data.intake import import_file
+from artemis_py.data.snapshot import Progress as Watcher
+from artemis_py.data.statistics import statistics
 from artemis_py.errors import ConfigError, StoreError
-from artemis_py.store import inspection
 
 T = TypeVar("T")
 
@@ -24,12 +33,23 @@ QUEUE_COLUMNS = {
     "scheduled": "SCHEDULED",
 }
 
+SHOWN_EACH_S = 0.1
+"""A progress bar is drawn ten times a second, however often it is told."""
+
 instance_argument = click.argument("instance", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+
+
+format_option = click.option(
+    "--format",
+    "name",
+    type=click.Choice([each.value for each in FileFormat]),
+    help="jsonl: everything, byte for byte; xml: as Artemis exports and imports it. Default: how FILE ends.",
+)
 
 
 @click.group()
 def data() -> None:
-    """What a broker stores, seen from outside. All but compact work while the broker runs."""
+    """What a broker stores, seen from outside. All but import and compact work while the broker runs."""
 
 
 @data.command()
@@ -37,7 +57,7 @@ def data() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(instance: Path, as_json: bool) -> None:
     """Count what the store of the instance in DIR holds."""
-    found = _told(lambda: inspection.statistics(_journal_of(instance)))
+    found = _told(lambda: statistics(_journal_of(instance)))
     rows = [asdict(queue) for queue in found.queues]
     if as_json:
         print_json({**asdict(found), "queues": rows, "messages": found.messages})
@@ -54,7 +74,8 @@ def stat(instance: Path, as_json: bool) -> None:
 @instance_argument
 def check(instance: Path) -> None:
     """Read every value of the store and tell what is wrong; nothing is changed. Exit code 1 if something is."""
-    findings = _told(lambda: inspection.check(_journal_of(instance)))
+    with Progress("checking", None) as bar:
+        findings = _told(lambda: check_store(_journal_of(instance), _watcher(bar)))
     for damaged in findings.damaged:
         click.echo(f"set aside earlier: {damaged}")
     for problem in findings.problems:
@@ -69,7 +90,8 @@ def check(instance: Path) -> None:
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def backup(instance: Path, target: Path) -> None:
     """Copy the store, as it is at one moment, into the empty folder TARGET: a journal-directory to start from."""
-    size = _told(lambda: inspection.back_up(_journal_of(instance), target))
+    with Progress("copying", None) as bar:
+        size = _told(lambda: back_up(_journal_of(instance), target, _watcher(bar)))
     click.echo(f"{size} bytes written to {target}")
 
 
@@ -77,15 +99,94 @@ def backup(instance: Path, target: Path) -> None:
 @instance_argument
 def compact(instance: Path) -> None:
     """Give the free space of the store back to the disk. The broker must not run."""
-    before, after = _told(lambda: inspection.compact(_journal_of(instance)))
+    with Progress("copying", None) as bar:
+        before, after = _told(lambda: compact_store(_journal_of(instance), _watcher(bar)))
     click.echo(f"{before} bytes before, {after} after")
 
 
-def _journal_of(instance: Path) -> Path:
+@data.command("export")
+@instance_argument
+@click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@format_option
+def export(instance: Path, target: Path, name: str | None) -> None:
+    """Write addresses, queues and messages to the new FILE, as they are at one moment.
+
+    Exit code 1 if something had to be left out, because it is damaged or FILE's format cannot hold it; it is named.
+    """
+    file_format = _file_format(target, name)
+    config = _configuration_of(instance)
+    with Progress("exporting", None) as bar:
+        exported = _told(
+            lambda: export_folder(journal_folder(config), target, file_format, _formats(config), _watcher(bar))
+        )
+    for line in exported.left_out:
+        click.echo(line)
+    if exported.left_out:
+        raise Failed(f"{len(exported.left_out)} values were left out of {target}")
+    click.echo(f"{exported.entries} entries written to {target}")
+
+
+@data.command("import")
+@instance_argument
+@click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@format_option
+def take_in(instance: Path, source: Path, name: str | None) -> None:
+    """Take what `export` or Artemis wrote into the store, behind what is there. The broker must not run.
+
+    FILE is checked as a whole first. If something interrupts the import, the same command goes on from there, and a
+    file that was taken in is not taken in twice.
+    """
+    file_format = _file_format(source, name)
+    config = _configuration_of(instance)
+    with Progress("importing", None) as bar:
+        imported = _told(
+            lambda: import_file(journal_folder(config), source, file_format, _formats(config), _watcher(bar))
+        )
+    if imported.resumed_at == imported.entries:
+        click.echo(f"{source} was taken in before; nothing was changed")
+    elif imported.resumed_at:
+        click.echo(f"{imported.entries} entries, {imported.resumed_at} of them by an earlier run")
+    else:
+        click.echo(f"{imported.entries} entries taken in")
+
+
+def _file_format(file: Path, name: str | None) -> FileFormat:
+    name = file.suffix.removeprefix(".") if name is None else name
+    if name not in [each.value for each in FileFormat]:
+        raise click.UsageError(f"{file} ends neither in .jsonl nor in .xml: say which --format it has")
+    return FileFormat(name)
+
+
+def _formats(config: BrokerConfig) -> Mapping[str, MessageFormat]:
+    """Those of the installed protocols, by name."""
+    postoffice = Broker(config).postoffice
+    managers = [factory(postoffice) for factory in installed_protocols()]
+    return {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
+
+
+def _watcher(bar: Progress) -> Watcher:
+    """Shows progress; a total of 0 is not known yet."""
+    started = shown = time.monotonic()
+
+    def watch(done: int, total: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= SHOWN_EACH_S:
+            shown = now
+            bar.show(done, now - started, total or None)
+
+    return watch
+
+
+def _configuration_of(instance: Path) -> BrokerConfig:
     try:
-        return journal_folder(load(configuration_file(instance)))
+        return load(configuration_file(instance))
     except ConfigError as error:
         raise Misconfigured(error) from None
+
+
+def _journal_of(instance: Path) -> Path:
+    return journal_folder(_configuration_of(instance))
 
 
 def _told(action: Callable[[], T]) -> T:

@@ -87,6 +87,38 @@ class BrokerConfig:
         "Folder of the large messages, a file each; relative like `journal-directory`. No other broker may use it.",
         minimum=1,
     )
+    create_journal_dir: bool = option(
+        Kind.BOOLEAN, True, "Make `journal-directory` if it is missing; if not, a missing one is an error."
+    )
+    journal_sync_transactional: bool = option(
+        Kind.BOOLEAN,
+        True,
+        "Confirm a commit when it is on disk. With this and the next option false, nothing waits for the disk: all is "
+        "stored as soon as possible, but a crash loses what was confirmed in the milliseconds before.",
+    )
+    journal_sync_non_transactional: bool = option(
+        Kind.BOOLEAN,
+        True,
+        "Confirm durable messages and settlements when they are on disk. Both kinds share their commits: false has an "
+        "effect only if the option before is false too, and the other way round.",
+    )
+    max_disk_usage: int = option(
+        Kind.COUNT,
+        -1,
+        "Percentage of the disk under `journal-directory` above which producers are held back (`disk-full-policy`); "
+        "-1: only `min-disk-free` counts.",
+        maximum=100,
+    )
+    min_disk_free_bytes: int | None = option(
+        Kind.BYTES,
+        None,
+        "Bytes of that disk that are kept free, instead of `max-disk-usage`; -1: off. Unset: 1 GiB if that is unset "
+        "too. Below half of it messages are refused whatever the policy.",
+        name="min-disk-free",
+    )
+    disk_scan_period_ms: int = option(
+        Kind.MILLISECONDS, 5_000, "How often the disk is looked at.", name="disk-scan-period", minimum=1
+    )
     security_enabled: bool = option(
         Kind.BOOLEAN, True, "Whether permissions are checked; if not, everybody may do everything."
     )

@@ -120,6 +120,45 @@ RENAMED: Final = {
 }
 """Deprecated spellings, with the one that is supported."""
 
+_ONE_FILE: Final = "the store is one file that grows and is used again, in journal-directory"
+_ONE_COMMIT: Final = "what gathers while one commit runs is the next, there is no buffer to size"
+_ALL_IN_ONE: Final = "everything that is stored is in journal-directory"
+
+WITHOUT_MEANING: Final = {
+    "bindings-directory": _ALL_IN_ONE,
+    "create-bindings-dir": _ALL_IN_ONE,
+    "large-messages-directory": _ALL_IN_ONE,
+    "paging-directory": _ALL_IN_ONE,
+    "journal-type": "LMDB does the input and output",
+    "journal-max-io": "one commit runs at a time",
+    "journal-datasync": "every commit is synced to the disk",
+    "large-message-sync": "every commit is synced to the disk",
+    "page-sync-timeout": "every commit is synced to the disk",
+    "journal-buffer-size": _ONE_COMMIT,
+    "journal-buffer-timeout": _ONE_COMMIT,
+    "journal-device-block-size": _ONE_FILE,
+    "journal-file-open-timeout": _ONE_FILE,
+    "journal-file-size": _ONE_FILE,
+    "journal-max-attic-files": _ONE_FILE,
+    "journal-min-files": _ONE_FILE,
+    "journal-pool-files": _ONE_FILE,
+    "journal-compact-min-files": f"{_ONE_FILE}; `artemis-py data compact` makes it smaller",
+    "journal-compact-percentage": f"{_ONE_FILE}; `artemis-py data compact` makes it smaller",
+    "page-max-concurrent-io": "there are no page files",
+    "purge-page-folders": "there are no page files",
+    "read-whole-page": "there are no page files",
+}
+"""Elements of core about how Artemis stores, with the reason why they change nothing here: nobody loses by that, so a
+file made for Artemis may keep them, and a warning says so."""
+
+_REASONS: Final = {
+    "journal-lock-acquisition-timeout": "a second broker on the folder does not wait, it is refused at once",
+    "journal-retention-directory": "messages that were consumed are gone, there is nothing to replay",
+    "node-manager-lock-directory": "the lock is in journal-directory",
+    "store": "messages are stored in journal-directory, in no other database",
+}
+"""Why an element is refused, where "not yet" would be wrong."""
+
 # By the element they may stand in; where Artemis has no more than we do, nothing is listed.
 CHILDREN: Final = {
     "core": CORE_ELEMENTS,
@@ -133,4 +172,6 @@ def unsupported(name: str) -> str:
     """The message for a name that Artemis knows and this broker does not."""
     if name in RENAMED:
         return f"is an old name; write {RENAMED[name]}"
+    if name in _REASONS:
+        return f"known to Artemis, not supported by artemis_py: {_REASONS[name]}; remove it"
     return "known to Artemis, not supported by artemis_py yet; remove it"

@@ -97,6 +97,7 @@ class _Reader:
     def read(self) -> BrokerConfig:
         """Everything."""
         values = self._children(self._core, MAIN_OPTIONS, "core")
+        self._warn_of_half_sync(values)
         settings = self._broker_settings()
         mapped = self._role_mappings()
         config = BrokerConfig(
@@ -113,6 +114,14 @@ class _Reader:
         )
         self._overrides.report_unused(self._report)
         return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
+
+    def _warn_of_half_sync(self, values: Mapping[str, Any]) -> None:
+        """Both kinds of answers wait for the same commit."""
+        names = ("journal-sync-transactional", "journal-sync-non-transactional")
+        if len({values.get(name.replace("-", "_"), True) for name in names}) > 1:
+            self._report.warning(
+                self._report.place(self._core), f"{names[0]} and {names[1]} differ; only both false have an effect"
+            )
 
     # --- options: an attribute, an element or a variable each ---
 

@@ -58,6 +58,10 @@ class Schema:
         seen: set[str] = set()
         for child in list(element):
             name = local_name(child)
+            if name in known.WITHOUT_MEANING and local_name(element) == "core":
+                report.warning(report.place(child), f"has no effect in artemis_py: {known.WITHOUT_MEANING[name]}")
+                element.remove(child)
+                continue
             wrong = self._wrong(child, content, name in seen)
             if wrong is None:
                 seen.add(name)

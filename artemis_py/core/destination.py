@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.settings import FullPolicy, ResolvedSettings
+from artemis_py.core.settings import DiskFullPolicy, FullPolicy, ResolvedSettings
 
 if TYPE_CHECKING:
     from artemis_py.core.duplicates import DuplicateCache
@@ -28,6 +28,8 @@ class MemoryAccount:
     __slots__ = (
         "_waiting",
         "can_spill",
+        "disk_is_exhausted",
+        "disk_is_full",
         "full_bytes",
         "full_messages",
         "is_closed",
@@ -52,8 +54,12 @@ class MemoryAccount:
         self.can_spill: bool = False
         """Messages that are not durable can go to disk."""
         self.is_full: bool = False
-        """Over a limit, or closed: each message needs a closer look before it is taken."""
+        """Over a limit, closed, or short of disk: each message needs a closer look before it is taken."""
         self.is_closed: bool = False
+        self.disk_is_full: bool = False
+        """Of the account of the whole broker: the limit of the disk is reached, nobody is told that there is room."""
+        self.disk_is_exhausted: bool = False
+        """Far beyond the limit: messages are refused, whatever the policy."""
         self._waiting: list[Callable[[], None]] = []
         self.set_limits(max_bytes, max_messages)
 
@@ -69,8 +75,8 @@ class MemoryAccount:
     def update(self) -> None:
         """Decide anew whether the account is full, and tell who waits if it is not."""
         over_limit = self.is_over_limit
-        self.is_full = over_limit or self.is_closed
-        if not over_limit and self._waiting:
+        self.is_full = over_limit or self.is_closed or self.disk_is_full
+        if not over_limit and not self.disk_is_full and self._waiting:
             waiting, self._waiting = self._waiting, []
             for callback in waiting:
                 callback()
@@ -220,10 +226,12 @@ class Address:
 
     @property
     def must_wait(self) -> bool:
-        """Whether producers get no more credit: full, and the policy is to hold them back.
+        """Whether producers get no more credit: it or the disk is full, and the policy for that is to hold them back.
 
         PAGE holds them back as well if nothing can go to disk.
         """
+        if self.broker_account.disk_is_full and not self.internal:
+            return self.settings.disk_full_policy is DiskFullPolicy.BLOCK
         policy = self.settings.address_full_policy
         if policy is not FullPolicy.BLOCK and not (policy is FullPolicy.PAGE and not self.broker_account.can_spill):
             return False

@@ -23,6 +23,7 @@ from artemis_py.core.routing import NO_TYPE, Routes
 from artemis_py.core.settings import (
     DEFAULT_BROKER_SETTINGS,
     BrokerSettings,
+    DiskFullPolicy,
     FullPolicy,
     PageFullPolicy,
     QueueConfig,
@@ -542,6 +543,8 @@ class PostOffice:
 
     def _is_dropped(self, address: Address) -> bool:
         """A message arrives for a full address: True to drop it, False to take it. Raises AddressFull."""
+        if self.account.disk_is_full and self._is_dropped_for_disk(address):
+            return True
         if address.is_page_full:
             return self._is_page_dropped(address)
         if not address.account.is_full and not self.account.is_over_limit:
@@ -574,6 +577,24 @@ class PostOffice:
         if policy is PageFullPolicy.FAIL:
             raise AddressFull(f"address '{address.name}' has reached its page limit")
         return True
+
+    def _is_dropped_for_disk(self, address: Address) -> bool:
+        """The same while the disk is nearly full: credit that is out is honoured until little of it is left."""
+        policy = address.settings.disk_full_policy
+        if policy is DiskFullPolicy.DROP:
+            return True
+        if policy is DiskFullPolicy.FAIL or self.account.disk_is_exhausted:
+            raise AddressFull(f"address '{address.name}' takes no messages: the broker's disk is nearly full")
+        return False
+
+    def disk_changed(self, is_full: bool, is_exhausted: bool) -> None:
+        """Hold producers back or let them go on, as `disk-full-policy` says; consumers go on in any case.
+
+        `is_exhausted`: so little is left that messages are refused whatever the policy.
+        """
+        self.account.disk_is_full = is_full
+        self.account.disk_is_exhausted = is_exhausted
+        self.account.update()
 
     def _has_room(self, address: Address) -> None:
         address.full_reported = False

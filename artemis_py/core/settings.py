@@ -33,6 +33,14 @@ class PageFullPolicy(Enum):
     FAIL = "FAIL"
 
 
+class DiskFullPolicy(Enum):
+    """What happens to a message while the disk is nearly full (reference §3.15)."""
+
+    BLOCK = "BLOCK"
+    DROP = "DROP"
+    FAIL = "FAIL"
+
+
 class Kind(Enum):
     """How the text of an option is read, where it is not the name of an enum's member."""
 
@@ -195,6 +203,12 @@ class ResolvedSettings:
     max_read_page_bytes: int = option(
         Kind.BYTES, 4 * 1024 * 1024, "The same in bytes, with what Python needs for them. -1: no limit."
     )
+    disk_full_policy: DiskFullPolicy = option(  # noqa: RUF009  `option` makes a field
+        DiskFullPolicy,
+        DiskFullPolicy.BLOCK,
+        "What happens to messages while the disk is nearly full (`min-disk-free`): producers get no more credit, or "
+        "messages are discarded, or refused.",
+    )
     default_exclusive_queue: bool = option(
         Kind.BOOLEAN, False, "Queues that do not say otherwise feed one consumer at a time."
     )
@@ -318,6 +332,7 @@ class AddressSettings:
     page_full_policy: PageFullPolicy | None = None
     max_read_page_messages: int | None = None
     max_read_page_bytes: int | None = None
+    disk_full_policy: DiskFullPolicy | None = None
     default_exclusive_queue: bool | None = None
     default_consumers_before_dispatch: int | None = None
     default_delay_before_dispatch: int | None = None

@@ -335,6 +335,7 @@ class BrokerControl(Control):
         "RoutedMessageCount": lambda control: sum(a.routed for a in control.postoffice.addresses.values()),
         "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.postoffice.addresses.values()),
         "ConnectionCount": lambda control: len(control.postoffice.sessions),
+        "DiskStoreUsage": lambda control: control.facts.disk_usage(),
         "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
     }
 

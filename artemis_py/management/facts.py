@@ -26,3 +26,5 @@ class BrokerFacts:
     """Milliseconds since 1970."""
     acceptors: Callable[[], Sequence[AcceptorFacts]]
     """Asked at each request: acceptors get their port when they start."""
+    disk_usage: Callable[[], float]
+    """The used part of the disk that the store is on, from 0 to 1; -1 without a store."""

@@ -33,15 +33,20 @@ class QueueRecord:
 
 def address_record(address: Address) -> bytes:
     """What is kept of an address."""
-    return _dump(
-        {
-            "name": address.name,
-            "routing_types": sorted(routing_type.name for routing_type in address.routing_types),
-            "auto_created": address.auto_created,
-            "internal": address.internal,
-            "paused": address.paused,
-        }
+    return write_address(
+        AddressRecord(
+            name=address.name,
+            routing_types=address.routing_types,
+            auto_created=address.auto_created,
+            internal=address.internal,
+            paused=address.paused,
+        )
     )
+
+
+def write_address(record: AddressRecord) -> bytes:
+    """The JSON of an address."""
+    return _dump(asdict(record) | {"routing_types": sorted(each.name for each in record.routing_types)})
 
 
 def read_address(content: bytes) -> AddressRecord:
@@ -61,8 +66,12 @@ def read_address(content: bytes) -> AddressRecord:
 
 def queue_record(queue: Queue) -> bytes:
     """What is kept of a queue: what it was asked to be; `default-…` settings still decide what was left open."""
-    config = asdict(evolve(queue.config, routing_type=queue.routing_type))
-    return _dump({"paused": queue.paused, "config": config})
+    return write_queue(QueueRecord(config=evolve(queue.config, routing_type=queue.routing_type), paused=queue.paused))
+
+
+def write_queue(record: QueueRecord) -> bytes:
+    """The JSON of a queue."""
+    return _dump({"paused": record.paused, "config": asdict(record.config)})
 
 
 def read_queue(content: bytes) -> QueueRecord:

@@ -9,7 +9,7 @@ reports a lost write only once: nothing is tried again after it.
 import fcntl
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -89,11 +89,15 @@ class Environment:
     """An open store. One thread at a time uses it: the starting one, then the worker; `read_all` is for any thread."""
 
     def __init__(
-        self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES, large_messages_folder: Path | None = None
+        self,
+        folder: Path,
+        map_bytes: int = INITIAL_MAP_BYTES,
+        large_messages_folder: Path | None = None,
+        for_import: bool = False,
     ) -> None:
         """Open or create the store in `folder`, and take the folder of its large messages if there shall be any.
 
-        Raises StoreError with what to do.
+        A store that an import left half filled is opened `for_import` only. Raises StoreError with what to do.
         """
         self.folder: Final = folder
         self._locks: list[FolderLock] = []
@@ -112,6 +116,8 @@ class Environment:
             with self._env.begin(write=True) as transaction:
                 self._databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
                 self._check_format(transaction)
+                if not for_import:
+                    self._check_whole(transaction)
         except (lmdb.Error, OSError) as error:
             self._release()
             raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
@@ -185,6 +191,13 @@ class Environment:
                 "this one with an empty journal-directory"
             )
 
+    def _check_whole(self, transaction: lmdb.Transaction) -> None:
+        if transaction.get(schema.IMPORT, db=self.database(schema.META)) is not None:
+            raise StoreError(
+                f"an import into the store in {self.folder} was not finished: run `artemis-py data import` with the "
+                "same file again, it goes on where it was"
+            )
+
     def database(self, name: bytes) -> "lmdb._Database":
         """The handle of a named database."""
         return self._databases[name]
@@ -252,20 +265,23 @@ class Environment:
         """
         if batch.bodies:
             _sync_bodies(batch)
-        while True:
-            try:
-                with self.begin(write=True) as transaction:
-                    has_more = Writer(self._databases, transaction).write(batch)
-                break
-            except lmdb.MapFullError:
-                # Nothing was written: the map is used up before the first page goes out.
-                with self._resizing:
-                    self._env.set_mapsize(2 * self._env.info()["map_size"])
-        batch.has_more = has_more
+        self.apply(lambda transaction: Writer(self._databases, transaction).write(batch))
         batch.is_written = True
         self._touched_bytes += batch.touched_bytes
         if self._touched_bytes > MAPPED_BYTES:
             self.unmap()
+
+    def apply(self, change: Callable[[lmdb.Transaction], None]) -> None:
+        """Make what `change` does durable, as a whole; it is called again if the map had to grow. Raises as `write`."""
+        while True:
+            try:
+                with self.begin(write=True) as transaction:
+                    change(transaction)
+                return
+            except lmdb.MapFullError:
+                # Nothing was written: the map is used up before the first page goes out.
+                with self._resizing:
+                    self._env.set_mapsize(2 * self._env.info()["map_size"])
 
     def drop_all(self) -> None:
         """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""

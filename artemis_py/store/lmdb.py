@@ -56,11 +56,19 @@ class LmdbStore:
     is_durable = True
 
     def __init__(
-        self, folder: Path, map_bytes: int = INITIAL_MAP_BYTES, large_messages_folder: Path | None = None
+        self,
+        folder: Path,
+        map_bytes: int = INITIAL_MAP_BYTES,
+        large_messages_folder: Path | None = None,
+        answers_wait: bool = True,
     ) -> None:
-        """Nothing is touched before `open`. Large messages are below the folder unless another one is named."""
+        """Nothing is touched before `open`. Large messages are below the folder unless another one is named.
+
+        Without `answers_wait` everybody is told at once that it is durable, which a crash shows to be wrong.
+        """
         self.folder: Final = folder
         self.files: Final = LargeFiles(large_messages_folder or folder / LARGE_MESSAGES_NAME)
+        self.answers_wait: Final = answers_wait
         self._map_bytes: Final = map_bytes
         self._environment: Environment | None = None
         self._scheduler: Scheduler | None = None
@@ -349,7 +357,7 @@ class LmdbStore:
                 failed(self.failure)
             return
         batch = self._gathering
-        if self._in_flight is None and not batch.has_work and not batch.waiting:
+        if not self.answers_wait or (self._in_flight is None and not batch.has_work and not batch.waiting):
             callback()
             return
         batch.waiting.append((callback, failed))

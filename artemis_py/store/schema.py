@@ -7,6 +7,9 @@ named databases:
                  b"next-message-id"   u64     ids below it may be taken
                  b"next-queue-id"     u32     ids below it may be taken
                  b"next-scheduled"    u64     running numbers below it may be taken
+                 b"import"            text    JSON: how far an unfinished `data import` came; a broker does not start
+                 b"import-map"        text    JSON: what its names and numbers became
+                 b"imported:" digest  u64     lines of a finished import; SHA-256 of its file in hexadecimal
     addresses    u32 address id       text    JSON: what `definitions.address_record` gives
     queues       u32 queue id         text    JSON: what `definitions.queue_record` gives
     marks        u32 queue id         u64     sequences below it may be taken
@@ -128,6 +131,9 @@ FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
 NEXT_QUEUE_ID: Final = b"next-queue-id"
 NEXT_SCHEDULED: Final = b"next-scheduled"
+IMPORT: Final = b"import"
+IMPORT_MAP: Final = b"import-map"
+IMPORTED: Final = b"imported:"
 
 ALL_RANKS: Final = 255
 SHARED: Final = 1 << 60

@@ -38,8 +38,8 @@ class Writer:
         """Changes, by queue id and rank in one number."""
         self._bytes: dict[int, int] = {}
 
-    def write(self, batch: Batch) -> bool:
-        """Everything; True if drops are not finished.
+    def write(self, batch: Batch) -> None:
+        """Everything, and as much of what is to be dropped as one commit may take.
 
         A removal may be of something that an earlier batch put, so puts come first; what is dropped was there before.
         """
@@ -56,12 +56,11 @@ class Writer:
         self._write_counts()
         for address_id in batch.dropped_addresses:
             self._drop_duplicates(address_id)
-        has_more = self.drop_some()
+        batch.has_more = self.drop_some()
         self._touched.update(batch.bodies)
         batch.freed = [
             id for id in self._touched if self._transaction.get(schema.U64.pack(id), db=self._bodies) is None
         ]
-        return has_more
 
     def _define(self, batch: Batch) -> None:
         for (database, key), value in batch.definitions.items():

@@ -614,7 +614,7 @@ def test_row_27_management_reply_address_may_have_a_prefix(prefix: str) -> None:
     world = World()
     world.address("replies", ANYCAST)
     world.queue("replies", "replies")
-    facts = BrokerFacts(version="1", node_id="n", started_ms=NOW_MS, acceptors=list)
+    facts = BrokerFacts(version="1", node_id="n", started_ms=NOW_MS, acceptors=list, disk_usage=lambda: -1.0)
     world.office.register_endpoint("activemq.management", ManagementEndpoint(world.office, facts))
     properties = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getAddressNames"}
     request = MessageView(reply_to=f"{prefix}replies", properties=dict(properties), body="[]")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.store import inspection
+from artemis_py.data.check import check_folder
 from tests.crash.lost_writes import lose_writes, read_calls
 from tests.crash.processes import command_of
 from tests.crash.victim import STEPS
@@ -61,7 +61,7 @@ def verify(folder: Path, said: list[str]) -> int:
     confirmed = [int(word) for word in said if word.isdigit()]
     assert confirmed == list(range(len(confirmed)))
     assert there >= len(confirmed)
-    assert inspection.check(folder).problems == []
+    assert check_folder(folder) == []
     return there
 
 
@@ -147,7 +147,7 @@ def test_lost_and_torn_writes_lose_nothing_confirmed(shim: Path, tmp_path: Path)
     seen = set()
     for confirmed, state in crash_states(shim, tmp_path / "states", STATES):
         assert count_whole_steps(state) >= confirmed
-        assert inspection.check(state).problems == []
+        assert check_folder(state) == []
         seen.add(confirmed)
 
     assert seen >= set(range(2, STEPS))

@@ -72,7 +72,7 @@ async def test_embedded_broker_moves_a_message() -> None:
 
 def kept(folder: Path, **changes: Any) -> BrokerConfig:
     """An embedded broker that keeps what it is told to keep."""
-    return evolve(embedded_config(), persistence_enabled=True, home=folder, **changes)
+    return evolve(embedded_config(), home=folder, **({"persistence_enabled": True} | changes))
 
 
 def durable(body: str) -> Message:
@@ -99,6 +99,45 @@ async def test_durable_messages_and_queues_survive_a_restart(tmp_path: Path) -> 
         client.say("TAKE orders 1")
         assert [await client.hear() for _ in range(2)] == ["HELLO alice", "MESSAGE two"]
         client.leave()
+
+
+async def test_a_missing_journal_folder_is_an_error_if_it_may_not_be_made(tmp_path: Path) -> None:
+    """`create-journal-dir` false: the disk that should be mounted there is not."""
+    with pytest.raises(StoreError, match="data/journal is not there, and create-journal-dir is false"):
+        await Broker(kept(tmp_path, create_journal_dir=False), protocols=LINE).start()
+
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_full"),
+    [
+        ({"min_disk_free_bytes": 1 << 62}, True),
+        ({"min_disk_free_bytes": 0}, False),
+        ({"max_disk_usage": 0}, True),
+        ({"max_disk_usage": 0, "min_disk_free_bytes": 0}, False),
+        ({"max_disk_usage": 100}, False),
+        ({"persistence_enabled": False, "max_disk_usage": 0}, False),
+    ],
+)
+async def test_the_disk_is_looked_at_before_anybody_connects(
+    tmp_path: Path, limits: dict[str, Any], is_full: bool
+) -> None:
+    """`min-disk-free` counts before `max-disk-usage`; without a store there is no disk to fill."""
+    async with Broker(kept(tmp_path, **limits), protocols=LINE) as broker:
+        assert broker.postoffice.account.disk_is_full is is_full
+
+
+async def test_a_broker_that_does_not_wait_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Both `journal-sync-…` options false."""
+    config = kept(tmp_path, journal_sync_transactional=False, journal_sync_non_transactional=False)
+    async with Broker(config, protocols=LINE):
+        pass
+    async with Broker(kept(tmp_path, journal_sync_transactional=False), protocols=LINE):
+        pass
+
+    warnings = [record.message for record in caplog.records if "journal-sync" in record.message]
+    assert warnings == ["journal-sync options are off: a crash loses what was confirmed just before it"]
 
 
 async def test_queues_of_the_configuration_are_changed_to_what_it_says_now(tmp_path: Path) -> None:

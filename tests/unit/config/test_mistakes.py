@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 
 from artemis_py.config import parse
-from artemis_py.config.known import ADDRESS_SETTINGS, CORE_ELEMENTS, QUEUE_ATTRIBUTES
+from artemis_py.config.known import ADDRESS_SETTINGS, CORE_ELEMENTS, QUEUE_ATTRIBUTES, WITHOUT_MEANING
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.report import Report
 from artemis_py.config.schema import Schema
@@ -54,7 +54,9 @@ def test_what_artemis_has_and_we_do_not_is_refused_by_name(core: str, expected: 
     assert mistakes(core) == [f"broker.xml:4: {expected}"]
 
 
-@pytest.mark.parametrize("name", sorted(CORE_ELEMENTS - set(Schema(shipped_folder()).contents["core"].children)))
+@pytest.mark.parametrize(
+    "name", sorted(CORE_ELEMENTS - WITHOUT_MEANING.keys() - set(Schema(shipped_folder()).contents["core"].children))
+)
 def test_every_core_element_of_artemis_is_known(name: str) -> None:
     """Reference §6.4, without those we support."""
     (mistake,) = mistakes(f"<{name}/>")
@@ -398,3 +400,36 @@ def test_the_second_of_two_equal_matches_is_still_checked() -> None:
     assert mistakes(core) == [
         'broker.xml:4: no-expiry: "x" is neither true nor false; write one of the two in lower case'
     ]
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_MEANING))
+def test_how_artemis_stores_may_stay_in_the_file_and_is_a_warning(name: str) -> None:
+    """Its author wanted speed or space, and loses nothing; but it is said."""
+    config = read(f"<{name}>what Artemis takes</{name}>")
+
+    assert [str(warning) for warning in config.warnings] == [
+        f"broker.xml:4: {name}: has no effect in artemis_py: {WITHOUT_MEANING[name]}"
+    ]
+    assert name in CORE_ELEMENTS
+
+
+def test_what_cannot_be_kept_is_refused_with_the_reason() -> None:
+    """A file that asks for retention must not start without it."""
+    assert mistakes("<journal-retention-directory>history</journal-retention-directory>") == [
+        (
+            "broker.xml:4: journal-retention-directory: known to Artemis, not supported by artemis_py: messages that "
+            "were consumed are gone, there is nothing to replay; remove it"
+        )
+    ]
+
+
+def test_half_of_the_sync_options_is_a_warning() -> None:
+    """They share their commits, so one alone changes nothing."""
+    half = read("<journal-sync-non-transactional>false</journal-sync-non-transactional>")
+    both = read(
+        "<journal-sync-non-transactional>false</journal-sync-non-transactional>"
+        "<journal-sync-transactional>false</journal-sync-transactional>"
+    )
+
+    assert ["differ; only both false have an effect" in str(warning) for warning in half.warnings] == [True]
+    assert both.warnings == ()

@@ -13,6 +13,7 @@ from artemis_py.core.settings import (
     QUEUE_OPTIONS,
     AddressSettings,
     BrokerSettings,
+    DiskFullPolicy,
     FullPolicy,
     Option,
     PageFullPolicy,
@@ -52,6 +53,7 @@ ARTEMIS_DEFAULTS = {
     # Here every queue pages always, so what it keeps in memory has a limit: Artemis has -1 and twice page-size-bytes.
     "max-read-page-messages": 4000,
     "max-read-page-bytes": 4 * 1024 * 1024,
+    "disk-full-policy": DiskFullPolicy.BLOCK,
     "default-exclusive-queue": False,
     "default-consumers-before-dispatch": 0,
     "default-delay-before-dispatch": -1,

@@ -158,6 +158,7 @@ def test_acceptors_show_their_real_port() -> None:
 
     assert world.read("acceptor.main", "Port") == 5672
     assert world.call("broker", "getAcceptorNames") == ["main"]
+    assert world.call("broker", "getDiskStoreUsage") == 0.25
 
 
 def test_the_view_of_the_request_is_left_as_it_was() -> None:

@@ -47,6 +47,7 @@ class World:
             node_id="node-1",
             started_ms=NOW_MS - 90_061_500,
             acceptors=lambda: [AcceptorFacts("main", "127.0.0.1", 5672, ("AMQP",))],
+            disk_usage=lambda: 0.25,
         )
         self.endpoint = ManagementEndpoint(self.postoffice, facts)
         self.postoffice.register_endpoint(MANAGEMENT, self.endpoint)

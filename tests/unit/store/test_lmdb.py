@@ -30,6 +30,25 @@ def test_nobody_is_told_before_the_commit(tmp_path: Path) -> None:
     assert (before, told) == ([], ["m"])
 
 
+def test_without_waiting_everybody_is_told_at_once_and_all_is_stored(tmp_path: Path) -> None:
+    """Both `journal-sync-…` options false; a failed store still confirms nothing."""
+    told: list[str] = []
+    with World(tmp_path, answers_wait=False) as world:
+        world.queue()
+        world.send("q", "m")
+        world.store.when_durable(lambda: told.append("at once"))
+        before = list(told)
+        world.settle()
+        world.send("q", "n")
+        world.hands.turn()
+        world.hands.work("no space")
+        world.store.when_durable(lambda: told.append("wrong"), told.append)
+    with World(tmp_path) as world:
+        kept = bodies(world.queue())
+
+    assert (before, told, kept) == (["at once"], ["at once", "no space"], ["m"])
+
+
 def test_an_answer_that_fails_does_not_stop_the_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """P14: one connection's mistake is not the others'."""
     told: list[str] = []

@@ -51,10 +51,14 @@ class World:
     """One broker's life on a folder; `with` closes the folder as a crash would, without a last word."""
 
     def __init__(
-        self, folder: Path, settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
+        self,
+        folder: Path,
+        settings: dict[str, AddressSettings] | None = None,
+        options: BrokerSettings | None = None,
+        answers_wait: bool = True,
     ) -> None:
         self.hands = Handmade()
-        self.store = LmdbStore(folder, SMALL_MAP_BYTES, folder.parent / f"{folder.name}-large")
+        self.store = LmdbStore(folder, SMALL_MAP_BYTES, folder.parent / f"{folder.name}-large", answers_wait)
         options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)

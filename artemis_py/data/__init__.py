@@ -1,0 +1,1 @@
+"""A store seen from outside of a broker: what `artemis-py data` does, one module an idea."""

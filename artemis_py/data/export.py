@@ -1,0 +1,88 @@
+"""`data export`: the entries of a store as a file, written aside and put in its place when it is whole.
+
+Memory stays flat whatever the store holds, and a broker may run meanwhile: what is written is one moment of its store.
+"""
+
+import os
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from attrs import define, field
+
+from artemis_py.core.message import MessageFormat
+from artemis_py.data.entries import Entries
+from artemis_py.data.lines import write_end, write_entry, write_header
+from artemis_py.data.snapshot import Progress, opened
+from artemis_py.data.xml_writer import XmlWriter
+from artemis_py.errors import StoreError
+from artemis_py.store.environment import sync_folder
+
+PART_SUFFIX: Final = ".part"
+
+
+class FileFormat(Enum):
+    """How an export is written."""
+
+    JSONL = "jsonl"
+    """`data.lines`: everything, octet for octet."""
+    XML = "xml"
+    """As `artemis data exp` writes it: what Artemis can take in."""
+
+
+@define
+class Exported:
+    """What came of it."""
+
+    entries: int = 0
+    left_out: list[str] = field(factory=list)
+    """Damaged values, and messages that the format cannot express: one line each."""
+
+
+def export_folder(
+    folder: Path,
+    target: Path,
+    file_format: FileFormat,
+    formats: Mapping[str, MessageFormat],
+    progress: Progress = lambda done, total: None,
+) -> Exported:
+    """Write all that a store holds to a file, which must not exist yet. Raises StoreError.
+
+    `formats` are those of the messages, by name; JSON lines need none.
+    """
+    if target.exists():
+        raise StoreError(f"{target} is there already; an export overwrites nothing")
+    part = target.with_name(target.name + PART_SUFFIX)
+    exported = Exported()
+    try:
+        with opened(folder) as snapshot, part.open("wb") as stream:
+            entries = Entries(snapshot, formats, exported.left_out.append)
+            write = _write_lines if file_format is FileFormat.JSONL else _write_xml
+            write(entries, stream, exported, progress)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StoreError(f"{target} cannot be written: {error.strerror}") from error
+    return exported
+
+
+def _write_lines(entries: Entries, stream: BinaryIO, exported: Exported, progress: Progress) -> None:
+    stream.write(write_header())
+    for entry in entries:
+        stream.write(write_entry(entry))
+        exported.entries += 1
+        progress(exported.entries, entries.total)
+    stream.write(write_end(exported.entries + 1))
+
+
+def _write_xml(entries: Entries, stream: BinaryIO, exported: Exported, progress: Progress) -> None:
+    writer = XmlWriter(stream, entries.shared, exported.left_out.append)
+    for entry in entries:
+        writer.write(entry)
+        exported.entries += 1
+        progress(exported.entries, entries.total)
+    writer.end()

@@ -1,0 +1,260 @@
+"""What the entries of a file become in a store that may hold others: their ids, sequences and keys.
+
+All numbers of the file are kept and moved by one amount each: message ids by the ids that the store has given, the
+sequences of a queue by those that the queue of the same name has used, nothing if it is new. So the way of an entry
+needs no memory of the entries before, but of names.
+"""
+
+import json
+from typing import Final
+
+import lmdb
+from attrs import asdict, define, evolve, field
+
+from artemis_py.core.message import DEFAULT_PRIORITY, Message
+from artemis_py.data.entries import AddressEntry, DuplicateEntry, Entry, MessageEntry, QueueEntry, ReferenceEntry
+from artemis_py.store import schema
+from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
+from artemis_py.store.environment import Environment
+from artemis_py.store.schema import DamagedValue
+
+
+@define
+class QueueNumbers:
+    """A queue of the file in the store."""
+
+    id: int
+    base: int
+    """Added to its sequences."""
+    next_scheduled: int
+    internal: bool
+
+
+@define
+class AddressNumbers:
+    """An address of the file in the store."""
+
+    id: int
+    base: int
+    """Added to the numbers of its duplicate ids."""
+
+
+@define
+class Names:
+    """What names and numbers of the file mean in the store; kept with the progress, for it cannot be found anew."""
+
+    message_base: int = 0
+    next_queue_id: int = 1
+    next_address_id: int = 1
+    queues: dict[str, QueueNumbers] = field(factory=dict)
+    addresses: dict[str, AddressNumbers] = field(factory=dict)
+
+
+class Existing:
+    """Names that were in a store before; damaged definitions have none."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.addresses: Final[dict[str, int]] = {}
+        self.queues: Final[dict[str, int]] = {}
+        self.queue_addresses: Final[dict[str, str]] = {}
+        for key, value in environment.read_all(schema.ADDRESSES, b""):
+            try:
+                self.addresses[read_address(schema.unseal(key, value)).name] = schema.U32.unpack(key)[0]
+            except DamagedValue:
+                continue
+        for key, value in environment.read_all(schema.QUEUES, b""):
+            try:
+                config = read_queue(schema.unseal(key, value)).config
+                self.queues[config.name] = schema.U32.unpack(key)[0]
+                self.queue_addresses[config.name] = config.address
+            except DamagedValue:
+                continue
+
+
+def fresh_names(environment: Environment) -> Names:
+    """Where an import begins."""
+    with environment.begin() as transaction:
+        meta = environment.database(schema.META)
+        next_message_id = transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
+        next_queue_id = transaction.get(schema.NEXT_QUEUE_ID, db=meta)
+        addresses = transaction.cursor(db=environment.database(schema.ADDRESSES))
+        last_address_id = schema.U32.unpack(addresses.key())[0] if addresses.last() else 0
+    return Names(
+        message_base=0 if next_message_id is None else schema.U64.unpack(next_message_id)[0] - 1,
+        next_queue_id=1 if next_queue_id is None else schema.U32.unpack(next_queue_id)[0],
+        next_address_id=last_address_id + 1,
+    )
+
+
+def read_names(content: bytes) -> Names:
+    """Where an import goes on."""
+    values = json.loads(content)
+    values["queues"] = {name: QueueNumbers(**numbers) for name, numbers in values["queues"].items()}
+    values["addresses"] = {name: AddressNumbers(**numbers) for name, numbers in values["addresses"].items()}
+    return Names(**values)
+
+
+class EntryWriter:
+    """Writes entries, a batch a commit."""
+
+    def __init__(self, environment: Environment, there: Existing, names: Names) -> None:
+        self._environment: Final = environment
+        self._there: Final = there
+        self._names = names
+
+    def write(self, batch: list[Entry], note: bytes) -> None:
+        """Make a batch durable, with the note of how far the import came. Raises lmdb.Error."""
+        latest = self._names
+
+        def change(transaction: lmdb.Transaction) -> None:
+            # It may be called again, so it changes a copy.
+            nonlocal latest
+            latest = evolve(
+                self._names,
+                queues={name: evolve(numbers) for name, numbers in self._names.queues.items()},
+                addresses=dict(self._names.addresses),
+            )
+            _BatchWriter(self._environment, transaction, self._there, latest).write(batch)
+            meta = self._environment.database(schema.META)
+            transaction.put(schema.IMPORT, note, db=meta)
+            if latest != self._names or transaction.get(schema.IMPORT_MAP, db=meta) is None:
+                transaction.put(schema.IMPORT_MAP, json.dumps(asdict(latest)).encode(), db=meta)
+
+        self._environment.apply(change)
+        self._names = latest
+
+
+class _BatchWriter:
+    """One batch in one transaction."""
+
+    def __init__(self, environment: Environment, transaction: lmdb.Transaction, there: Existing, names: Names) -> None:
+        self._environment = environment
+        self._transaction = transaction
+        self._there = there
+        self._names = names
+        self._marks: dict[int, int] = {}
+        self._shares: dict[int, int] = {}
+        self._highest_message_id = 0
+
+    def write(self, batch: list[Entry]) -> None:
+        for entry in batch:
+            match entry:
+                case AddressEntry():
+                    self._address(entry)
+                case QueueEntry():
+                    self._queue(entry)
+                case MessageEntry(message=message):
+                    key = schema.U64.pack(self._known_id(message))
+                    self._put(schema.MESSAGES, key, schema.seal(key, schema.encode_message(message)))
+                case ReferenceEntry():
+                    self._reference(entry)
+                case DuplicateEntry():
+                    address = self._names.addresses[entry.address]
+                    key = schema.duplicate_key(address.id, address.base + entry.number)
+                    self._put(schema.DUPLICATES, key, schema.seal(key, entry.id))
+        self._write_numbers()
+
+    def _address(self, entry: AddressEntry) -> None:
+        """One of the same name stays as it is."""
+        name = entry.record.name
+        id = self._there.addresses.get(name)
+        if id is not None:
+            last = self._last_key(schema.DUPLICATES, id)
+            self._names.addresses[name] = AddressNumbers(
+                id=id, base=0 if last is None else schema.duplicate_number(last)
+            )
+            return
+        id = self._names.next_address_id
+        self._names.next_address_id += 1
+        self._names.addresses[name] = AddressNumbers(id=id, base=0)
+        key = schema.U32.pack(id)
+        self._put(schema.ADDRESSES, key, schema.seal(key, write_address(entry.record)))
+
+    def _queue(self, entry: QueueEntry) -> None:
+        """One of the same name stays as it is, and new messages come behind its own."""
+        config = entry.record.config
+        id = self._there.queues.get(config.name)
+        if id is not None:
+            queue = self._existing_queue(id, config.internal)
+        else:
+            queue = QueueNumbers(id=self._names.next_queue_id, base=0, next_scheduled=1, internal=config.internal)
+            self._names.next_queue_id += 1
+            key = schema.U32.pack(queue.id)
+            self._put(schema.QUEUES, key, schema.seal(key, write_queue(entry.record)))
+        self._names.queues[config.name] = queue
+        self._mark(queue, entry.next_sequence)
+
+    def _existing_queue(self, id: int, internal: bool) -> QueueNumbers:
+        mark = self._get(schema.MARKS, schema.U32.pack(id))
+        last = self._last_key(schema.REFERENCES, id)
+        handle = 0 if last is None else schema.read_place(last)[1]
+        return QueueNumbers(
+            id=id,
+            base=0 if mark is None else schema.U64.unpack(mark)[0] - 1,
+            next_scheduled=1 + (schema.number_in(handle) if schema.is_scheduled(handle) else 0),
+            internal=internal,
+        )
+
+    def _reference(self, entry: ReferenceEntry) -> None:
+        queue = self._names.queues[entry.queue]
+        message = entry.message if isinstance(entry.message, Message) else self._shared(entry.message)
+        if entry.sequence:
+            priority = DEFAULT_PRIORITY if queue.internal else message.priority
+            handle = schema.handle_of(priority, queue.base + entry.sequence)
+            self._mark(queue, entry.sequence + 1)
+        else:
+            handle = schema.scheduled_handle(queue.next_scheduled)
+            queue.next_scheduled += 1
+        key = schema.place_key(queue.id, handle)
+        if message is entry.message:
+            self._known_id(message)
+            self._put(schema.REFERENCES, key, schema.alone(key, message))
+        else:
+            self._shares[message.id] = self._shares.get(message.id, 0) + 1
+            self._put(schema.REFERENCES, key, schema.sharing(key, message.id))
+        if entry.delivery_count or entry.due_ms:
+            self._put(schema.ATTEMPTS, key, schema.attempts(key, entry.delivery_count, entry.due_ms))
+
+    def _shared(self, id: int) -> Message:
+        key = schema.U64.pack(self._names.message_base + id)
+        value = self._get(schema.MESSAGES, key)
+        assert value is not None, "a reference to a message that the file does not have was verified"
+        return schema.decode_message(schema.unseal(key, value), {})
+
+    def _known_id(self, message: Message) -> int:
+        self._highest_message_id = max(self._highest_message_id, message.id)
+        return message.id
+
+    def _mark(self, queue: QueueNumbers, next_sequence: int) -> None:
+        self._marks[queue.id] = max(self._marks.get(queue.id, 0), queue.base + next_sequence)
+
+    def _write_numbers(self) -> None:
+        """What may not be given again, and how many share each message."""
+        for queue_id, mark in self._marks.items():
+            key = schema.U32.pack(queue_id)
+            value = self._get(schema.MARKS, key)
+            before = 0 if value is None else int(schema.U64.unpack(value)[0])
+            self._put(schema.MARKS, key, schema.U64.pack(max(before, mark)))
+        for id, count in self._shares.items():
+            key = schema.U64.pack(id)
+            value = self._get(schema.SHARES, key)
+            before = 0 if value is None else int(schema.U32.unpack(value)[0])
+            self._put(schema.SHARES, key, schema.U32.pack(before + count))
+        value = self._get(schema.META, schema.NEXT_MESSAGE_ID)
+        before = 1 if value is None else int(schema.U64.unpack(value)[0])
+        self._put(schema.META, schema.NEXT_MESSAGE_ID, schema.U64.pack(max(before, self._highest_message_id + 1)))
+        self._put(schema.META, schema.NEXT_QUEUE_ID, schema.U32.pack(self._names.next_queue_id))
+
+    def _last_key(self, database: bytes, id: int) -> bytes | None:
+        """The last key that begins with an id."""
+        cursor = self._transaction.cursor(db=self._environment.database(database))
+        found = cursor.prev() if cursor.set_range(schema.U32.pack(id + 1)) else cursor.last()
+        key = bytes(cursor.key()) if found else b""
+        return key if key.startswith(schema.U32.pack(id)) else None
+
+    def _get(self, database: bytes, key: bytes) -> bytes | None:
+        value = self._transaction.get(key, db=self._environment.database(database))
+        return None if value is None else bytes(value)
+
+    def _put(self, database: bytes, key: bytes, value: bytes) -> None:
+        self._transaction.put(key, value, db=self._environment.database(database))
