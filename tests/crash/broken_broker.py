@@ -10,7 +10,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
+
+import lmdb
 
 from artemis_amqp.handler import AmqpHandler
 from artemis_py.cli import main
@@ -129,6 +132,11 @@ def store_no_settlements() -> None:
     replace(Environment, "write", write_puts)
 
 
+def do_not_sync() -> None:
+    """LMDB is told not to; a kill does not show it, a loss of power does."""
+    setattr(lmdb, "open", partial(lmdb.open, sync=False))  # noqa: B010  mypy forbids assigning to a function
+
+
 def fill_disk() -> None:
     """No file may grow beyond a size: what a full disk is to LMDB, a write that fails."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, resource.RLIM_INFINITY))
@@ -142,6 +150,7 @@ FAULTS: Final = {
     "move-in-two-steps": move_in_two_steps,
     "no-duplicate-ids": store_no_duplicate_ids,
     "no-settlements": store_no_settlements,
+    "no-sync": do_not_sync,
     "full-disk": fill_disk,
 }
 

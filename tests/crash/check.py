@@ -73,7 +73,7 @@ def check(lines: Iterable[Line]) -> Report:
     checks = (_lost, _unexpected, _taken_back, _unmarked, _disordered, _halved, _moved, _subscriptions, _copied)
     violations = [violation for one in checks for violation in one(history)]
     arrivals = [_arrivals(lines) for lines in history.places.values()]
-    acknowledged = history.acknowledged.keys() | _committed(history)
+    acknowledged = history.acknowledged.keys() | history.committed()
     return Report(
         history=history,
         attempted=len(history.sent),
@@ -91,14 +91,9 @@ def _arrivals(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line.what in ARRIVED]
 
 
-def _committed(history: History) -> set[str]:
-    """Messages whose transaction was answered."""
-    return {id for one in history.transactions.values() if one.outcome == "committed" for id in one.messages}
-
-
 def _lost(history: History) -> Iterator[Violation]:
     """P1: what was acknowledged is settled by somebody, or still there in the end."""
-    for id in history.acknowledged.keys() | _committed(history):
+    for id in history.acknowledged.keys() | history.committed():
         for queue in history.targets(history.sent[id]):
             places = [queue, *([MOVES[queue]] if queue in MOVES else [])]
             if not any(_is_accounted_for(history, line) for place in places for line in history.places[(id, place)]):
@@ -189,6 +184,11 @@ def _subscriptions(history: History) -> Iterator[Violation]:
             if line.what in ("found", "missing") and known not in (line.what, "unknown"):
                 yield Violation("P10", f"{line.what}, but {known} before:", name)
             known = SUBSCRIBED.get(line.what, line.what)
+
+
+def known_subscriptions(history: History) -> dict[str, str]:
+    """Of each subscription whether a broker must find it: found, missing, or unknown."""
+    return {name: SUBSCRIBED.get(lines[-1].what, lines[-1].what) for name, lines in history.subscriptions.items()}
 
 
 def _copied(history: History) -> Iterator[Violation]:

@@ -80,7 +80,11 @@ class History:
 
     def _was_subscribed(self, name: str, at: float) -> bool:
         """Whether the broker had confirmed a lasting subscription by then."""
-        return any(line.what == "subscribed" and line.at < at for line in self.subscriptions[name][:2])
+        return any(line.what == "subscribed" and line.at < at for line in self.subscriptions.get(name, []))
+
+    def committed(self) -> set[str]:
+        """Messages whose transaction was answered."""
+        return {id for one in self.transactions.values() if one.outcome == "committed" for id in one.messages}
 
 
 def history_of(lines: Iterable[Line]) -> History:

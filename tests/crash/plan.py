@@ -78,6 +78,13 @@ CONFIGURATION: Final = f"""<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
+def queue_of(label: str) -> str:
+    """The broker's name of a queue or of a subscription."""
+    if label == SHARED_NEWS:
+        return f"{label}:global"
+    return f"{SUBSCRIBER}.{label}" if label in (*SUBSCRIPTIONS, *CHURN) else label
+
+
 def is_red(id: str) -> bool:
     """Whether the subscription with a selector wants it."""
     return int(id.rpartition("/")[2]) % 3 == 0

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,14 +55,16 @@ class CrashRun:
         fault: str | None = None,
         roles: Sequence[str] = ROLES,
         deaths: Sequence[str] = DEATHS,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`deaths`: when brokers are killed, in turn."""
+        """`deaths`: when brokers are killed, in turn; `environment`: more of it for them."""
         self.folder: Final = folder
         self.random: Final = random.Random(seed)
         self._seed = seed
         self._fault = fault
         self._roles = roles
         self._deaths = deaths
+        self._environment = dict(environment or {})
         self._port = 0
         self._stop = folder / "stop"
         self._ledgers = folder / "ledgers"
@@ -70,8 +72,7 @@ class CrashRun:
 
     def run(self, rounds: int) -> Report:
         """Kill `rounds` brokers, then drain the last one's queues and check."""
-        self._ledgers.mkdir(parents=True)
-        (self.folder / "etc").mkdir()
+        self._prepare()
         broker = self.start()
         clients: list[subprocess.Popen[bytes]] = []
         try:
@@ -110,6 +111,22 @@ class CrashRun:
                 self._await_load(broker)
         self._kill(broker)
 
+    def work(self, seconds: float) -> None:
+        """Have one broker under load for so long after all clients began, and kill it."""
+        self._prepare()
+        broker = self.start()
+        clients = [self._client(number, role) for number, role in enumerate(self._roles)]
+        try:
+            self._await_load(broker, len(clients))
+            time.sleep(seconds)
+        finally:
+            for process in (broker, *clients):
+                kill(process)
+
+    def _prepare(self) -> None:
+        self._ledgers.mkdir(parents=True)
+        (self.folder / "etc").mkdir()
+
     @property
     def url(self) -> str:
         """Of the broker."""
@@ -134,7 +151,7 @@ class CrashRun:
         port_file = self.folder / "port"
         module = ["artemis_py.cli"] if self._fault is None else ["tests.crash.broken_broker", self._fault]
         command = command_of(*module, "run", str(self.folder), "--port-file", str(port_file))
-        environment = os.environ | ({"CRASH_ARMED": "1"} if is_armed else {})
+        environment = os.environ | self._environment | ({"CRASH_ARMED": "1"} if is_armed else {})
         with open(self.folder / "broker.log", "ab") as log:
             return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log)
 
