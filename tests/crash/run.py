@@ -72,7 +72,7 @@ class CrashRun:
 
     def run(self, rounds: int) -> Report:
         """Kill `rounds` brokers, then drain the last one's queues and check."""
-        self._prepare()
+        self.prepare()
         broker = self.start()
         clients: list[subprocess.Popen[bytes]] = []
         try:
@@ -113,7 +113,7 @@ class CrashRun:
 
     def work(self, seconds: float) -> None:
         """Have one broker under load for so long after all clients began, and kill it."""
-        self._prepare()
+        self.prepare()
         broker = self.start()
         clients = [self._client(number, role) for number, role in enumerate(self._roles)]
         try:
@@ -123,7 +123,8 @@ class CrashRun:
             for process in (broker, *clients):
                 kill(process)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        """Make the folders."""
         self._ledgers.mkdir(parents=True)
         (self.folder / "etc").mkdir()
 
@@ -149,6 +150,7 @@ class CrashRun:
         text = CONFIGURATION.replace("PORT", str(self._port))
         (self.folder / "etc" / "broker.xml").write_text(text, encoding="utf-8")
         port_file = self.folder / "port"
+        port_file.unlink(missing_ok=True)
         module = ["artemis_py.cli"] if self._fault is None else ["tests.crash.broken_broker", self._fault]
         command = command_of(*module, "run", str(self.folder), "--port-file", str(port_file))
         environment = os.environ | self._environment | ({"CRASH_ARMED": "1"} if is_armed else {})
@@ -168,7 +170,7 @@ class CrashRun:
         while not condition():
             if broker.poll() is not None or time.monotonic() > deadline:
                 broker.kill()
-                raise AssertionError("the broker did not start:\n" + self._log()[-3000:])
+                raise AssertionError("the broker did not start:\n" + self.log()[-3000:])
             time.sleep(POLL_INTERVAL_S)
 
     def _client(self, number: int, role: str) -> "subprocess.Popen[bytes]":
@@ -187,14 +189,15 @@ class CrashRun:
             self._violations.append(Violation("store", done.stdout[-1000:] + done.stderr[-1000:]))
 
     def _complaints(self, code: int) -> list[Violation]:
-        found = [line for line in self._log().splitlines() if " ERROR " in line or "Traceback" in line]
+        found = [line for line in self.log().splitlines() if " ERROR " in line or "Traceback" in line]
         if code != 0:
             found.append(f"the last broker ended with {code}")
         if clients := (self.folder / "clients.log").read_text(encoding="utf-8", errors="replace"):
             found.append(clients[-3000:])
         return [Violation("log", text) for text in found]
 
-    def _log(self) -> str:
+    def log(self) -> str:
+        """What all brokers of the run logged."""
         return (self.folder / "broker.log").read_text(encoding="utf-8", errors="replace")
 
 
