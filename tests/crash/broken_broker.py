@@ -1,21 +1,62 @@
-"""A broker with a planted fault, to see the crash test fail: `python -m tests.crash.broken_broker fault run DIR …`."""
+"""A broker with a planted fault, to see the crash test fail: `python -m tests.crash.broken_broker fault run DIR …`.
 
+Each breaks one promise of the store, or of those who answer from it. Where a fault shows only if the broker dies at
+the wrong moment, the broker kills itself then, as long as `CRASH_ARMED` is set.
+"""
+
+import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+import lmdb
+
+from artemis_amqp.handler import AmqpHandler
 from artemis_py.cli import main
 from artemis_py.core.destination import Address
+from artemis_py.core.reference import Reference
 from artemis_py.store.batch import Batch
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.schema import QUEUES
+from tests.crash.plan import MOVES, ONCE
 
-COMMIT_DELAY_S: Final = 0.2
-"""So that a kill between an answer and its commit is likely."""
-
+ANSWER_S: Final = 0.1
+"""What was answered or delivered too early arrives within this time."""
+FATAL: Final = 10
+"""The broker dies at this batch of those in which its fault shows: when all clients are at work."""
 DISK_BYTES: Final = 1024 * 1024
+
+write: Final = Environment.write
+
+
+def replace(owner: type, name: str, function: Callable[..., object]) -> None:
+    """Plant a method; an assignment would not pass mypy."""
+    setattr(owner, name, function)
+
+
+def die_at(shows: Callable[[Batch], bool], prepare: Callable[[Environment, Batch], None]) -> None:
+    """Kill this process instead of writing a batch in which the fault shows, after `prepare`."""
+    seen = []
+
+    def write_or_die(self: Environment, batch: Batch) -> None:
+        if "CRASH_ARMED" in os.environ and shows(batch):
+            seen.append(batch.number)
+            if len(seen) == FATAL:
+                prepare(self, batch)
+                os.kill(os.getpid(), signal.SIGKILL)
+        write(self, batch)
+
+    replace(Environment, "write", write_or_die)
+
+
+def let_answers_go(environment: Environment, batch: Batch) -> None:
+    """Nothing of the batch is written."""
+    time.sleep(ANSWER_S)
 
 
 def acknowledge_before_commit() -> None:
@@ -26,34 +67,91 @@ def acknowledge_before_commit() -> None:
     ) -> None:
         callback()
 
-    write = Environment.write
-
-    def slow_write(self: Environment, batch: Batch) -> None:
-        time.sleep(COMMIT_DELAY_S)
-        write(self, batch)
-
-    setattr(LmdbStore, "when_durable", when_durable)  # noqa: B010  mypy forbids assigning to a method
-    setattr(Environment, "write", slow_write)  # noqa: B010
+    replace(LmdbStore, "when_durable", when_durable)
+    die_at(lambda batch: bool(batch.puts), let_answers_go)
 
 
-def duplicate_ids_not_stored() -> None:
+def deliver_before_commit() -> None:
+    """Consumers see what a crash takes back."""
+    put = LmdbStore.put
+
+    def put_as_if_stored(self: LmdbStore, reference: Reference) -> None:
+        put(self, reference)
+        reference.batch = 0
+
+    replace(LmdbStore, "put", put_as_if_stored)
+    die_at(lambda batch: any(reference.queue.name == ONCE for reference in batch.puts), let_answers_go)
+
+
+def confirm_queue_before_commit() -> None:
+    """An attach is answered although the queue that it made is not stored, a detach although it is not deleted."""
+
+    def hold_nothing(self: AmqpHandler, offset: int, definitions: int) -> None:
+        return None
+
+    replace(AmqpHandler, "_hold_answer", hold_nothing)
+    die_at(lambda batch: any(database == QUEUES for database, _ in batch.definitions), let_answers_go)
+
+
+def move_in_two_steps() -> None:
+    """What is put is committed before what is removed: a dead letter is copied first."""
+
+    def put_first(environment: Environment, batch: Batch) -> None:
+        batch.removals.clear()
+        write(environment, batch)
+
+    die_at(lambda batch: any(reference.queue.name in MOVES.values() for reference in batch.puts), put_first)
+
+
+def commit_halves() -> None:
+    """What belongs together is cut in two."""
+
+    def write_half(environment: Environment, batch: Batch) -> None:
+        batch.puts.popitem()
+        write(environment, batch)
+
+    die_at(lambda batch: len(batch.puts) > 1, write_half)
+
+
+def store_no_duplicate_ids() -> None:
     """Known until the end of the process only."""
 
     def save_duplicate(self: LmdbStore, address: Address, number: int, id: bytes) -> None:
         return None
 
-    setattr(LmdbStore, "save_duplicate", save_duplicate)  # noqa: B010
+    replace(LmdbStore, "save_duplicate", save_duplicate)
 
 
-def full_disk() -> None:
+def store_no_settlements() -> None:
+    """What was settled is there again after a restart."""
+
+    def write_puts(self: Environment, batch: Batch) -> None:
+        batch.removals.clear()
+        write(self, batch)
+
+    replace(Environment, "write", write_puts)
+
+
+def do_not_sync() -> None:
+    """LMDB is told not to; a kill does not show it, a loss of power does."""
+    setattr(lmdb, "open", partial(lmdb.open, sync=False))  # noqa: B010  mypy forbids assigning to a function
+
+
+def fill_disk() -> None:
     """No file may grow beyond a size: what a full disk is to LMDB, a write that fails."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, resource.RLIM_INFINITY))
 
 
 FAULTS: Final = {
     "acknowledge-before-commit": acknowledge_before_commit,
-    "duplicate-ids-not-stored": duplicate_ids_not_stored,
-    "full-disk": full_disk,
+    "confirm-queue-before-commit": confirm_queue_before_commit,
+    "deliver-before-commit": deliver_before_commit,
+    "commit-halves": commit_halves,
+    "move-in-two-steps": move_in_two_steps,
+    "no-duplicate-ids": store_no_duplicate_ids,
+    "no-settlements": store_no_settlements,
+    "no-sync": do_not_sync,
+    "full-disk": fill_disk,
 }
 
 if __name__ == "__main__":

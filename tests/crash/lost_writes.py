@@ -11,7 +11,7 @@ from typing import Final
 from attrs import frozen
 
 SECTOR_BYTES: Final = 512
-_HEAD: Final = Struct("=cQQ")
+_HEAD: Final = Struct("=cQQQ")
 
 
 @frozen
@@ -21,6 +21,8 @@ class Call:
     kind: str
     offset: int
     data: bytes
+    at: float
+    """When it was done: seconds of the monotonic clock."""
 
 
 def read_calls(log: bytes) -> list[Call]:
@@ -28,9 +30,9 @@ def read_calls(log: bytes) -> list[Call]:
     calls = []
     position = 0
     while position < len(log):
-        kind, offset, length = _HEAD.unpack_from(log, position)
+        kind, offset, length, nanoseconds = _HEAD.unpack_from(log, position)
         position += _HEAD.size
-        calls.append(Call(kind.decode(), offset, log[position : position + length]))
+        calls.append(Call(kind.decode(), offset, log[position : position + length], nanoseconds / 1e9))
         position += length
     return calls
 

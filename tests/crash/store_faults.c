@@ -5,7 +5,8 @@
  * then (tear), or the call fails with EIO or ENOSPC, and so do all that follow.
  *
  * With STORE_LOG=path every such call is noted there when it is done: a letter (W write, D write that is synced by
- * itself, S sync), offset and length as eight bytes each in the machine's order, then what was written.
+ * itself, S sync), offset, length and the nanoseconds of the monotonic clock as eight bytes each in the machine's
+ * order, then what was written.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char FILE_NAME[] = "/data.mdb";
@@ -53,7 +55,10 @@ static void note(int descriptor, char kind, const struct iovec *parts, int numbe
     if (kind == 'W' && (fcntl(descriptor, F_GETFL) & O_DSYNC))
         kind = 'D';
     int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    unsigned long long head[2] = {(unsigned long long)offset, (unsigned long long)(kind == 'S' ? 0 : done)};
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    unsigned long long head[3] = {(unsigned long long)offset, (unsigned long long)(kind == 'S' ? 0 : done),
+                                  (unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec};
     struct iovec all[130] = {{&kind, 1}, {head, sizeof head}};
     for (int index = 0; index < number; index++)
         all[index + 2] = parts[index];

@@ -14,8 +14,8 @@ BODY_BYTES = 20_000
 
 def start(run: CrashRun) -> "tuple[subprocess.Popen[bytes], str]":
     """A broker of the crash test, and its URL."""
-    broker = run._start()
-    return broker, f"amqp://127.0.0.1:{run._port}"
+    broker = run.start()
+    return broker, run.url
 
 
 def drain(url: str) -> list[str]:

@@ -27,7 +27,7 @@ def confirm(step: int) -> None:
     log = os.environ.get("STORE_LOG")
     if log is not None:
         with open(log, "ab") as file:
-            file.write(b"A" + pack("=QQ", step + 1, 0))
+            file.write(b"A" + pack("=QQQ", step + 1, 0, 0))
 
 
 def main(folder: Path) -> None:

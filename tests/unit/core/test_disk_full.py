@@ -2,8 +2,8 @@
 
 import pytest
 
+from artemis_py.core.consumer import ACCEPTED
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED
 from artemis_py.core.settings import AddressSettings, DiskFullPolicy, FullPolicy
 from artemis_py.errors import AddressFull
 from tests.core_harness import attach, make_office, make_queue, send

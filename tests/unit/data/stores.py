@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from artemis_py.core.queue import FAILED
+from artemis_py.core.consumer import FAILED
 from tests.core_harness import START_MS, attach, settle_down
 from tests.unit.store.world import World, multicast
 
