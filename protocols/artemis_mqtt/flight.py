@@ -50,7 +50,7 @@ class IncomingFlight:
 class OutgoingFlight:
     """Messages of QoS 1 and 2 towards a client, in the order in which they were first sent [MQTT-4.6.0-1]."""
 
-    __slots__ = ("_last_id", "_resend", "deliveries", "quota", "window")
+    __slots__ = ("_last_id", "_resend", "deliveries", "quota", "was_exhausted", "window")
 
     def __init__(self) -> None:
         self.deliveries: dict[int, Delivery] = {}
@@ -59,6 +59,8 @@ class OutgoingFlight:
         """What the client takes ahead of its acknowledgements: its Receive Maximum, or our limit if that is lower."""
         self.quota: int = MAX_PACKET_ID
         """How many more may be sent now (§4.9)."""
+        self.was_exhausted: bool = False
+        """Somebody wants to send and waits for the window; `connection` tells the handler when it opens."""
         self._last_id: int = 0
         self._resend: list[Delivery] = []
         """What an earlier connection sent and this one did not yet; last first."""
@@ -71,8 +73,10 @@ class OutgoingFlight:
     def add(self, qos: int, token: object) -> int:
         """Take a packet identifier for a new message, and one of the window; 0 if `can_send` is false."""
         deliveries = self.deliveries
-        if self.quota <= 0 or self._resend or len(deliveries) >= MAX_PACKET_ID:
-            return 0
+        if self.quota <= 1 or self._resend or len(deliveries) >= MAX_PACKET_ID:
+            self.was_exhausted = True
+            if self.quota <= 0 or self._resend or len(deliveries) >= MAX_PACKET_ID:
+                return 0
         packet_id = self._last_id
         while True:
             packet_id = packet_id + 1 if packet_id < MAX_PACKET_ID else 1
@@ -101,8 +105,12 @@ class OutgoingFlight:
 
         It has taken one of the window. Ask again whenever the window opens.
         """
-        if self.quota <= 0 or not self._resend:
+        if not self._resend:
             return None
+        if self.quota <= 1:
+            self.was_exhausted = True
+            if self.quota <= 0:
+                return None
         self.quota -= 1
         return self._resend.pop()
 

@@ -4,11 +4,9 @@ from typing import Final
 
 from attrs import frozen
 
-# The largest Remaining Length there is (MQTT 5.0 §1.5.5), plus its own four bytes and the first one.
-LARGEST_PACKET_BYTES: Final = 268_435_455 + 5
-
-# Bytes that may arrive while a login is being decided; a pipelining client sends a few hundred.
-LOGIN_BUFFER_BYTES: Final = 65536
+# Bytes that may arrive while a login is being decided. A client need not wait for CONNACK before it publishes (MQTT
+# 5.0 §3.1.4): this is the largest single read of the event loops, and what one in a hurry sends in a few milliseconds.
+LOGIN_BUFFER_BYTES: Final = 256 * 1024
 
 
 @frozen(kw_only=True)

@@ -47,7 +47,7 @@ class Will:
     retain: bool = False
     properties: Properties = NO_PROPERTIES
     publish_properties: bytes = b""
-    """The properties that go into the PUBLISH, encoded as `PublishHandler.on_publish` gets them: no delay, no expiry."""
+    """Those that go into the PUBLISH, encoded as `MqttHandler.on_publish` has them: no delay, no expiry."""
 
 
 @frozen(kw_only=True)
