@@ -160,6 +160,8 @@ class Broker:
             self._recover(self._store, managers, loop, turn)
         self._deploy()
         self._manage()
+        for manager in managers:
+            manager.start()
         reaper = Reaper(self.postoffice)
         reaper.start()
         self._exits.append(reaper.stop)
@@ -291,6 +293,9 @@ class Broker:
         worker = Worker(loop, turn.enter)
         self._exits.append(worker.stop)
         store.start(loop, worker, self.postoffice.storage_failed)
+        useless = self.postoffice.retained.load(formats)
+        if useless:
+            LOGGER.error("retained messages that cannot be read were forgotten: count=%d", useless)
 
     def _deploy(self) -> None:
         """Create the addresses and queues of the configuration, or change those that survived to be like it."""
