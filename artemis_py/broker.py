@@ -45,6 +45,7 @@ from artemis_py.transport.connections import ConnectionLimits, Connections
 from artemis_py.transport.driver import Terms
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
+from artemis_py.transport.websocket import with_websocket
 from artemis_py.transport.worker import Worker
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ class Broker:
             Acceptor(
                 Terms(
                     config=config,
-                    managers=managers_of(config, managers),
+                    managers=with_websocket(managers_of(config, managers)),
                     authenticator=authenticator(config),
                     turn=turn,
                     connections=self.connections,

@@ -187,7 +187,10 @@ class RetainedMessages:
             node.timer.cancel()
             node.timer = None
         if message.expires_ms:
-            node.timer = self._hub.timers.at(message.expires_ms, partial(self.remove, message.address))
+            node.timer = self._hub.timers.at(message.expires_ms, partial(self._expire, message.address))
+
+    def _expire(self, address: str) -> None:
+        self.remove(address)
 
     def _find(self, address: str) -> _Node | None:
         node = self._root

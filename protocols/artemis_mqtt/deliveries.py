@@ -1,8 +1,8 @@
 """From the core to a client: a subscription's deliveries become PUBLISH packets.
 
-A `Subscription` is the sink of one queue and belongs to a session; the `Outlet` is the way to the client for as long as
-it is connected. Deliveries of QoS 1 and 2 share the session's window, whatever queue they come from: a subscription that
-finds it closed hands over the one message it has and waits.
+A `Subscription` is the sink of one queue and belongs to a session; the `Outlet` is the way to the client for as long
+as it is connected. Deliveries of QoS 1 and 2 share the session's window, whatever queue they come from: a subscription
+that finds it closed hands over the one message it has and waits.
 """
 
 from collections import deque
@@ -52,6 +52,12 @@ class Sent:
         """Its record, if it has one, is durable."""
 
 
+def sent(delivery: Delivery) -> Sent | None:
+    """What a delivery of the engine refers to; None: only an identifier that is to be released."""
+    token = delivery.token
+    return token if isinstance(token, Sent) else None
+
+
 class Subscription(Sink):
     """One topic filter of a session, and the queue that collects for it."""
 
@@ -92,7 +98,7 @@ class Subscription(Sink):
         message = reference.message
         if self.is_wild and outlet.checks_access and not outlet.may_read(message.address):
             # The filter may be read, this address may not (§5.4.2): as if it did not match.
-            if self.kind is OWN or self.kind == OWN:
+            if self.kind == OWN:
                 self._drop(consumer, reference)
             else:
                 consumer.refuse(reference, RELEASED)
@@ -336,10 +342,8 @@ class Outlet:
         self.blocked += still
 
     def _resend(self, delivery: Delivery) -> None:
-        token = delivery.token
-        assert isinstance(token, Sent)
-        reference = token.reference
-        if reference is None:
+        token = sent(delivery)
+        if token is None or token.reference is None:
             # A restart came between: the queue hands the message over when it is its turn.
             return
         if token.is_stored:
@@ -349,8 +353,8 @@ class Outlet:
 
     def _take_up(self, delivery: Delivery, reference: Reference) -> None:
         """The message of a delivery from before a restart is there again."""
-        token = delivery.token
-        assert isinstance(token, Sent)
+        token = sent(delivery)
+        assert token is not None
         token.reference = reference
         token.was_sent = True
         self.write(delivery.packet_id, delivery.qos, token)
@@ -358,8 +362,8 @@ class Outlet:
     def stored(self, deliveries: list[Delivery]) -> None:
         """The records of these deliveries are durable."""
         for delivery in deliveries:
-            token = delivery.token
-            assert isinstance(token, Sent)
+            token = sent(delivery)
+            assert token is not None
             token.is_stored = True
             if self.outgoing.deliveries.get(delivery.packet_id) is delivery and token.reference is not None:
                 self.write(delivery.packet_id, delivery.qos, token)

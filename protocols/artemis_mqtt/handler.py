@@ -3,8 +3,8 @@
 The engine (`connection`, `flight`) knows what may come when; this module knows what it is for. Sending to the client is
 in `deliveries`, subscriptions have a module of their own.
 
-Answers that promise something (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK) are gathered, and go out when the store
-has what they promise: one callback per connection and turn, in the order of their causes.
+Answers that promise something (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK) are gathered, and go out when the
+store has what they promise: one callback per connection and turn, in the order of their causes.
 """
 
 import logging
@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from artemis_mqtt import packets, reasons
 from artemis_mqtt.connection import MqttConnection, MqttHandler
-from artemis_mqtt.deliveries import Outlet, Subscription
+from artemis_mqtt.deliveries import Outlet, Subscription, sent
 from artemis_mqtt.errors import to_reason, to_subscribe_reason
 from artemis_mqtt.flight import Delivery
 from artemis_mqtt.properties import NO_PROPERTIES, Properties
@@ -447,13 +447,13 @@ class ClientHandler(MqttHandler):
             self._session.forget_outgoing(delivery.packet_id)
 
     def _settle(self, delivery: Delivery, reason: int) -> None:
-        token = delivery.token
-        reference: Reference | None = token.reference  # type: ignore[attr-defined]
-        if reference is not None:
+        token = sent(delivery)
+        if token is not None and token.reference is not None:
+            reference = token.reference
+            token.reference = None
             consumer = reference.consumer
             if consumer is not None:
                 consumer.settle(reference, ACCEPTED if reason < 0x80 else REJECTED)
-            token.reference = None  # type: ignore[attr-defined]
 
     def on_writable(self) -> None:
         """The window opened, or output went out."""

@@ -91,13 +91,13 @@ PARAMETERS: Final = (
         name="allowLinkStealing",
         kind=bool,
         default=True,
-        help="A client that connects takes over the session of the one connected under its identifier; false: it is refused.",
+        help="Who connects under an identifier in use takes its session over; false: is refused.",
     ),
     Parameter(
         name="closeMqttConnectionOnPublishAuthorizationFailure",
         kind=bool,
         default=True,
-        help="Disconnect an MQTT 3.x client that publishes what it may not; false: acknowledge the message and drop it.",
+        help="Disconnect an MQTT 3.x client that publishes what it may not; false: drop it, and acknowledge.",
     ),
 )
 

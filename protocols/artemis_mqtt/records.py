@@ -11,7 +11,7 @@ A state is that of `flight`; order is the order of first sending. Integers are b
 import json
 from base64 import b64decode, b64encode
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from attrs import asdict, define, field, frozen
 
@@ -140,8 +140,7 @@ class Records:
 
 
 def load(storage: Storage) -> list[StoredSession]:
-    """All sessions that an earlier run remembered; one without `session` has lost its record. Raises ValueError for
-    values that this release cannot read."""
+    """All sessions that an earlier run remembered; one without `session` has lost its record."""
     found: dict[int, StoredSession] = {}
     for key, value in storage.load_records(SPACE):
         number, kind = _SESSION.unpack_from(key)
@@ -150,11 +149,7 @@ def load(storage: Storage) -> list[StoredSession]:
             stored = found[number] = StoredSession(number)
         stored.keys.append(key)
         if kind == _KIND_SESSION:
-            fields = _parse(value)
-            will = fields.pop("will")
-            if will is not None:
-                will["roles"] = tuple(will["roles"])
-            stored.session = SessionRecord(**fields, will=None if will is None else StoredWill(**will))
+            stored.session = _read_session(_parse(value))
         elif kind == _KIND_SUBSCRIPTION:
             stored.subscriptions.append(SubscriptionRecord(**_parse(value)))
         elif kind == _KIND_INCOMING:
@@ -173,6 +168,13 @@ def load(storage: Storage) -> list[StoredSession]:
     return list(found.values())
 
 
+def _read_session(fields: dict[str, Any]) -> SessionRecord:
+    will = fields.pop("will")
+    if will is not None:
+        will = StoredWill(**(will | {"roles": tuple(will["roles"])}))
+    return SessionRecord(**fields, will=will)
+
+
 def forget(storage: Storage, keys: list[bytes]) -> None:
     """Forget these records."""
     for key in keys:
@@ -189,7 +191,7 @@ def _octets(value: object) -> object:
     raise TypeError(f"no record holds a {type(value).__name__}")
 
 
-def _parse(value: bytes) -> dict[str, object]:
+def _parse(value: bytes) -> dict[str, Any]:
     parsed = json.loads(value, object_hook=_read_octets)
     if not isinstance(parsed, dict):
         raise ValueError("a record is no object")

@@ -6,7 +6,7 @@ It lives as long as its expiry interval says, over connections and restarts of t
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_mqtt.deliveries import Sent, Subscription
+from artemis_mqtt.deliveries import Sent, Subscription, sent
 from artemis_mqtt.flight import RECEIVED, RELEASED, Delivery, IncomingFlight, OutgoingFlight
 from artemis_mqtt.records import Records, SessionRecord, StoredWill, SubscriptionRecord
 from artemis_py.core.queue import ACCEPTED
@@ -143,8 +143,8 @@ class ClientSession:
 
     def received(self, delivery: Delivery) -> None:
         """PUBREC came: the message leaves its queue, and the identifier is kept, in one turn."""
-        token = delivery.token
-        if not isinstance(token, Sent) or token.reference is None:
+        token = sent(delivery)
+        if token is None or token.reference is None:
             return
         reference = token.reference
         if reference.handle and self.is_stored:

@@ -21,7 +21,6 @@ from artemis_py.errors import Refusal
 if TYPE_CHECKING:
     from artemis_mqtt.addressing import Names
     from artemis_mqtt.format import MqttFormat
-    from artemis_mqtt.handler import ClientHandler
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt import packets
 from artemis_mqtt.addressing import is_wild, queue_names, to_address
-from artemis_mqtt.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription
+from artemis_mqtt.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription, sent
 from artemis_mqtt.format import retained_copy
 from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.session import ClientSession
@@ -16,7 +16,7 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import RELEASED, Queue
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
-from artemis_py.errors import LimitExceeded, QueueExists, Refusal
+from artemis_py.errors import LimitExceeded, NoSuchQueue, QueueExists, Refusal
 
 if TYPE_CHECKING:
     from artemis_mqtt.sessions import Sessions
@@ -147,14 +147,16 @@ def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
 
 def resume(subscription: Subscription, outlet: Outlet, core: Session) -> None:
     """The client is back: deliveries under way are its own again. Raises Refusal."""
-    core.check(Permission.CONSUME, subscription.queue.address.name)
+    queue = subscription.queue
+    if queue.is_deleted:
+        raise NoSuchQueue(f"queue '{queue.name}' was deleted while its client was away")
     attach(subscription, outlet, core)
     consumer = subscription.consumer
     assert consumer is not None
     for delivery in outlet.session.outgoing.deliveries.values():
-        token = delivery.token
-        if token is not None and token.subscription is subscription and token.reference is not None:  # type: ignore[attr-defined]
-            consumer.adopt(token.reference)  # type: ignore[attr-defined]
+        token = sent(delivery)
+        if token is not None and token.subscription is subscription and token.reference is not None:
+            consumer.adopt(token.reference)
 
 
 def suspend(subscription: Subscription) -> None:
@@ -165,12 +167,12 @@ def suspend(subscription: Subscription) -> None:
     consumer = subscription.consumer
     outgoing = subscription.session.outgoing
     for delivery in list(outgoing.deliveries.values()):
-        token = delivery.token
-        if token is None or token.subscription is not subscription or token.reference is None:  # type: ignore[attr-defined]
+        token = sent(delivery)
+        if token is None or token.subscription is not subscription or token.reference is None:
             continue
         if subscription.kind == OWN or delivery.qos == 2:
             if consumer is not None:
-                consumer.relinquish(token.reference)  # type: ignore[attr-defined]
+                consumer.relinquish(token.reference)
         else:
             outgoing.drop(delivery.packet_id)
     subscription.consumer = None
@@ -198,13 +200,13 @@ def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session 
 def give_back(session: ClientSession) -> None:
     """The session is over: deliveries that waited for its client return to their queues, or go with them."""
     for delivery in session.outgoing.deliveries.values():
-        token = delivery.token
-        if token is not None and token.reference is not None:  # type: ignore[attr-defined]
-            reference = token.reference  # type: ignore[attr-defined]
+        token = sent(delivery)
+        if token is not None and token.reference is not None:
+            reference = token.reference
             consumer = reference.consumer
             if consumer is not None and consumer.is_closed and reference.sequence not in consumer.outstanding:
                 reference.queue.give_back(reference, RELEASED)
-            token.reference = None  # type: ignore[attr-defined]
+            token.reference = None
     session.outgoing.deliveries.clear()
 
 
