@@ -4,9 +4,10 @@ Pure functions from topics and filters to addresses and queue names, and back. A
 levels: `/` becomes the broker's delimiter, `+` and `#` its wildcards, and a character that is special there is escaped.
 """
 
+import re
 from typing import Final
 
-from artemis_py.core.address import FQQN_SEPARATOR, WildcardSyntax
+from artemis_py.core.address import WildcardSyntax
 from artemis_py.errors import InvalidRequest
 
 LEVEL_SEPARATOR: Final = "/"
@@ -18,16 +19,17 @@ CACHED_TOPICS: Final = 10_000
 
 
 class InvalidTopic(InvalidRequest):
-    """A topic or filter that no address can stand for."""
+    """An address that no topic can stand for."""
+
+
+# An address may not have `::`, which separates it from a queue; MQTT has no such thing, and a topic may. One backslash
+# more between two colons keeps both apart, and every topic from every other.
+_COLONS: Final = re.compile(r":(\\*)(?=:)")
+_COLONS_APART: Final = re.compile(r":\\(\\*)(?=:)")
 
 
 def to_address(topic: str, syntax: WildcardSyntax) -> str:
-    """The address of a valid topic name or filter.
-
-    Raises InvalidTopic for `::`: MQTT clients know no queues of an address, and nobody shall reach one by accident.
-    """
-    if FQQN_SEPARATOR in topic:
-        raise InvalidTopic(f"'{topic}' has '{FQQN_SEPARATOR}', which separates address and queue in this broker")
+    """The address of a valid topic name or filter."""
     words: list[str] = []
     for level in topic.split(LEVEL_SEPARATOR):
         if level == SINGLE_LEVEL:
@@ -35,13 +37,13 @@ def to_address(topic: str, syntax: WildcardSyntax) -> str:
         elif level == MULTI_LEVEL:
             words.append(syntax.any_words)
         else:
-            words.append(syntax.escape(level))
+            words.append(_COLONS.sub(r":\\\1", syntax.escape(level)))
     return syntax.delimiter.join(words)
 
 
 def to_topic(address: str, syntax: WildcardSyntax) -> str:
     """The topic name of an address. Raises InvalidTopic if no client could be sent that name."""
-    topic = LEVEL_SEPARATOR.join(syntax.unescape(word) for word in syntax.words(address))
+    topic = LEVEL_SEPARATOR.join(syntax.unescape(_COLONS_APART.sub(r":\1", word)) for word in syntax.words(address))
     if not topic or SINGLE_LEVEL in topic or MULTI_LEVEL in topic or "\0" in topic:
         raise InvalidTopic(f"address '{address}' cannot be an MQTT topic")
     return topic

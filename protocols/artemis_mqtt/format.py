@@ -84,12 +84,7 @@ def _properties(annotations: bytes) -> Properties:
 
 
 def _reply_to(topic: str | None, syntax: WildcardSyntax) -> str | None:
-    if topic is None:
-        return None
-    try:
-        return to_address(topic, syntax)
-    except InvalidTopic:
-        return None
+    return None if topic is None else to_address(topic, syntax)
 
 
 def _body(payload: bytes, properties: Properties) -> object:

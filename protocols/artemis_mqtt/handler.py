@@ -8,6 +8,7 @@ store has what they promise: one callback per connection and turn, in the order 
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -40,6 +41,8 @@ _EXTERNAL: Final = "EXTERNAL"
 _PUBACK: Final = 0
 _PUBREC: Final = 1
 _PUBCOMP: Final = 2
+_LATER: Final = 3
+"""The next of the answers that are no numbers."""
 
 _DISCONNECT_WITH_WILL: Final = 0x04
 
@@ -61,7 +64,7 @@ class ClientHandler(MqttHandler):
         self._publisher: Publisher | None = None
         self._answers: list[int] = []
         self._releases: list[Delivery] = []
-        self._later: list[Callable[[], None]] = []
+        self._later: deque[Callable[[], None]] = deque()
         self._is_lost: bool = False
         self._left_out: bool = False
 
@@ -126,13 +129,13 @@ class ClientHandler(MqttHandler):
         if outlet is not None and outlet.unstored:
             unstored = outlet.unstored
             outlet.unstored = []
-        if self._answers or self._releases or self._later or unstored:
+        if self._answers or self._releases or unstored:
             answers = self._answers
             releases = self._releases
             later = self._later
             self._answers = []
             self._releases = []
-            self._later = []
+            self._later = deque()
             self.postoffice.storage.when_durable(
                 lambda: self._stored(answers, releases, later, unstored), self._store_failed
             )
@@ -141,7 +144,7 @@ class ClientHandler(MqttHandler):
         self,
         answers: list[int],
         releases: list[Delivery],
-        later: list[Callable[[], None]],
+        later: deque[Callable[[], None]],
         unstored: list[Delivery],
     ) -> None:
         engine = self.engine
@@ -154,12 +157,12 @@ class ClientHandler(MqttHandler):
                 engine.send_puback(packet_id, answer >> 16 & 0xFF)
             elif kind == _PUBREC:
                 engine.send_pubrec(packet_id, answer >> 16 & 0xFF)
-            else:
+            elif kind == _PUBCOMP:
                 engine.send_pubcomp(packet_id)
+            else:
+                later.popleft()()
         for delivery in releases:
             engine.send_pubrel(delivery)
-        for send in later:
-            send()
         if unstored and self._outlet is not None:
             self._outlet.stored(unstored)
 
@@ -386,16 +389,20 @@ class ClientHandler(MqttHandler):
         publisher = self._publisher
         assert publisher is not None
         try:
-            publisher.publish(topic, payload, qos, retain, properties, expiry_s)
+            count = publisher.publish(topic, payload, qos, retain, properties, expiry_s)
         except Refusal as refusal:
             self._refuse(topic, qos, packet_id, refusal)
             return
+        if qos == 0:
+            return
+        if count == 0 and self.engine.version >= packets.MQTT_5:
+            packet_id |= reasons.NO_MATCHING_SUBSCRIBERS << 16
         if qos == 1:
             self._answers.append(packet_id)
-        elif qos == 2:
+        else:
             session = self._session
             assert session is not None
-            session.save_incoming(packet_id)
+            session.save_incoming(packet_id & 0xFFFF)
             self._answers.append(_PUBREC << 24 | packet_id)
 
     def _refuse(self, topic: str, qos: int, packet_id: int, refusal: Refusal) -> None:
@@ -490,7 +497,7 @@ class ClientHandler(MqttHandler):
                 )
                 codes.append(to_subscribe_reason(refusal))
         packet_id = request.packet_id
-        self._later.append(lambda: self.engine.send_suback(packet_id, codes))
+        self._answer_later(lambda: self.engine.send_suback(packet_id, codes))
 
     def on_unsubscribe(self, request: packets.Unsubscribe) -> None:
         """Each filter gets its own answer, though 3.x cannot be told."""
@@ -506,7 +513,11 @@ class ClientHandler(MqttHandler):
                 unsubscribe(self.manager.sessions, subscription, self._core, "the client unsubscribed")
                 codes.append(reasons.SUCCESS)
         packet_id = request.packet_id
-        self._later.append(lambda: self.engine.send_unsuback(packet_id, codes))
+        self._answer_later(lambda: self.engine.send_unsuback(packet_id, codes))
+
+    def _answer_later(self, answer: Callable[[], None]) -> None:
+        self._answers.append(_LATER << 24)
+        self._later.append(answer)
 
     # -- what the log should know ----------------------------------------------------------------------------------
 

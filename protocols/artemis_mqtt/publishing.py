@@ -35,8 +35,8 @@ class Publisher:
         self._client_id: str = session.client_id
         self._producers: dict[str, Producer] = {}
 
-    def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> None:
-        """Route one message, and retain it if it asks for that. Raises Refusal."""
+    def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> int:
+        """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""
         producer = self._producers.get(topic)
         if producer is None or producer.address is None or producer.address.is_deleted:
             producer = self._make_producer(topic)
@@ -54,12 +54,13 @@ class Publisher:
             NO_TYPE,
             self._client_id,
         )
-        producer.send(message)
+        count = producer.send(message)
         if retain and producer.address is not None:
             if payload:
                 self._retained.put(message)
             else:
                 self._retained.remove(producer.name)
+        return count
 
     def _make_producer(self, topic: str) -> Producer:
         """An unknown address becomes a MULTICAST one; the types of one that is there decide (reference §4.2.4)."""
