@@ -207,6 +207,10 @@ class MqttHandler:
         raise NotImplementedError
 
 
+def _untimely(packet_type: int) -> PacketError:
+    return protocol_error(f"a packet of type {packet_type} that may not come now")
+
+
 class MqttConnection:
     """One client's conversation: bytes and time in, calls and bytes out."""
 
@@ -365,6 +369,8 @@ class MqttConnection:
             if end - offset > self._max_packet_size:
                 raise PacketError(reasons.PACKET_TOO_LARGE, f"a packet of {end - offset} bytes")
             if end > size:
+                if self.state == AWAITING_CONNECT and first != _CONNECT << 4:
+                    raise _untimely(first >> 4)
                 self._needed = end - offset
                 return offset
             if first & 0xF0 == 0x30 and self.state == OPEN:
@@ -396,7 +402,7 @@ class MqttConnection:
         packet_type = first >> 4
         state = TRANSITIONS.get((self.state, packet_type), -1)
         if state < 0 or (packet_type == _AUTH and not self._is_v5):
-            raise protocol_error(f"a packet of type {packet_type} that may not come now")
+            raise _untimely(packet_type)
         if packet_type != _PUBLISH and first & 0x0F != _FLAGS.get(packet_type, 0):
             # 3.1 sends these again on its own connection, with DUP (§2.1 there).
             if self.version != MQTT_3_1 or packet_type not in _FLAGS or first & 0x07 != _FLAGS[packet_type]:

@@ -26,14 +26,16 @@ RELEASED: Final = 2
 class Delivery:
     """One outgoing message of QoS 1 or 2 on its way."""
 
-    __slots__ = ("packet_id", "qos", "state", "token")
+    __slots__ = ("is_counted", "packet_id", "qos", "state", "token")
 
-    def __init__(self, packet_id: int, qos: int, state: int, token: object) -> None:
+    def __init__(self, packet_id: int, qos: int, state: int, token: object, is_counted: bool) -> None:
         self.packet_id: int = packet_id
         self.qos: int = qos
         self.state: int = state
         self.token: object = token
         """The handler's own; the engine only carries it."""
+        self.is_counted: bool = is_counted
+        """Its PUBLISH went out on this connection, and takes one of the window until the delivery is over."""
 
 
 class IncomingFlight:
@@ -84,21 +86,29 @@ class OutgoingFlight:
                 break
         self._last_id = packet_id
         self.quota -= 1
-        deliveries[packet_id] = Delivery(packet_id, qos, SENT, token)
+        deliveries[packet_id] = Delivery(packet_id, qos, SENT, token, True)
         return packet_id
 
     def restore(self, packet_id: int, qos: int, state: int, token: object) -> None:
-        """Take up a delivery that a store remembered, in sending order; before `begin`. RECEIVED is as good as SENT
-        for a store that saw no PUBREC: say RELEASED if the record of the PUBREC is durable, else SENT."""
-        self.deliveries[packet_id] = Delivery(packet_id, qos, state, token)
+        """Take up a delivery that a store remembered; before `begin`, in sending order.
+
+        SENT if the store knows nothing of its PUBREC, else RELEASED.
+        """
+        self.deliveries[packet_id] = Delivery(packet_id, qos, state, token, False)
         if packet_id > self._last_id:
             self._last_id = packet_id
 
     def begin(self, window: int) -> None:
-        """A connection starts: whatever is SENT is to be sent again [MQTT-4.4.0-1]. `accept` calls this."""
+        """A connection starts: whatever is SENT is to be sent again [MQTT-4.4.0-1]. `accept` calls this.
+
+        What is RECEIVED stays so: the handler, who waits for its store, releases it.
+        """
         self.window = self.quota = window
-        self._resend = [delivery for delivery in self.deliveries.values() if delivery.state == SENT]
-        self._resend.reverse()
+        self._resend = []
+        for delivery in reversed(list(self.deliveries.values())):
+            delivery.is_counted = False
+            if delivery.state == SENT:
+                self._resend.append(delivery)
 
     def next_resend(self) -> Delivery | None:
         """The next message to send again with DUP and its old identifier; None: none is left, or the window is full.
@@ -112,21 +122,26 @@ class OutgoingFlight:
             if self.quota <= 0:
                 return None
         self.quota -= 1
-        return self._resend.pop()
+        delivery = self._resend.pop()
+        delivery.is_counted = True
+        return delivery
 
     def drop(self, packet_id: int) -> None:
         """Forget a delivery that will not be sent after all: too large for the client, expired, its queue gone."""
-        delivery = self.deliveries.pop(packet_id, None)
+        delivery = self.deliveries.get(packet_id)
         if delivery is not None:
-            if delivery in self._resend:
+            if self._is_unsent(delivery):
                 self._resend.remove(delivery)
-            else:
-                self._free()
+            self._end(delivery)
 
-    def _free(self) -> None:
-        # Never above the window: an identifier from before this connection took nothing of it (§4.9).
-        if self.quota < self.window:
+    def _end(self, delivery: Delivery) -> None:
+        del self.deliveries[delivery.packet_id]
+        if delivery.is_counted:
             self.quota += 1
+
+    def _is_unsent(self, delivery: Delivery) -> bool:
+        """Whether it is still to be sent on this connection, so that no answer can be meant for it."""
+        return delivery.state == SENT and not delivery.is_counted
 
     # -- what the client answers; PacketError: no client that keeps to the protocol answers so --------------------
 
@@ -135,10 +150,9 @@ class OutgoingFlight:
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None
-        if delivery.qos != 1 or self._awaits_resend(delivery):
+        if delivery.qos != 1 or self._is_unsent(delivery):
             raise protocol_error(f"PUBACK {packet_id} answers nothing that was sent with QoS 1")
-        del self.deliveries[packet_id]
-        self._free()
+        self._end(delivery)
         return delivery
 
     def receive(self, packet_id: int, refused: bool) -> Delivery | None:
@@ -146,11 +160,10 @@ class OutgoingFlight:
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None
-        if delivery.qos != 2 or self._awaits_resend(delivery):
+        if delivery.qos != 2 or self._is_unsent(delivery):
             raise protocol_error(f"PUBREC {packet_id} answers nothing that was sent with QoS 2")
         if refused:
-            del self.deliveries[packet_id]
-            self._free()
+            self._end(delivery)
         elif delivery.state == SENT:
             delivery.state = RECEIVED
         return delivery
@@ -162,10 +175,5 @@ class OutgoingFlight:
             return None
         if delivery.state != RELEASED:
             raise protocol_error(f"PUBCOMP {packet_id} answers no PUBREL")
-        del self.deliveries[packet_id]
-        self._free()
+        self._end(delivery)
         return delivery
-
-    def _awaits_resend(self, delivery: Delivery) -> bool:
-        """Whether the client answers what this connection has not sent."""
-        return bool(self._resend) and delivery in self._resend
