@@ -1,4 +1,4 @@
-"""A broker's core that speaks MQTT, and its clients: no sockets, and a turn or a commit happens when the test says so."""
+"""A core that speaks MQTT, and its clients: no sockets, and a turn or a commit happens when the test says so."""
 
 from pathlib import Path
 from typing import Any
