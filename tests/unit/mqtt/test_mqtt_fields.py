@@ -97,7 +97,7 @@ def test_text_that_is_not_well_formed_is_malformed(octets: str) -> None:
 
 
 def test_text_with_the_null_character_is_malformed() -> None:
-    """[MQTT-1.5.4-2]"""
+    """[MQTT-1.5.4-2] [MQTT-4.7.3-2] topics and filters are texts like others."""
     assert reason_of(lambda: decode_text(b"a\0b")) == MALFORMED_PACKET
     assert reason_of(lambda: check_text(b"\0\x01\0", 0, 3)) == MALFORMED_PACKET
 
@@ -204,7 +204,7 @@ def test_a_packet_carries_its_own_properties_and_no_others(where: int) -> None:
 
 @pytest.mark.parametrize("octets", ["00", "04", "2b", "7f", "8001", "ff"])
 def test_an_unknown_property_is_malformed(octets: str) -> None:
-    """[MQTT-2.2.2-1] §2.2.2.2: nothing says how long it is."""
+    """§2.2.2.2: nothing says how long it is."""
     data = bytes.fromhex(octets) + b"\0\0"
 
     assert reason_of(lambda: read_properties(data, 0, len(data), PacketType.CONNECT)) == MALFORMED_PACKET
@@ -304,14 +304,17 @@ def test_what_is_between_alias_and_expiry_travels() -> None:
         ("08 0001 2b", MALFORMED_PACKET),
         ("08 0000", MALFORMED_PACKET),
         ("26 0001 61", MALFORMED_PACKET),
+        ("08 0001 ff", MALFORMED_PACKET),
+        ("03 0001 ff", MALFORMED_PACKET),
+        ("03 0001 00", MALFORMED_PACKET),
         ("26 0001 61 0001 ff", MALFORMED_PACKET),
         ("09 0005 61", MALFORMED_PACKET),
         ("2300", MALFORMED_PACKET),
     ],
 )
 def test_what_a_client_may_not_say_beside_a_message(octets: str, reason: int) -> None:
-    """[MQTT-3.3.2-8] no alias 0, [MQTT-3.3.2-14] no wildcards in a response topic, [MQTT-3.3.4-6] no subscription
-    identifier, [MQTT-1.5.7-1] both texts of a user property valid, nothing twice."""
+    """[MQTT-3.3.2-8] no alias 0, [MQTT-3.3.2-13] [MQTT-3.3.2-14] no wildcards in a response topic,
+    [MQTT-3.3.4-6] no subscription identifier, [MQTT-1.5.7-1] [MQTT-3.3.2-19] texts that are valid, nothing twice."""
     data = bytes.fromhex(octets)
 
     assert reason_of(lambda: split_properties(data, 0, len(data), 128)) == reason

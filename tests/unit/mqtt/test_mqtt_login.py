@@ -1,6 +1,6 @@
 """From CONNECT to CONNACK, and how a conversation ends."""
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from attrs import evolve
@@ -10,7 +10,17 @@ from artemis_mqtt.flight import IncomingFlight, OutgoingFlight
 from artemis_mqtt.limits import LOGIN_BUFFER_BYTES, ConnectionLimits
 from artemis_mqtt.packets import Auth, Connack, Connect, Disconnect, Will
 from artemis_mqtt.properties import NO_PROPERTIES, Properties, write_properties
-from tests.mqtt_harness import PINGREQ, VERSIONS, Conversation, Recorder, auth, connect, disconnect, publish
+from tests.mqtt_harness import (
+    PINGREQ,
+    VERSIONS,
+    Conversation,
+    Recorder,
+    auth,
+    connect,
+    disconnect,
+    publish,
+    read_server_packets,
+)
 
 WILL = Will(topic="w", payload=b"gone", qos=1, retain=True)
 FULL = Connect(client_id="c1", clean_start=False, keep_alive_s=60, username="u", password=b"\0p", will=WILL)
@@ -23,7 +33,7 @@ def waiting(version: int = 5, **limits: int) -> Conversation:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_connect_in_every_version(version: int) -> None:
-    """[MQTT-3.1.2-9] [MQTT-3.1.2-17] [MQTT-3.1.2-19] [MQTT-3.1.3-1] the payload has what the flags say, in order."""
+    """[MQTT-3.1.2-9] [MQTT-3.1.2-17] [MQTT-3.1.2-19] [MQTT-3.1.3-1] [MQTT-3.1.3-3] what the flags say, in order."""
     client = waiting(version)
     client.send(connect(evolve(FULL, version=version)))
 
@@ -31,7 +41,7 @@ def test_connect_in_every_version(version: int) -> None:
 
 
 def test_connect_with_every_property() -> None:
-    """§3.1.2.11, §3.1.3.2; the will's delay and expiry are not among what its PUBLISH carries."""
+    """[MQTT-3.1.3-10] §3.1.2.11, §3.1.3.2; the will's delay and expiry are not among what its PUBLISH carries."""
     carried = Properties(content_type="t", response_topic="r", correlation_data=b"c", user_properties=(("a", "b"),))
     will = evolve(WILL, properties=evolve(carried, will_delay_interval=5, message_expiry_interval=6))
     packet = Connect(
@@ -125,7 +135,8 @@ BAD_FLAGS = [
 
 @pytest.mark.parametrize(("flags", "versions"), BAD_FLAGS)
 def test_flags_of_connect_that_contradict_each_other(flags: int, versions: tuple[int, ...]) -> None:
-    """[MQTT-3.1.2-3] [MQTT-3.1.2-11] [MQTT-3.1.2-12] [MQTT-3.1.2-13] [3.1.1: MQTT-3.1.2-22]: malformed."""
+    """[MQTT-3.1.2-3] [MQTT-3.1.2-11] [MQTT-3.1.2-12] [MQTT-3.1.2-13] [MQTT-3.1.4-1] [3.1.1: MQTT-3.1.2-22]
+    [3.1.1: MQTT-3.1.4-1]: malformed, which 3.x is not told."""
     for version in versions:
         packet = bytearray(connect(evolve(FULL, version=version)))
         packet[11 if version == 3 else 9] = flags
@@ -154,6 +165,30 @@ def test_a_will_is_for_a_topic_name(topic: str) -> None:
     assert [one.reason for one in client.send(connect(Connect(will=Will(topic=topic, payload=b""))))] == [0x81]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("text", [b"\xff", b"\xed\xa0\x80", b"a\0"])
+@pytest.mark.parametrize("field", [b"c1", b"uu", b"ww"])
+def test_the_texts_of_connect_are_text(version: int, text: bytes, field: bytes) -> None:
+    """[MQTT-3.1.3-4] [MQTT-3.1.3-11] [MQTT-3.1.3-12] [MQTT-1.5.4-1] client identifier, user name, will topic."""
+    packet = evolve(FULL, version=version, username="uu", will=evolve(WILL, topic="ww"))
+    fixed, body = connect(packet)[:1], connect(packet)[2:]
+    damaged = body.replace(b"\0\x02" + field, len(text).to_bytes(2, "big") + text)
+    client = waiting(version)
+    client.send(fixed + bytes((len(damaged),)) + damaged)
+
+    assert client.failure() == reasons.MALFORMED_PACKET
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["a", "0123456789abcdefABCDEFz", "a" * 65535, "ä/+#$ "])
+def test_names_of_clients(version: int, name: str) -> None:
+    """[MQTT-3.1.3-5] and any other text."""
+    client = waiting(version)
+    client.send(connect(Connect(version=version, client_id=name)))
+
+    assert client.calls[0][1].client_id == name
+
+
 def test_authentication_data_needs_a_method() -> None:
     """§3.1.2.11.10"""
     client = waiting()
@@ -167,7 +202,8 @@ def test_authentication_data_needs_a_method() -> None:
     [(3, True, False), (3, False, False), (4, True, True), (4, False, False), (5, True, True), (5, False, True)],
 )
 def test_an_empty_client_identifier(version: int, clean: bool, is_legal: bool) -> None:
-    """[MQTT-3.1.3-6] may be assigned one; [3.1.1: MQTT-3.1.3-7] [3.1.1: MQTT-3.1.3-8] for a clean session only."""
+    """[MQTT-3.1.3-6] may be assigned one; [3.1.1: MQTT-3.1.3-7] [3.1.1: MQTT-3.1.3-8]
+    [3.1.1: MQTT-3.1.3-9] [MQTT-3.1.3-8] for a clean session only."""
     client = waiting(version)
     answer = client.send(connect(Connect(version=version, clean_start=clean)))
 
@@ -179,7 +215,7 @@ def test_an_empty_client_identifier(version: int, clean: bool, is_legal: bool) -
 
 
 def test_connack_says_what_the_engine_enforces() -> None:
-    """[MQTT-3.2.2-2] §3.2.2.3: the maxima of packets, messages and aliases; what the broker adds stays."""
+    """§3.2.2.3: the maxima of packets, messages and aliases; what the broker adds stays."""
     client = waiting(receive_maximum=7, max_packet_size=1000, topic_alias_maximum=9)
     client.send(connect(Connect(keep_alive_s=60)))
     given = Connack(session_present=True, properties=Properties(assigned_client_identifier="x"))
@@ -223,7 +259,7 @@ def test_session_present_is_for_clients_that_know_it(version: int) -> None:
     ],
 )
 def test_a_refusal_in_the_words_of_each_version(reason: int, code: int) -> None:
-    """[MQTT-3.2.2-7] [MQTT-3.2.2-8] [3.1.1: MQTT-3.2.2-5] [3.1.1: MQTT-3.1.4-2]: a code, then the end."""
+    """[MQTT-3.2.2-7] [MQTT-3.2.2-8] [MQTT-4.13.2-1] [3.1.1: MQTT-3.2.2-5] [3.1.1: MQTT-3.1.3-9]: then the end."""
     for version in VERSIONS:
         client = waiting(version)
         client.send(connect(Connect(version=version, client_id="c1")))
@@ -234,7 +270,7 @@ def test_a_refusal_in_the_words_of_each_version(reason: int, code: int) -> None:
 
 
 def test_a_refused_client_has_no_session() -> None:
-    """[MQTT-3.2.2-6] [3.1.1: MQTT-3.2.2-4]"""
+    """[MQTT-3.2.2-6] [3.1.1: MQTT-3.2.2-4]: Session Present is 0."""
     client = waiting(4)
     client.send(connect(Connect(version=4, client_id="c1")))
     client.engine.refuse(reasons.NOT_AUTHORIZED)
@@ -243,7 +279,7 @@ def test_a_refused_client_has_no_session() -> None:
 
 
 def test_what_comes_behind_connect_waits_for_the_login() -> None:
-    """[MQTT-3.1.4-5] [3.1.1: MQTT-3.1.4-5] a client need not wait; its packets count once it is accepted, in order."""
+    """[MQTT-3.1.4-5] [3.1.1: MQTT-3.1.4-4] a client need not wait; its packets count once it is accepted, in order."""
     client = waiting(5)
     client.send(connect(Connect(client_id="c1", keep_alive_s=9)) + publish(5, "a", b"1"))
     client.send(publish(5, "a", b"2") + PINGREQ)
@@ -386,6 +422,16 @@ def test_auth_out_of_turn(packets: bytes) -> None:
     assert client.failure() == reasons.PROTOCOL_ERROR
 
 
+@pytest.mark.parametrize("octets", ["f1 00", "f0 01 00", "f0 01 80", "f0 00", "f0 03 18 01 1f", "f0 03 19 00 00"])
+def test_an_auth_that_is_none(octets: str) -> None:
+    """[MQTT-3.15.1-1] reserved flags, [MQTT-3.15.2-1] a server's code or an unknown one, lengths that contradict."""
+    client = Conversation()
+    client.open(METHOD)
+    client.send(bytes.fromhex(octets))
+
+    assert client.failure() in (reasons.MALFORMED_PACKET, reasons.PROTOCOL_ERROR)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_auth_without_a_method(version: int) -> None:
     """[MQTT-4.12.0-6] [MQTT-4.12.0-7]; 3.x has no such packet at all."""
@@ -413,7 +459,7 @@ def test_the_client_says_goodbye(version: int) -> None:
 
 @pytest.mark.parametrize("octets", ["e000", "e00100", "e0020000"])
 def test_disconnect_may_leave_out_what_is_zero(octets: str) -> None:
-    """[MQTT-3.14.2-1] §3.14.2.1, §3.14.2.2.1"""
+    """§3.14.2.1, §3.14.2.2.1"""
     client = Conversation()
     client.open()
     client.send(bytes.fromhex(octets))
@@ -433,7 +479,7 @@ def test_disconnect_with_the_will_and_a_new_expiry() -> None:
 
 @pytest.mark.parametrize("expiry", [None, 0])
 def test_a_session_that_was_to_end_does_not_outlive_its_connection(expiry: int | None) -> None:
-    """[MQTT-3.14.2-2]"""
+    """§3.14.2.2.2: a protocol error."""
     client = Conversation()
     client.open(Connect(properties=Properties(session_expiry_interval=expiry)))
     answer = client.send(disconnect(5, Disconnect(properties=Properties(session_expiry_interval=1))))
@@ -443,7 +489,7 @@ def test_a_session_that_was_to_end_does_not_outlive_its_connection(expiry: int |
 
 @pytest.mark.parametrize("octets", ["e0 01 87", "e0 01 8e", "e0 02 00 01", "e0 08 00 06 1c 0003 616263", "e1 00"])
 def test_a_disconnect_that_no_client_sends(octets: str) -> None:
-    """[MQTT-3.14.1-1] reserved flags, §3.14.2 a server's reason code or property, a wrong length."""
+    """[MQTT-3.14.1-1] [MQTT-3.14.2-1] reserved flags, a server's reason code or property, a wrong length."""
     client = Conversation()
     client.open()
     client.send(bytes.fromhex(octets))
@@ -463,7 +509,8 @@ def test_disconnect_of_3_has_no_fields(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_broker_ends_a_conversation(version: int) -> None:
-    """[MQTT-3.14.0-1] [MQTT-3.1.4-3]: with a reason in version 5, in 3.x by closing; the handler hears nothing more."""
+    """[MQTT-3.14.0-1] [MQTT-3.1.4-3] [MQTT-4.13.2-1] [3.1.1: MQTT-3.1.4-2]: with a reason in version 5, in 3.x by
+    closing; the handler hears nothing more."""
     client = Conversation(version)
     client.open()
     client.engine.disconnect(reasons.SESSION_TAKEN_OVER, "another client came")
@@ -508,16 +555,25 @@ def test_no_texts_for_a_client_that_wants_none() -> None:
 
 
 def test_texts_are_left_out_where_they_do_not_fit() -> None:
-    """[MQTT-3.2.2-19] [MQTT-3.2.2-20] [MQTT-3.9.2-1] [MQTT-3.9.2-2] [MQTT-3.14.2-3] [MQTT-3.14.2-4]"""
-    client = Conversation()
-    client.open(Connect(properties=Properties(maximum_packet_size=20)))
-    texts: list[dict[str, Any]] = [{"reason_string": "a" * 9}, {"user_properties": (("a" * 4, "b" * 4),)}]
-    for text in texts:
-        client.engine.send_suback(1, [0x87], Properties(**text))
-    client.engine.disconnect(reasons.NOT_AUTHORIZED, "a" * 20)
-    answers = client.read()
-
-    assert [packet.properties for packet in answers] == [Properties(**text) for text in texts] + [NO_PROPERTIES]
+    """[MQTT-3.2.2-19] [MQTT-3.2.2-20] [MQTT-3.9.2-1] [MQTT-3.9.2-2] [MQTT-3.11.2-1] [MQTT-3.11.2-2] [MQTT-3.14.2-3]
+    [MQTT-3.14.2-4] [MQTT-3.15.2-2] [MQTT-3.15.2-3] a packet of just the client's maximum keeps them."""
+    for text in (Properties(reason_string="a" * 50), Properties(user_properties=(("a" * 20, "b" * 28),))):
+        for says in SAYS:
+            sizes: list[int] = []
+            for maximum in (None, 0, 1):
+                client = waiting()
+                limit = None if maximum is None else sizes[0] - maximum
+                client.send(connect(evolve(METHOD, properties=evolve(METHOD.properties, maximum_packet_size=limit))))
+                if says is not refuse:
+                    client.handler.accept(METHOD)
+                    client.read()
+                says(client, text)
+                data = client.engine.data_to_send()
+                sizes.append(len(data))
+                kept = read_server_packets(5, data)[0].properties
+                assert (kept.reason_string, kept.user_properties) == (
+                    (None, ()) if maximum == 1 else (text.reason_string, text.user_properties)
+                )
 
 
 def test_a_client_that_takes_no_answer_at_all() -> None:
@@ -528,6 +584,20 @@ def test_a_client_that_takes_no_answer_at_all() -> None:
 
     assert client.read() == []
     assert client.failure() == reasons.PACKET_TOO_LARGE
+
+
+def refuse(client: Conversation, text: Properties) -> None:
+    """CONNACK."""
+    client.engine.refuse(reasons.BANNED, text)
+
+
+SAYS: list[Callable[[Conversation, Properties], None]] = [
+    refuse,
+    lambda client, text: client.engine.send_suback(1, [0x87], text),
+    lambda client, text: client.engine.send_unsuback(1, [0x87], text),
+    lambda client, text: client.engine.disconnect(reasons.BANNED, "", text),
+    lambda client, text: client.engine.send_auth(reasons.SUCCESS, text),
+]
 
 
 # -- keep-alive --------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_a_message_of_qos_2_is_taken_once(version: int) -> None:
 
 
 def test_a_message_of_qos_2_is_taken_once_over_connections() -> None:
-    """[MQTT-4.1.0-1] identifiers received belong to the session."""
+    """[MQTT-4.3.3-10] identifiers received belong to the session."""
     first = opened()
     first.send(publish(5, "a", b"1", 2, 5))
     handler = Recorder()
@@ -119,6 +119,18 @@ def test_a_refused_message_of_qos_2_leaves_no_trace() -> None:
     client.send(publish(5, "a", b"2", 2, 5))
 
     assert [call[2] for call in client.calls] == [b"1", b"2"]
+
+
+def test_answers_with_a_reason() -> None:
+    """[MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.7.2-1] [MQTT-3.11.3-2] the code behind the identifier; 0 is left out."""
+    client = opened()
+    client.engine.send_puback(1, reasons.QUOTA_EXCEEDED)
+    client.engine.send_puback(2, reasons.NO_MATCHING_SUBSCRIBERS)
+    client.engine.send_pubrec(3, reasons.NOT_AUTHORIZED)
+    client.engine.send_pubcomp(4)
+    client.engine.send_unsuback(5, [0, reasons.NO_SUBSCRIPTION_EXISTED])
+
+    assert client.engine.data_to_send().hex(" ", -100) == "40030001974003000210500300038770020004b0050005000011"
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -213,13 +225,22 @@ def test_topic_aliases_of_the_client() -> None:
     ],
 )
 def test_topic_aliases_that_are_none(topic: str, alias: int | None, reason: int) -> None:
-    """[MQTT-3.3.2-9] above the maximum, unknown on this connection, or neither topic nor alias."""
+    """[MQTT-3.3.2-9] [MQTT-3.2.2-17] above the maximum, unknown on this connection, or neither topic nor alias."""
     for other in (Properties(), Properties(content_type="a")):
         client = opened(topic_alias_maximum=2)
         octets = write_properties(other) + (b"" if alias is None else b"\x23\x00" + bytes((alias,)))
         client.send(encode_publish(True, topic_field(topic), b"", 0, False, False, 0, octets))
 
         assert client.failure() == reason
+
+
+def test_without_a_maximum_there_are_no_aliases() -> None:
+    """[MQTT-3.2.2-18] and CONNACK says so by saying nothing."""
+    client = Conversation(5, ConnectionLimits(topic_alias_maximum=0))
+    assert client.open().properties.topic_alias_maximum is None
+    client.send(publish(5, "a", properties=Properties(topic_alias=1)))
+
+    assert client.failure() == reasons.TOPIC_ALIAS_INVALID
 
 
 def test_aliases_end_with_their_connection() -> None:
@@ -283,7 +304,7 @@ def test_3_has_as_many_in_flight_as_there_are_identifiers(version: int) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("size", [0, 100, 600, 20000])
 def test_a_delivery_in_every_version(version: int, qos: int, size: int) -> None:
-    """[MQTT-3.3.2-1] [MQTT-3.3.1-2] §3.3; only version 5 is told properties."""
+    """[MQTT-3.3.2-1] [MQTT-3.3.1-2] [MQTT-4.3.1-1] §3.3; only version 5 is told properties."""
     client = opened(version)
     packet_id = client.engine.outgoing.add(qos, "m") if qos else 0
     octets = write_properties(Properties(content_type="t")) + expiry_property(9) + subscription_identifier_property(300)
@@ -305,7 +326,8 @@ def test_a_prepared_delivery() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_deliveries_of_qos_1_and_2(version: int) -> None:
-    """[MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2] [MQTT-4.3.3-4] [MQTT-4.3.3-5]"""
+    """[MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2] [MQTT-4.3.3-4] [MQTT-4.3.3-5]
+    [MQTT-4.3.2-3] [MQTT-4.3.3-3]"""
     client = opened(version)
     engine = client.engine
     one, two = engine.outgoing.add(1, "m1"), engine.outgoing.add(2, "m2")
@@ -318,7 +340,7 @@ def test_deliveries_of_qos_1_and_2(version: int) -> None:
 
 
 def test_deliveries_that_the_client_refuses() -> None:
-    """[MQTT-4.3.3-4] a PUBREC of 0x80 or more ends the delivery, and there is no PUBREL."""
+    """[MQTT-4.3.3-4] [MQTT-4.4.0-2] a PUBREC of 0x80 or more ends the delivery, and there is no PUBREL."""
     client = opened()
     one, two = client.engine.outgoing.add(1, "m1"), client.engine.outgoing.add(2, "m2")
     properties = Properties(reason_string="no")
@@ -344,7 +366,7 @@ def test_pubrel_waits_for_the_broker() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_to_what_nobody_knows(version: int) -> None:
-    """§4.13.2, §3.6.2.1: they are no error; an unknown PUBREC is released so that the client can forget it."""
+    """[MQTT-3.6.2-1] they are no error; an unknown PUBREC is released so that the client can forget it."""
     client = opened(version)
 
     assert client.send(ack(PUBACK, 9) + ack(PUBCOMP, 9)) == []
@@ -383,7 +405,8 @@ def test_answers_that_do_not_fit_the_delivery(qos: int, answer: int) -> None:
     ],
 )
 def test_a_malformed_answer(version: int, octets: str) -> None:
-    """[MQTT-3.6.1-1] [MQTT-2.1.3-1] [3.1.1: MQTT-3.6.1-1] [3.1.1: MQTT-2.2.2-2] flags, sizes, codes and identifiers."""
+    """[MQTT-3.6.1-1] [MQTT-2.1.3-1] [MQTT-3.4.2-1] [MQTT-3.6.2-1] [3.1.1: MQTT-3.6.1-1] [3.1.1: MQTT-2.2.2-2]
+    flags, sizes, codes and identifiers."""
     client = opened(version)
     client.send(bytes.fromhex(octets))
 
@@ -407,7 +430,8 @@ def test_3_1_marks_what_it_sends_again() -> None:
 
 
 def test_the_client_s_receive_maximum_limits_what_is_sent_ahead() -> None:
-    """[MQTT-3.3.4-9] [MQTT-4.9.0-1] [MQTT-4.9.0-2] [MQTT-4.9.0-3]: QoS 1 until PUBACK, QoS 2 until PUBCOMP."""
+    """[MQTT-3.3.4-9] [MQTT-3.3.4-10] [MQTT-4.9.0-1] [MQTT-4.9.0-2] [MQTT-4.9.0-3]: QoS 1 until PUBACK, QoS 2
+    until PUBCOMP; QoS 0 goes on."""
     client = opened(properties=Properties(receive_maximum=2))
     outgoing = client.engine.outgoing
     one, two = outgoing.add(1, "m1"), outgoing.add(2, "m2")
@@ -476,8 +500,8 @@ def test_all_identifiers_waiting_for_pubcomp() -> None:
 
 
 def test_a_session_goes_on_where_it_stopped() -> None:
-    """[MQTT-4.4.0-1] [MQTT-4.6.0-1] [MQTT-4.6.0-4] [MQTT-3.3.1-1]: PUBLISH with DUP and PUBREL, with their identifiers
-    and in their order, before anything new."""
+    """[MQTT-4.4.0-1] [MQTT-4.6.0-1] [MQTT-4.6.0-4] [MQTT-3.3.1-1] [MQTT-4.3.3-6]: PUBLISH with DUP and PUBREL, with
+    their identifiers and in their order, before anything new."""
     flight = OutgoingFlight()
     flight.restore(5, 1, SENT, "m5")
     flight.restore(3, 2, SENT, "m3")
@@ -568,7 +592,7 @@ def test_a_delivery_that_is_not_sent_after_all() -> None:
 
 
 def test_aliases_are_used_towards_a_client_that_allows_them() -> None:
-    """[MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-10] [MQTT-3.3.2-11] from 1 to its maximum, first with its topic."""
+    """[MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-11] from 1 to its maximum, first with its topic."""
     client = opened(properties=Properties(topic_alias_maximum=2))
     for topic in ("topic/1", "topic/2", "topic/3", "topic/1", "topic/2", "topic/3", "t", "t"):
         client.engine.send_publish(topic_field(topic), b"", 0, False, False, 0, b"")
@@ -642,7 +666,7 @@ def test_deliveries_stop_while_output_waits() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_subscribe_and_unsubscribe_in_every_version(version: int) -> None:
     """[MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.10.4-4] [MQTT-3.10.4-5]
-    [MQTT-2.2.1-6]"""
+    [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-2.2.1-6]"""
     client = opened(version)
     is_v5 = version == 5
     subscriptions = (
@@ -673,7 +697,7 @@ def test_subscribe_with_an_identifier() -> None:
 
 @pytest.mark.parametrize(("version", "codes"), [(3, (2, 0, 0)), (4, (2, 0x80, 0x80)), (5, (2, 0x87, 0x8F))])
 def test_refused_filters_in_the_words_of_each_version(version: int, codes: tuple[int, ...]) -> None:
-    """[3.1.1: MQTT-3.9.3-2] 3.1.1 has one failure, 3.1 has none."""
+    """[3.1.1: MQTT-3.9.3-2] [MQTT-3.8.4-7] [MQTT-3.9.3-2] 3.1.1 has one failure, 3.1 has none."""
     client = opened(version)
     client.engine.send_suback(1, [2, 0x87, 0x8F])
 

@@ -235,6 +235,19 @@ def test_a_session_expires() -> None:
     assert not site.office.queues
 
 
+def test_a_client_that_is_back_stops_the_clock() -> None:
+    """§3.1.2.11.2: the interval begins with the end of the connection, of the last one."""
+    site = Site()
+    lasting(site, "c", expiry_s=10).leave()
+    site.pass_time(8)
+    client = lasting(site, "c", expiry_s=10)
+    client.subscribe("t", 1)
+    site.pass_time(30)
+
+    assert site.manager.sessions.get("c") is not None
+    assert client.subscribe("u", 1) == (1,)
+
+
 def test_an_expiry_is_counted_over_a_restart(tmp_path: Path) -> None:
     """From the end of the connection; a session that was connected at the crash ended with that."""
     with Site(tmp_path) as site:

@@ -4,6 +4,7 @@ import pytest
 
 from artemis_mqtt.packets import Unsubscribe, Will
 from artemis_mqtt.properties import Properties
+from artemis_mqtt.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.message import RoutingType
 from artemis_py.core.plain import plain_message
@@ -260,6 +261,35 @@ def test_many_retained_messages_come_in_slices() -> None:
     assert 0 < first < 2500
     assert between == [b"in between"]
     assert first + len(bodies(client)) == 2500 + 1  # and the live one
+
+
+def test_a_slow_subscriber_does_not_make_the_broker_hold_all_that_is_retained() -> None:
+    """Only some are in its queue; a client that left gets the rest when it is back."""
+    site = Site()
+    publisher = connected(site, "p")
+    for number in range(5000):
+        publisher.publish(f"t/{number}", b"m", 1, 1 + number % 1000, retain=True)
+        publisher.packets()
+    client = Client(site)
+    given = Properties(receive_maximum=100, session_expiry_interval=100)
+    client.connect("c", clean_start=False, properties=given)
+    client.subscribe("t/#", 1)
+    site.pass_time(1)
+    held = site.office.queue("c.t.#").message_count
+    got: set[str] = set()
+    for _ in range(2):
+        for _ in range(26):
+            for packet in client.packets():
+                got.add(packet[1])
+                client.ack(PUBACK, packet[4])
+            site.pass_time(0.1)
+        client.lose()
+        site.pass_time(1)
+        client = Client(site)
+        client.connect("c", clean_start=False, properties=given)
+
+    assert held <= RETAINED_AHEAD + RETAINED_SLICE
+    assert len(got) == 5000
 
 
 def test_a_shared_subscription_gets_nothing_retained() -> None:
