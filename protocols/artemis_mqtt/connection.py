@@ -663,8 +663,10 @@ class MqttConnection:
             self._work(data)
 
     def refuse(self, reason: int, properties: Properties = NO_PROPERTIES) -> None:
-        """Answer CONNECT with a failure, in the words of the client's version, and close [MQTT-3.2.2-7]. Too late, after
-        `accept`, it is a `disconnect`: there is one CONNACK [MQTT-3.2.0-2]."""
+        """Answer CONNECT with a failure, in the words of the client's version, and close [MQTT-3.2.2-7].
+
+        Too late, after `accept`, it is a `disconnect`: there is one CONNACK [MQTT-3.2.0-2].
+        """
         if self.state == OPEN:
             self.disconnect(reason, "", properties)
         elif self.state != CLOSED:
