@@ -84,7 +84,7 @@ class Client:
         site: Site,
         version: int = MQTT_5,
         authenticator: Authenticator | None = None,
-        **parameters: str,
+        **parameters: Any,
     ) -> None:
         self.site = site
         self.version = version

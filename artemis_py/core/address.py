@@ -154,7 +154,15 @@ class WildcardSyntax:
     def escape(self, word: str) -> str:
         """A literal word as it stands in a name.
 
-        A backslash is doubled only where it would otherwise be read as an escape: `a\\b` stays as it is."""
+        A backslash is doubled only where it would otherwise be read as an escape: `a\\b` stays as it is.
+        """
+        if (
+            self.delimiter not in word
+            and self.single_word not in word
+            and self.any_words not in word
+            and ESCAPE not in word
+        ):
+            return word
         escaped: list[str] = []
         for index, character in enumerate(word):
             if character == ESCAPE:

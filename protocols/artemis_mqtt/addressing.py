@@ -37,7 +37,8 @@ def to_address(topic: str, syntax: WildcardSyntax) -> str:
         elif level == MULTI_LEVEL:
             words.append(syntax.any_words)
         else:
-            words.append(_COLONS.sub(r":\\\1", syntax.escape(level)))
+            word = syntax.escape(level)
+            words.append(_COLONS.sub(r":\\\1", word) if ":" in word else word)
     return syntax.delimiter.join(words)
 
 

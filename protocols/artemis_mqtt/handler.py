@@ -23,6 +23,8 @@ from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredWill
 from artemis_mqtt.session import NEVER, ClientSession
 from artemis_mqtt.subscriptions import hand_over_retained, resume, subscribe, unsubscribe
+from artemis_mqtt.system_topics import is_system_topic
+from artemis_mqtt.topics import split_shared
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import ACCEPTED, REJECTED, Hub, Reference
@@ -477,6 +479,7 @@ class ClientHandler(MqttHandler):
         codes: list[int] = []
         for wanted in request.subscriptions:
             try:
+                self._check_system_topics(wanted.topic_filter)
                 codes.append(
                     subscribe(
                         self.manager.sessions,
@@ -487,6 +490,7 @@ class ClientHandler(MqttHandler):
                         self.parameters.max_subscriptions,
                     )
                 )
+                self._show_system_topics(wanted.topic_filter)
             except Refusal as refusal:
                 logger.warning(
                     "subscription refused: peer=%s client=%s filter=%s reason=%s",
@@ -498,6 +502,22 @@ class ClientHandler(MqttHandler):
                 codes.append(to_subscribe_reason(refusal))
         packet_id = request.packet_id
         self._answer_later(lambda: self.engine.send_suback(packet_id, codes))
+
+    def _check_system_topics(self, topic_filter: str) -> None:
+        """Raises NotAuthorized for a client without a name, unless the acceptor lets it see them."""
+        outlet = self._outlet
+        if (
+            is_system_topic(split_shared(topic_filter)[1])
+            and outlet is not None
+            and outlet.checks_access
+            and outlet.subject.user is None
+            and not self.parameters.shows_system_topics
+        ):
+            raise NotAuthorized("anonymous clients do not see what is below $SYS")
+
+    def _show_system_topics(self, topic_filter: str) -> None:
+        if is_system_topic(split_shared(topic_filter)[1]) and self._session is not None:
+            self.manager.system_topics.wanted(self._session.subscriptions[topic_filter].queue)
 
     def on_unsubscribe(self, request: packets.Unsubscribe) -> None:
         """Each filter gets its own answer, though 3.x cannot be told."""

@@ -10,6 +10,7 @@ from artemis_mqtt.format import MqttFormat
 from artemis_mqtt.handler import ClientHandler
 from artemis_mqtt.limits import ConnectionLimits
 from artemis_mqtt.sessions import Sessions
+from artemis_mqtt.system_topics import SystemTopics
 from artemis_mqtt.topics import topic_field
 from artemis_py.core.message import MessageFormat
 from artemis_py.core.postoffice import PostOffice
@@ -88,6 +89,12 @@ PARAMETERS: Final = (
         minimum=-1,
     ),
     Parameter(
+        name="mqttAnonymousSystemTopics",
+        kind=bool,
+        default=False,
+        help="Clients without a name may read `$SYS` as well, if the permissions of anonymous clients allow it.",
+    ),
+    Parameter(
         name="allowLinkStealing",
         kind=bool,
         default=True,
@@ -116,6 +123,7 @@ class Parameters:
     max_topic_levels: int
     max_subscriptions: int
     max_retained: int
+    shows_system_topics: bool
     allows_link_stealing: bool
     closes_on_refusal: bool
 
@@ -154,6 +162,7 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
         max_topic_levels=number("mqttMaxTopicLevels"),
         max_subscriptions=number("mqttMaxSubscriptions"),
         max_retained=number("mqttMaxRetainedMessages"),
+        shows_system_topics=flag("mqttAnonymousSystemTopics"),
         allows_link_stealing=flag("allowLinkStealing"),
         closes_on_refusal=flag("closeMqttConnectionOnPublishAuthorizationFailure"),
     )
@@ -174,6 +183,7 @@ class MqttProtocolManager:
         self.format: Final = MqttFormat(syntax)
         self.formats: Sequence[MessageFormat] = (self.format,)
         self.sessions: Final = Sessions(postoffice, self.names, self.format)
+        self.system_topics: Final = SystemTopics(self)
         self._topic_fields: dict[str, bytes] = {}
 
     def matches(self, head: bytes) -> bool | None:

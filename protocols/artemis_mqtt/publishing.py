@@ -4,12 +4,13 @@ from typing import Final
 
 from artemis_mqtt.addressing import Names
 from artemis_mqtt.format import MqttFormat
+from artemis_mqtt.system_topics import is_system_topic
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Hub
 from artemis_py.core.retained import RetainedMessages
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
-from artemis_py.errors import LimitExceeded
+from artemis_py.errors import LimitExceeded, NotAuthorized
 
 # Producers kept ready, by topic. Each costs about 1 KiB and saves a permission check per message.
 PRODUCER_CACHE_LIMIT: Final = 256
@@ -64,6 +65,8 @@ class Publisher:
 
     def _make_producer(self, topic: str) -> Producer:
         """An unknown address becomes a MULTICAST one; the types of one that is there decide (reference §4.2.4)."""
+        if is_system_topic(topic):
+            raise NotAuthorized(f"'{topic}' is the broker's own")
         name = self._names.address(topic)
         session = self._session
         office = session.postoffice

@@ -42,6 +42,16 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def connected_count(self) -> int:
+        """Sessions whose client is connected."""
+        return sum(session.handler is not None for session in self._sessions.values())
+
+    @property
+    def subscription_count(self) -> int:
+        """Subscriptions of all sessions."""
+        return sum(len(session.subscriptions) for session in self._sessions.values())
+
     def get(self, client_id: str) -> ClientSession | None:
         """The session of a client."""
         return self._sessions.get(client_id)

@@ -415,7 +415,7 @@ def test_publishing_needs_the_permission_to_send(qos: int, answer: tuple[str, in
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_3_x_is_disconnected_or_kept_in_the_dark(version: int) -> None:
-    """[MQTT-3.3.5-2] of 3.1.1 leaves the choice: the acceptor has it."""
+    """[3.1.1: MQTT-3.3.5-2] of 3.1.1 leaves the choice: the acceptor has it."""
     site = Site(access=Forbidden((Permission.SEND, "secret")))
     strict = connected(site, "strict", version)
     strict.publish("secret", b"m", 1, 1)
