@@ -41,6 +41,14 @@ HOT = [
     "protocols/artemis_amqp/producers.py",
     "protocols/artemis_amqp/sections.py",
     "protocols/artemis_amqp/session.py",
+    "protocols/artemis_mqtt/connection.py",
+    "protocols/artemis_mqtt/deliveries.py",
+    "protocols/artemis_mqtt/fields.py",
+    "protocols/artemis_mqtt/flight.py",
+    "protocols/artemis_mqtt/handler.py",
+    "protocols/artemis_mqtt/publish.py",
+    "protocols/artemis_mqtt/publishing.py",
+    "protocols/artemis_mqtt/session.py",
 ]
 
 

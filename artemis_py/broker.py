@@ -46,6 +46,7 @@ from artemis_py.transport.connections import ConnectionLimits, Connections
 from artemis_py.transport.driver import Terms
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
+from artemis_py.transport.websocket import with_websocket
 from artemis_py.transport.worker import Worker
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ class Broker:
             Acceptor(
                 Terms(
                     config=config,
-                    managers=managers_of(config, managers),
+                    managers=with_websocket(managers_of(config, managers)),
                     authenticator=authenticator(config),
                     turn=turn,
                     connections=self.connections,
@@ -168,6 +169,8 @@ class Broker:
             self._watch_disk(self._store.folder, loop, turn)
         self._deploy()
         self._manage()
+        for manager in managers:
+            manager.start()
         reaper = Reaper(self.postoffice)
         reaper.start()
         self._exits.append(reaper.stop)
@@ -316,6 +319,9 @@ class Broker:
             turn.plan()
 
         store.start(loop, worker, failed, stored)
+        useless = self.postoffice.retained.load(formats)
+        if useless:
+            LOGGER.error("retained messages that cannot be read were forgotten: count=%d", useless)
 
     def _watch_disk(self, folder: Path, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
         """Before anybody connects, and from then on."""

@@ -160,6 +160,16 @@ class ProtocolManager(Protocol):
     def parameters(self) -> Sequence[Parameter]:
         """The acceptor URL parameters this protocol reads."""
 
+    @property
+    def websocket_subprotocols(self) -> Sequence[str]:
+        """Names under which this protocol is spoken over WebSocket (RFC 6455 §1.9); empty: it is not."""
+
+    def start(self) -> None:
+        """The store was read and what happens from now on is stored: take up what an earlier run left.
+
+        Called once, before any connection.
+        """
+
     def matches(self, head: bytes) -> bool | None:
         """Whether these first bytes of a connection are mine; None: not enough bytes to tell."""
 

@@ -43,6 +43,11 @@ class LineProtocolManager:
         self._postoffice = postoffice
         self.opened: list[LineConnection] = []
 
+    websocket_subprotocols: Sequence[str] = ("line",)
+
+    def start(self) -> None:
+        pass
+
     def matches(self, head: bytes) -> bool | None:
         wanted = b"LINE "
         return True if head.startswith(wanted) else None if wanted.startswith(head) else False

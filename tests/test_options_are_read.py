@@ -12,14 +12,18 @@ from typing import Final
 import pytest
 from attrs import fields
 
-from artemis_amqp.manager import PARAMETERS, Parameters
+from artemis_amqp.manager import PARAMETERS as AMQP_PARAMETERS
+from artemis_amqp.manager import Parameters as AmqpParameters
+from artemis_mqtt.manager import PARAMETERS as MQTT_PARAMETERS
+from artemis_mqtt.manager import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.settings import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
+from artemis_py.protocol import Parameter
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 CONFIG: Final = REPOSITORY / "artemis_py" / "config"
-AMQP: Final = REPOSITORY / "protocols" / "artemis_amqp"
+PROTOCOLS: Final = REPOSITORY / "protocols"
 
 OWNERS: Final = (
     ResolvedSettings,
@@ -30,7 +34,8 @@ OWNERS: Final = (
     AcceptorConfig,
     TlsConfig,
     LoginConfig,
-    Parameters,
+    AmqpParameters,
+    MqttParameters,
 )
 
 
@@ -67,10 +72,13 @@ def test_somebody_asks_for_every_option(owner: type, name: str) -> None:
     assert name in all_reads(), f"{owner.__name__}.{name} is set and never read: act on it, or remove it"
 
 
-def test_every_amqp_parameter_is_taken_from_the_url() -> None:
+@pytest.mark.parametrize(
+    ("package", "parameters"), [("artemis_amqp", AMQP_PARAMETERS), ("artemis_mqtt", MQTT_PARAMETERS)]
+)
+def test_every_parameter_is_taken_from_the_url(package: str, parameters: tuple[Parameter, ...]) -> None:
     """Named where it is declared, and where `read_parameters` looks it up by that name."""
-    tree = ast.parse((AMQP / "manager.py").read_text(encoding="utf-8"))
+    tree = ast.parse((PROTOCOLS / package / "manager.py").read_text(encoding="utf-8"))
     reader = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "read_parameters")
     texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
 
-    assert {parameter.name for parameter in PARAMETERS} <= texts
+    assert {parameter.name for parameter in parameters} <= texts

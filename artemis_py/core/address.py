@@ -123,7 +123,7 @@ class WildcardSyntax:
             elif word == self.single_word:
                 translated.append(to.single_word)
             else:
-                translated.append(to._escape(self._unescape(word)))
+                translated.append(to.escape(self.unescape(word)))
         return to.delimiter.join(translated)
 
     def _is_special(self, character: str) -> bool:
@@ -138,7 +138,8 @@ class WildcardSyntax:
         """A backslash before anything that needs no escape is an ordinary character."""
         return text[index] == ESCAPE and index + 1 < len(text) and self._is_special(text[index + 1])
 
-    def _unescape(self, word: str) -> str:
+    def unescape(self, word: str) -> str:
+        """A word as it is meant, without escapes."""
         if ESCAPE not in word:
             return word
         plain: list[str] = []
@@ -150,8 +151,18 @@ class WildcardSyntax:
             index += 1
         return "".join(plain)
 
-    def _escape(self, word: str) -> str:
-        """A backslash is doubled only where it would otherwise be read as an escape: `a\\b` stays as it is."""
+    def escape(self, word: str) -> str:
+        """A literal word as it stands in a name.
+
+        A backslash is doubled only where it would otherwise be read as an escape: `a\\b` stays as it is.
+        """
+        if (
+            self.delimiter not in word
+            and self.single_word not in word
+            and self.any_words not in word
+            and ESCAPE not in word
+        ):
+            return word
         escaped: list[str] = []
         for index, character in enumerate(word):
             if character == ESCAPE:

@@ -19,6 +19,7 @@ from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
+from artemis_py.core.retained import RESERVED, RetainedMessages
 from artemis_py.core.routing import NO_TYPE, Routes
 from artemis_py.core.settings import (
     DEFAULT_BROKER_SETTINGS,
@@ -104,6 +105,7 @@ class PostOffice:
         self.sessions: dict[int, Session] = {}
         """Open sessions by id, for management."""
         self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
+        self.retained: RetainedMessages = RetainedMessages(self.hub, options.wildcards)
         self._storage_failure: str | None = None
         self._wild: WildcardTrie[Address] = WildcardTrie(options.wildcards)
         self._wildcard_version: int = 0
@@ -398,11 +400,25 @@ class PostOffice:
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             bound = [address.queues]
             if self.options.wildcards.routing_enabled:
+                is_reserved = address.name.startswith(RESERVED)
                 for wild in self._wild.match(address.name):
-                    if wild is not address:
+                    # Who subscribes to everything does not mean what the broker says of itself [MQTT-4.7.2-1].
+                    if wild is not address and not (is_reserved and self._begins_wild(wild.name)):
                         bound.append(wild.queues)
             routes = address.routes = Routes(bound, routes, self._wildcard_version)
         return routes
+
+    def _begins_wild(self, pattern: str) -> bool:
+        """Whether the first word of a pattern is a wildcard."""
+        wildcards = self.options.wildcards
+        return pattern.partition(wildcards.delimiter)[0] in (wildcards.any_words, wildcards.single_word)
+
+    def deposit(self, message: Message, queue: Queue) -> None:
+        """Put a message into one queue, past routing and the limits of its address: a copy for a late subscriber."""
+        message.id = self._next_message_id
+        self._next_message_id += 1
+        message.origin = queue.address
+        queue.add(message)
 
     def route(
         self, message: Message, address: Address, queue_name: str = "", transaction: Transaction | None = None

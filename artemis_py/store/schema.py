@@ -21,6 +21,7 @@ named databases:
     bodies       u64 body id          u32     how many stored messages have this large body
     attempts     place                failed deliveries of a reference; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
+    records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
 A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
@@ -110,6 +111,7 @@ SHARES: Final = b"shares"
 BODIES: Final = b"bodies"
 ATTEMPTS: Final = b"attempts"
 DUPLICATES: Final = b"duplicates"
+RECORDS: Final = b"records"
 DAMAGED: Final = b"damaged"
 DATABASES: Final = (
     META,
@@ -124,6 +126,7 @@ DATABASES: Final = (
     BODIES,
     ATTEMPTS,
     DUPLICATES,
+    RECORDS,
     DAMAGED,
 )
 
@@ -332,6 +335,11 @@ def duplicate_key(address_id: int, number: int) -> bytes:
 def duplicate_number(key: bytes) -> int:
     """The number in the key of a duplicate id."""
     return int(_DUPLICATE.unpack(key)[1])
+
+
+def record_key(space: str, key: bytes) -> bytes:
+    """The key of a record."""
+    return space.encode() + b"\x00" + key
 
 
 def seal(key: bytes, content: bytes) -> bytes:

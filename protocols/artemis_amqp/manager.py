@@ -144,12 +144,16 @@ class AmqpProtocolManager:
     name = "AMQP"
     formats: Sequence[MessageFormat] = (AMQP_FORMAT,)
     parameters: Sequence[Parameter] = PARAMETERS
+    websocket_subprotocols: Sequence[str] = ("amqp",)
 
     def __init__(self, postoffice: PostOffice) -> None:
         self.postoffice: Final = postoffice
         self.termini: Final = Termini(postoffice.hub.timers, lambda: postoffice.now_ms)
         self.version: Final = _version()
         self._containers: dict[str, list[AmqpHandler]] = {}
+
+    def start(self) -> None:
+        """Everything that outlives a connection is in the core."""
 
     def matches(self, head: bytes) -> bool | None:
         """All of AMQP's protocol headers begin alike."""

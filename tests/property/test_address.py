@@ -41,13 +41,13 @@ def test_trie_finds_what_the_definition_covers(patterns: list[list[str]], remove
 @settings(max_examples=200)
 def test_translation_there_and_back_is_lossless(words: list[str]) -> None:
     """Literal words of any characters survive; `escape` writes them as a protocol would receive them."""
-    name = CORE.delimiter.join(CORE._escape(word) for word in words)
+    name = CORE.delimiter.join(CORE.escape(word) for word in words)
 
     there = CORE.translate(name, MQTT)
 
     assert MQTT.translate(there, CORE) == name
     assert len(MQTT.words(there)) == len(words)
-    assert [MQTT._unescape(word) for word in MQTT.words(there)] == words
+    assert [MQTT.unescape(word) for word in MQTT.words(there)] == words
 
 
 @given(st.text(alphabet="ab.*#/+\\", max_size=12))

@@ -267,7 +267,7 @@ async def test_facts_tell_the_real_port() -> None:
     async with broker:
         (facts,) = broker.acceptor_facts()
         assert broker.url("line") == f"line://127.0.0.1:{facts.port}"
-        assert facts.protocols == ("LINE",)
+        assert facts.protocols == ("LINE", "WS")
 
     assert broker.acceptor_facts() == []
 

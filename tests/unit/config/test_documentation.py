@@ -11,7 +11,8 @@ from typing import Final
 
 import pytest
 
-from artemis_amqp.manager import PARAMETERS
+from artemis_amqp.manager import PARAMETERS as AMQP_PARAMETERS
+from artemis_mqtt.manager import PARAMETERS as MQTT_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.core.settings import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
 from artemis_py.protocol import Parameter
@@ -65,7 +66,8 @@ TABLES: Final = {
     "wildcards": of_options(*WILDCARD_OPTIONS),
     "acceptor": of_options(*ACCEPTOR_OPTIONS),
     "tls": of_options(*TLS_OPTIONS),
-    "amqp": of_parameters(PARAMETERS),
+    "amqp": of_parameters(AMQP_PARAMETERS),
+    "mqtt": of_parameters(MQTT_PARAMETERS),
     "queue": of_options(*QUEUE_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),

@@ -1,0 +1,198 @@
+"""WebSocket (RFC 6455) on the same port: a protocol that carries another one.
+
+To the driver a WebSocket is a connection like any other; within, it is the transport of the protocol whose subprotocol
+name the client asked for. Nothing of the inner protocol is looked at. The wire is `wsproto`'s, which knows no sockets.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from attrs import evolve
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Ping,
+    RejectConnection,
+    RejectData,
+    Request,
+    TextMessage,
+)
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import RemoteProtocolError
+
+from artemis_py.core.message import MessageFormat
+from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection, ProtocolManager
+
+_REQUEST: Final = b"GET "
+
+# A request line and headers of a browser with its cookies; more is refused.
+MAX_HANDSHAKE_BYTES: Final = 16 * 1024
+
+_BAD_REQUEST: Final = 400
+
+
+class WebSocketManager:
+    """Offers the protocols of one acceptor over WebSocket."""
+
+    name = "WS"
+    formats: Sequence[MessageFormat] = ()
+    parameters: Sequence[Parameter] = ()
+    websocket_subprotocols: Sequence[str] = ()
+
+    def __init__(self, managers: Sequence[ProtocolManager]) -> None:
+        self._managers: Final[Mapping[str, ProtocolManager]] = {
+            name: manager for manager in managers for name in manager.websocket_subprotocols
+        }
+
+    def start(self) -> None:
+        """There is nothing to take up."""
+
+    def matches(self, head: bytes) -> bool | None:
+        """An HTTP request."""
+        if len(head) < len(_REQUEST):
+            return None if _REQUEST.startswith(head) else False
+        return head.startswith(_REQUEST)
+
+    def connect(self, context: ConnectionContext) -> "WebSocketConnection":
+        """Wait for the handshake."""
+        return WebSocketConnection(context, self._managers)
+
+
+class WebSocketConnection:
+    """One WebSocket, and the conversation in it once the handshake is over."""
+
+    def __init__(self, context: ConnectionContext, managers: Mapping[str, ProtocolManager]) -> None:
+        self._context: Final = context
+        self._managers: Final = managers
+        self._wire: Final = WSConnection(ConnectionType.SERVER)
+        self._inner: ProtocolConnection | None = None
+        self._out: list[bytes] = []
+        self._handshake_bytes = 0
+        self._is_closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the WebSocket, or the conversation in it, is over."""
+        return self._is_closed or (self._inner is not None and self._inner.closed)
+
+    @property
+    def logged_in(self) -> bool:
+        """Whether the inner protocol says so."""
+        return self._inner is not None and self._inner.logged_in
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Take octets of the WebSocket; what they carry goes to the inner protocol at once."""
+        if self._is_closed:
+            return
+        if self._inner is None:
+            self._handshake_bytes += len(data)
+            if self._handshake_bytes > MAX_HANDSHAKE_BYTES:
+                self._reject(431, "the request is too long")
+                return
+        try:
+            self._wire.receive_data(data)
+            for event in self._wire.events():
+                match event:
+                    case BytesMessage():
+                        if self._inner is not None and not self._inner.closed:
+                            self._inner.receive_data(bytes(event.data), now)
+                    case Request():
+                        self._shake_hands(event)
+                    case Ping():
+                        self._out.append(self._wire.send(event.response()))
+                    case CloseConnection():
+                        if self._wire.state is ConnectionState.REMOTE_CLOSING:
+                            self._out.append(self._wire.send(event.response()))
+                        self._is_closed = True
+                    case TextMessage():
+                        # Both protocols want binary frames ([MQTT-6.0.0-1]; AMQP WebSocket binding 2.1).
+                        self._close(CloseReason.UNSUPPORTED_DATA, "binary frames only")
+                if self._is_closed:
+                    break
+        except RemoteProtocolError as error:
+            if error.event_hint is not None:
+                self._out.append(self._wire.send(error.event_hint))
+            self._is_closed = True
+
+    def _shake_hands(self, request: Request) -> None:
+        for name in request.subprotocols:
+            manager = self._managers.get(name)
+            if manager is not None:
+                self._out.append(self._wire.send(AcceptConnection(subprotocol=name)))
+                # A page that a browser shows is not this machine, wherever the browser runs: what is open to local
+                # clients is not open to every page somebody looks at.
+                is_page = any(header.lower() == b"origin" for header, _ in request.extra_headers)
+                context = evolve(self._context, is_loopback=self._context.is_loopback and not is_page)
+                self._inner = manager.connect(context)
+                return
+        known = ", ".join(sorted(self._managers))
+        self._reject(_BAD_REQUEST, f"ask for one of the WebSocket subprotocols {known}")
+
+    def _reject(self, status: int, text: str) -> None:
+        body = f"{text}\n".encode()
+        headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
+        if self._wire.state is ConnectionState.CONNECTING:
+            self._out.append(
+                self._wire.send(RejectConnection(status_code=status, headers=headers, has_body=True))
+                + self._wire.send(RejectData(data=body))
+            )
+        self._is_closed = True
+
+    def _close(self, code: CloseReason, text: str) -> None:
+        self._out.append(self._wire.send(CloseConnection(code=code, reason=text)))
+        self._is_closed = True
+
+    def data_to_send(self) -> bytes:
+        """Take the output: one binary message of all that the inner protocol has to say."""
+        inner = self._inner
+        if inner is not None and self._wire.state is ConnectionState.OPEN:
+            data = inner.data_to_send()
+            if data:
+                self._out.append(self._wire.send(BytesMessage(data=data)))
+            if inner.closed:
+                self._close(CloseReason.NORMAL_CLOSURE, "")
+        if not self._out:
+            return b""
+        out, self._out = self._out, []
+        return b"".join(out)
+
+    def next_deadline(self) -> float | None:
+        """The inner protocol's."""
+        return None if self._inner is None else self._inner.next_deadline()
+
+    def handle_deadline(self, now: float) -> None:
+        """The inner protocol's."""
+        if self._inner is not None:
+            self._inner.handle_deadline(now)
+
+    def pause(self) -> None:
+        """The client does not read."""
+        if self._inner is not None:
+            self._inner.pause()
+
+    def resume(self) -> None:
+        """It reads again."""
+        if self._inner is not None:
+            self._inner.resume()
+
+    def shutdown(self, reason: str) -> None:
+        """The inner protocol says goodbye; without one the WebSocket is closed."""
+        if self._inner is not None:
+            self._inner.shutdown(reason)
+        elif not self._is_closed:
+            self._reject(503, reason)
+
+    def connection_lost(self) -> None:
+        """The socket is gone."""
+        if self._inner is not None:
+            self._inner.connection_lost()
+
+
+def with_websocket(managers: Sequence[ProtocolManager]) -> list[ProtocolManager]:
+    """The protocols of an acceptor, and WebSocket if any of them is spoken over it."""
+    if any(manager.websocket_subprotocols for manager in managers):
+        return [*managers, WebSocketManager(managers)]
+    return list(managers)

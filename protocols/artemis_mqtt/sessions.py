@@ -1,0 +1,239 @@
+"""All sessions of a broker: who takes one up, when one ends, which wills are due, what a restart brings back."""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_mqtt import records
+from artemis_mqtt.deliveries import SHARED, Sent, Subscription
+from artemis_mqtt.flight import RELEASED, SENT, Delivery, IncomingFlight
+from artemis_mqtt.publish import subscription_identifier_property
+from artemis_mqtt.publishing import Publisher
+from artemis_mqtt.records import StoredSession, SubscriptionRecord
+from artemis_mqtt.session import NEVER, ClientSession
+from artemis_mqtt.subscriptions import give_back, suspend, unsubscribe
+from artemis_py.core.access import Subject
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+from artemis_py.core.session import Session
+from artemis_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from artemis_mqtt.addressing import Names
+    from artemis_mqtt.format import MqttFormat
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class Sessions:
+    """Sessions by client identifier."""
+
+    def __init__(self, postoffice: PostOffice, names: "Names", format: "MqttFormat") -> None:
+        self.postoffice: Final = postoffice
+        self._names: Final = names
+        self._format: Final = format
+        self._sessions: dict[str, ClientSession] = {}
+        self._sharers: dict[str, set[Subscription]] = {}
+        """Subscriptions of all sessions, connected or not, by the name of their shared queue."""
+        self._next_number = 1
+        self.max_retained = -1
+        """What a will may be retained beside; the last acceptor that was connected to says it."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def connected_count(self) -> int:
+        """Sessions whose client is connected."""
+        return sum(session.handler is not None for session in self._sessions.values())
+
+    @property
+    def subscription_count(self) -> int:
+        """Subscriptions of all sessions."""
+        return sum(len(session.subscriptions) for session in self._sessions.values())
+
+    def get(self, client_id: str) -> ClientSession | None:
+        """The session of a client."""
+        return self._sessions.get(client_id)
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    def open(self, client_id: str, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
+        """The session for a client that comes, and whether it was there before. Nobody is connected to it now."""
+        session = self._sessions.get(client_id)
+        if session is not None and clean_start:
+            self.end(session, "the client starts anew")
+            session = None
+        if session is not None:
+            self._wake(session)
+            session.expiry_s = expiry_s
+            return session, True
+        session = ClientSession(self.postoffice.storage, self._next_number, client_id, expiry_s)
+        self._next_number += 1
+        self._sessions[client_id] = session
+        return session, False
+
+    def _wake(self, session: ClientSession) -> None:
+        """The client is back before its time was over: neither the end nor the will comes (§3.1.3.2.2)."""
+        for timer in (session.expiry_timer, session.will_timer):
+            if timer is not None:
+                timer.cancel()
+        session.expiry_timer = session.will_timer = None
+        session.will = None
+        session.ended_ms = 0
+
+    def leave(self, session: ClientSession, with_will: bool) -> None:
+        """The connection of a session is over; `with_will`: not as the client should end it."""
+        session.handler = None
+        for subscription in list(session.subscriptions.values()):
+            suspend(subscription)
+        if not with_will:
+            session.will = None
+        if session.expiry_s == 0:
+            self.end(session, "its connection ended")
+            return
+        session.ended_ms = self.postoffice.now_ms
+        will = session.will
+        if will is not None and will.delay_s == 0:
+            self._publish_will(session)
+        session.save()
+        self._plan(session)
+
+    def _plan(self, session: ClientSession) -> None:
+        """When the session of an absent client ends, and its will is due."""
+        timers = self.postoffice.hub.timers
+        if session.will is not None and (session.expiry_s == NEVER or session.will.delay_s < session.expiry_s):
+            when_ms = session.ended_ms + 1000 * session.will.delay_s
+            session.will_timer = timers.at(when_ms, partial(self._will_due, session))
+        if session.expiry_s != NEVER:
+            when_ms = session.ended_ms + 1000 * session.expiry_s
+            session.expiry_timer = timers.at(when_ms, partial(self.end, session, "it expired"))
+
+    def end(self, session: ClientSession, reason: str) -> None:
+        """The session is over: its will goes out if it is still due, its queues go."""
+        if session.is_over:
+            return
+        for timer in (session.expiry_timer, session.will_timer):
+            if timer is not None:
+                timer.cancel()
+        if session.will is not None:
+            self._publish_will(session)
+        del self._sessions[session.client_id]
+        session.forget()
+        for subscription in list(session.subscriptions.values()):
+            unsubscribe(self, subscription, None, f"the session ended: {reason}")
+        give_back(session)
+        LOGGER.debug("session ended: client=%s reason=%s", session.client_id, reason)
+
+    # -- wills -------------------------------------------------------------------------------------------------
+
+    def _will_due(self, session: ClientSession) -> None:
+        session.will_timer = None
+        self._publish_will(session)
+        session.save()
+
+    def _publish_will(self, session: ClientSession) -> None:
+        """Publish with the rights the client's user has now (§3.1.2.5, §5.4.2)."""
+        will = session.will
+        session.will = None
+        if will is None:
+            return
+        subject = Subject(will.user, frozenset(will.roles))
+        core = Session(self.postoffice, subject, session.client_id, "will", "MQTT")
+        try:
+            Publisher(core, self._names, self._format, self.max_retained).publish(
+                will.topic, will.payload, will.qos, will.retain, will.properties, will.expiry_s
+            )
+        except Refusal as refusal:
+            LOGGER.warning("will not published: client=%s reason=%s", session.client_id, refusal)
+        finally:
+            core.close()
+
+    # -- shared subscriptions ------------------------------------------------------------------------------------
+
+    def joined(self, subscription: Subscription) -> None:
+        """Count who shares a queue."""
+        if subscription.kind == SHARED:
+            self._sharers.setdefault(subscription.queue.name, set()).add(subscription)
+
+    def left(self, subscription: Subscription) -> bool:
+        """True if nobody shares its queue any more."""
+        sharers = self._sharers.get(subscription.queue.name)
+        if sharers is None:
+            return True
+        sharers.discard(subscription)
+        if sharers:
+            return False
+        del self._sharers[subscription.queue.name]
+        return True
+
+    # -- restart -------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Take up what an earlier run of the broker left. Called once, when addresses and queues are there again."""
+        queues = {queue.name: queue for queue in self.postoffice.queues.values()}
+        count = 0
+        for stored in records.load(self.postoffice.storage):
+            self._next_number = max(self._next_number, stored.number + 1)
+            if stored.session is None or stored.session.client_id in self._sessions:
+                records.forget(self.postoffice.storage, stored.keys)
+                continue
+            session = self._restored(stored, queues)
+            count += 1
+            if session.expiry_s == 0:
+                # It ended with the crash; all that was left is its will.
+                self.end(session, "the broker started anew")
+            else:
+                self._plan(session)
+        if count:
+            LOGGER.info("sessions restored: count=%d", count)
+
+    def _restored(self, stored: StoredSession, queues: dict[str, Queue]) -> ClientSession:
+        record = stored.session
+        assert record is not None
+        session = ClientSession(self.postoffice.storage, stored.number, record.client_id, record.expiry_s)
+        self._sessions[record.client_id] = session
+        session.will = record.will
+        # Connected at the crash: that ended the connection, now.
+        session.ended_ms = record.ended_ms or self.postoffice.now_ms
+        session.incoming = IncomingFlight(stored.incoming)
+        for subscription in stored.subscriptions:
+            self._restore_subscription(session, subscription, queues)
+        outgoing = sorted(stored.outgoing, key=lambda each: each.order)
+        by_queue = {each.queue.id: each for each in session.subscriptions.values()}
+        for each in outgoing:
+            owner = by_queue.get(each.queue_id)
+            state = each.state
+            token = None if owner is None else Sent(None, owner, each.order)
+            if token is None:
+                # Its queue is gone, and the message with it: PUBREL has the client forget the identifier.
+                state = RELEASED
+            session.outgoing.restore(each.packet_id, 2, state, token)
+            if state == SENT:
+                delivery: Delivery = session.outgoing.deliveries[each.packet_id]
+                session.awaited[(each.queue_id, each.sequence)] = delivery
+        session.know(
+            max((each.order for each in outgoing), default=0),
+            max((each.number for each in stored.subscriptions), default=0),
+        )
+        return session
+
+    def _restore_subscription(
+        self, session: ClientSession, record: SubscriptionRecord, queues: dict[str, Queue]
+    ) -> None:
+        queue = queues.get(record.queue)
+        if queue is None:
+            LOGGER.warning(
+                "subscription without its queue left out: client=%s filter=%s", session.client_id, record.topic_filter
+            )
+            session.records.forget_subscription(record.number)
+            return
+        subscription = Subscription(session, record.number, record.topic_filter, queue, record.kind)
+        subscription.qos = record.qos
+        subscription.no_local = record.no_local
+        subscription.retain_as_published = record.retain_as_published
+        subscription.identifier_number = record.identifier
+        subscription.identifier = subscription_identifier_property(record.identifier) if record.identifier else b""
+        subscription.is_wild = "+" in record.topic_filter or "#" in record.topic_filter
+        session.subscriptions[record.topic_filter] = subscription
+        self.joined(subscription)

@@ -1,0 +1,231 @@
+"""Which queue a topic filter gets, and what becomes of it (reference/artemis-model §4.2.2, §4.2.3)."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_mqtt import packets
+from artemis_mqtt.addressing import is_wild, queue_names, to_address
+from artemis_mqtt.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription, sent
+from artemis_mqtt.format import retained_copy
+from artemis_mqtt.publish import subscription_identifier_property
+from artemis_mqtt.session import ClientSession
+from artemis_mqtt.topics import split_shared
+from artemis_py.core.access import Permission
+from artemis_py.core.consumer import RELEASED
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+from artemis_py.core.session import Session
+from artemis_py.core.settings import QueueConfig
+from artemis_py.errors import LimitExceeded, NoSuchQueue, QueueExists, Refusal
+
+if TYPE_CHECKING:
+    from artemis_mqtt.sessions import Sessions
+
+# Retained messages are handed over in slices, between which everybody else has a turn: some 2 ms each in pure Python.
+RETAINED_SLICE: Final = 500
+RETAINED_STEPS: Final = 4000
+# No more than this waits in a subscription's queue on that account; a slow client does not make the broker hold them.
+RETAINED_AHEAD: Final = 2000
+# How long the next slice waits while as much is ahead, in milliseconds.
+RETAINED_PAUSE_MS: Final = 20
+
+# Retain Handling (§3.8.3.1).
+_SEND_ALWAYS: Final = 0
+_SEND_IF_NEW: Final = 1
+
+
+def subscribe(
+    sessions: "Sessions", outlet: Outlet, core: Session, request: packets.Subscription, identifier: int, limit: int
+) -> int:
+    """Make or change one subscription; returns the QoS it got. Raises Refusal.
+
+    `limit`: subscriptions that one session may have.
+    """
+    session = outlet.session
+    office = core.postoffice
+    group, topic_filter = split_shared(request.topic_filter)
+    address = to_address(topic_filter, office.options.wildcards)
+    core.check(Permission.CONSUME, address)
+    subscription = session.subscriptions.get(request.topic_filter)
+    is_new = subscription is None
+    if subscription is None:
+        if len(session.subscriptions) >= limit:
+            raise LimitExceeded(f"the session has {limit} subscriptions, as many as it may")
+        queue, kind = _queue(session, core, group, address, request.no_local)
+        subscription = Subscription(session, session.next_subscription(), request.topic_filter, queue, kind)
+        _apply(subscription, request, identifier)
+        try:
+            attach(subscription, outlet, core)
+        except Refusal:
+            if kind == OWN or (kind == SHARED and not queue.consumers):
+                office.delete_queue(queue.name, force=True, reason="its subscription was refused")
+            raise
+        session.subscriptions[request.topic_filter] = subscription
+        sessions.joined(subscription)
+    else:
+        _change(subscription, outlet, core, request, identifier)
+    session.save_subscription(subscription)
+    if not group and (request.retain_handling == _SEND_ALWAYS or (is_new and request.retain_handling == _SEND_IF_NEW)):
+        if office.retained.count:
+            subscription.search = office.retained.search(address)
+            hand_over_retained(subscription, office)
+    return request.qos
+
+
+def _apply(subscription: Subscription, request: packets.Subscription, identifier: int) -> None:
+    subscription.qos = request.qos
+    subscription.no_local = request.no_local
+    subscription.retain_as_published = request.retain_as_published
+    subscription.is_wild = is_wild(request.topic_filter)
+    subscription.identifier_number = identifier
+    subscription.identifier = subscription_identifier_property(identifier) if identifier else b""
+
+
+def _change(
+    subscription: Subscription, outlet: Outlet, core: Session, request: packets.Subscription, identifier: int
+) -> None:
+    """The same filter again replaces the options; messages are not lost over it [MQTT-3.8.4-3]."""
+    if request.no_local != subscription.no_local and subscription.kind == OWN:
+        text = _no_local(subscription.session.client_id) if request.no_local else ""
+        core.postoffice.update_queue(subscription.queue.name, {"filter": text or None})
+    was_presettled = subscription.qos == 0
+    _apply(subscription, request, identifier)
+    consumer = subscription.consumer
+    if consumer is not None and was_presettled != (request.qos == 0):
+        kept = list(consumer.outstanding.values())
+        for reference in kept:
+            consumer.relinquish(reference)
+        core.close_consumer(consumer)
+        attach(subscription, outlet, core)
+        assert subscription.consumer is not None
+        for reference in kept:
+            subscription.consumer.adopt(reference)
+
+
+def _queue(session: ClientSession, core: Session, group: str, address: str, no_local: bool) -> tuple[Queue, str]:
+    """The queue of a new subscription, made if need be."""
+    office = core.postoffice
+    existing = office.addresses.get(address)
+    if existing is not None and RoutingType.MULTICAST not in existing.routing_types:
+        return core.queue_to_consume(address), BORROWED
+    core.ensure_destination(address, "", RoutingType.MULTICAST)
+    kind = SHARED if group else OWN
+    max_consumers = -1 if group else 1
+    for name in queue_names(session.client_id, group, address):
+        queue = office.queues.get(name)
+        if queue is None:
+            config = QueueConfig(
+                name=name,
+                address=address,
+                routing_type=RoutingType.MULTICAST,
+                durable=session.is_stored or bool(group),
+                filter=_no_local(session.client_id) if no_local else None,
+                max_consumers=max_consumers,
+                auto_delete=False,
+            )
+            return core.create_queue(config), kind
+        if queue.address.name == address and queue.max_consumers == max_consumers and not queue.consumers:
+            return queue, kind
+        if group and queue.address.name == address and queue.max_consumers == max_consumers:
+            return queue, kind
+    raise QueueExists(f"the names for a queue of '{address}' are taken by other subscriptions")
+
+
+def _no_local(client_id: str) -> str:
+    """A selector that leaves out what this client sent [MQTT-3.8.3-3]."""
+    quoted = client_id.replace("'", "''")
+    return f"__AMQ_CID <> '{quoted}'"
+
+
+def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
+    """Let deliveries come. Raises Refusal."""
+    consumer = core.consume(subscription.queue, subscription, presettled=subscription.qos == 0)
+    subscription.consumer = consumer
+    subscription.outlet = outlet
+    consumer.grant(UNLIMITED_CREDIT)
+
+
+def resume(subscription: Subscription, outlet: Outlet, core: Session) -> None:
+    """The client is back: deliveries under way are its own again. Raises Refusal."""
+    queue = subscription.queue
+    if queue.is_deleted:
+        raise NoSuchQueue(f"queue '{queue.name}' was deleted while its client was away")
+    attach(subscription, outlet, core)
+    consumer = subscription.consumer
+    assert consumer is not None
+    for delivery in outlet.session.outgoing.deliveries.values():
+        token = sent(delivery)
+        if token is not None and token.subscription is subscription and token.reference is not None:
+            consumer.adopt(token.reference)
+
+
+def suspend(subscription: Subscription) -> None:
+    """The client is gone, its session stays: what is under way stays with it, the rest returns to the queue.
+
+    Of a shared subscription only QoS 2 stays [MQTT-4.8.2-5]; the others of the group get the rest.
+    """
+    consumer = subscription.consumer
+    outgoing = subscription.session.outgoing
+    for delivery in list(outgoing.deliveries.values()):
+        token = sent(delivery)
+        if token is None or token.subscription is not subscription or token.reference is None:
+            continue
+        if subscription.kind == OWN or delivery.qos == 2:
+            if consumer is not None:
+                consumer.relinquish(token.reference)
+        else:
+            outgoing.drop(delivery.packet_id)
+    subscription.consumer = None
+    subscription.outlet = None
+
+
+def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session | None, reason: str) -> None:
+    """End a subscription; its queue goes if nobody else has it."""
+    session = subscription.session
+    consumer = subscription.consumer
+    subscription.consumer = None
+    subscription.outlet = None
+    subscription.search = None
+    session.subscriptions.pop(subscription.topic_filter, None)
+    session.forget_subscription(subscription)
+    if consumer is not None and core is not None:
+        core.close_consumer(consumer)
+    is_last = sessions.left(subscription)
+    queue = subscription.queue
+    if not queue.is_deleted and not queue.configuration_managed:
+        if subscription.kind == OWN or (subscription.kind == SHARED and is_last):
+            sessions.postoffice.delete_queue(queue.name, force=True, reason=reason)
+
+
+def give_back(session: ClientSession) -> None:
+    """The session is over: deliveries that waited for its client return to their queues, or go with them."""
+    for delivery in session.outgoing.deliveries.values():
+        token = sent(delivery)
+        if token is not None and token.reference is not None:
+            reference = token.reference
+            consumer = reference.consumer
+            if consumer is not None and consumer.is_closed and reference.sequence not in consumer.outstanding:
+                reference.queue.give_back(reference, RELEASED)
+            token.reference = None
+    session.outgoing.deliveries.clear()
+
+
+def hand_over_retained(subscription: Subscription, office: PostOffice) -> None:
+    """One slice of the retained messages that a new subscription gets; the rest is planned."""
+    search = subscription.search
+    queue = subscription.queue
+    if search is None or queue.is_deleted or subscription.outlet is None:
+        # Of a client that left it goes on when it is back.
+        return
+    pause_ms = 0
+    if queue.waiting_count < RETAINED_AHEAD:
+        for message in search.next(RETAINED_SLICE, RETAINED_STEPS):
+            if queue.accepts(message):
+                office.deposit(retained_copy(message), queue)
+    else:
+        pause_ms = RETAINED_PAUSE_MS
+    if search.is_done:
+        subscription.search = None
+    else:
+        office.hub.timers.at(office.now_ms + pause_ms, partial(hand_over_retained, subscription, office))

@@ -1,0 +1,156 @@
+"""Retained messages: found by patterns, replaced, expiring, and there again after a restart."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artemis_py.core.message import Message
+from artemis_py.core.plain import PLAIN_FORMAT, plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.view import MessageView
+from tests.core_harness import START_MS, make_office
+from tests.unit.store.world import World
+
+
+def message(address: str, body: str = "m", expires_ms: int = 0) -> Message:
+    made = plain_message(address, MessageView(body=body), durable=True)
+    made.expires_ms = expires_ms
+    return made
+
+
+def found(office: PostOffice, pattern: str) -> list[str]:
+    return [each.address for each in office.retained.search(pattern).next(10_000, 100_000)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a.b", ["a.b"]),
+        ("a.*", ["a.b", "a.c"]),
+        ("*.b", ["a.b"]),
+        ("a.#", ["a", "a.b", "a.b.c", "a.c"]),
+        ("#", ["a", "a.b", "a.b.c", "a.c"]),
+        ("*", ["a"]),
+        ("$sys.#", ["$sys.x"]),
+        ("a.b.c.#", ["a.b.c"]),
+        ("nothing.#", []),
+    ],
+)
+def test_patterns(pattern: str, expected: list[str]) -> None:
+    """Any-words also stands for none; a leading wildcard leaves names with `$` alone [MQTT-4.7.2-1]."""
+    office = make_office()
+    for address in ("a.c", "a.b", "a", "a.b.c", "$sys.x"):
+        office.retained.put(message(address))
+
+    assert sorted(found(office, pattern)) == expected
+
+
+def test_the_last_one_counts() -> None:
+    """One message an address, and the memory of one."""
+    office = make_office()
+    first, second = message("a", "one"), message("a", "two")
+    office.retained.put(first)
+    office.retained.put(second)
+
+    assert office.retained.get("a") is second
+    assert (office.retained.count, first.references, second.references) == (1, 0, 1)
+
+
+def test_a_removed_one_is_gone() -> None:
+    """With the nodes that led to it, and none that lead elsewhere."""
+    office = make_office()
+    for address in ("a.b", "a.b.c", "x.y.z"):
+        office.retained.put(message(address))
+
+    assert office.retained.remove("a.b")
+    assert office.retained.remove("x.y.z")
+    assert not office.retained.remove("x.y")
+    assert found(office, "#") == ["a.b.c"]
+    assert office.retained.count == 1
+
+
+def test_an_expired_one_is_gone() -> None:
+    """At its time, whether anybody looks or not; one that replaced it stays."""
+    office = make_office()
+    office.retained.put(message("a", expires_ms=START_MS + 10))
+    office.retained.put(message("b", expires_ms=START_MS + 10))
+    office.retained.put(message("b"))
+    office.now_ms = START_MS + 10
+
+    seen = found(office, "#"), office.retained.get("a")
+    office.handle_deadlines()
+
+    assert seen == (["b"], None)
+    assert office.retained.count == 1
+
+
+def test_a_search_goes_on_where_it_stopped() -> None:
+    """In slices, of messages and of steps, while others come and go."""
+    office = make_office()
+    for number in range(100):
+        office.retained.put(message(f"a.{number}"))
+    search = office.retained.search("a.#")
+    seen = [each.address for each in search.next(30, 1000)]
+    office.retained.remove("a.50")
+    office.retained.put(message("a.60", "newer"))
+    while not search.is_done:
+        some = search.next(30, 7)
+        assert len(some) <= 7
+        seen += [each.address for each in some]
+
+    assert seen == [f"a.{number}" for number in range(100) if number != 50]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(".".join)),
+    st.tuples(st.lists(st.sampled_from("ab*"), max_size=4), st.booleans()),
+)
+def test_a_search_finds_what_the_wildcard_syntax_matches(addresses: list[str], pattern: tuple[list[str], bool]) -> None:
+    """The tree and `WildcardSyntax.matches` say the same."""
+    words, ends_any = pattern
+    text = ".".join([*words, *("#" if ends_any else ())]) or "a"
+    office = make_office()
+    for address in addresses:
+        office.retained.put(message(address))
+
+    expected = {address for address in addresses if office.options.wildcards.matches(text, address)}
+
+    assert set(found(office, text)) == expected
+
+
+def test_they_survive_a_restart(tmp_path: Path) -> None:
+    """All but expired and removed ones, and numbers are not used twice."""
+    formats = {PLAIN_FORMAT.name: PLAIN_FORMAT}
+    with World(tmp_path) as world:
+        for made in (message("a", "old"), message("b"), message("c", expires_ms=START_MS + 5), message("a", "new")):
+            world.office.retained.put(made)
+        world.office.retained.remove("b")
+        world.settle()
+
+    with World(tmp_path) as world:
+        world.office.now_ms = START_MS + 10
+        assert world.office.retained.load(formats) == 0
+        kept = world.office.retained.get("a")
+        assert kept is not None
+        assert (kept.view.body, kept.durable, world.office.retained.count) == ("new", True, 1)
+        world.office.retained.put(message("d"))
+        world.settle()
+
+    with World(tmp_path) as world:
+        world.office.retained.load(formats)
+        assert sorted(found(world.office, "#")) == ["a", "d"]
+
+
+def test_a_record_of_no_use_is_forgotten(tmp_path: Path) -> None:
+    """A protocol that was uninstalled, or nonsense: said, and not kept for ever."""
+    with World(tmp_path) as world:
+        world.office.retained.put(message("a"))
+        world.store.save_record("retained", bytes(7) + b"\x09", b"nonsense")
+        world.settle()
+
+    with World(tmp_path) as world:
+        assert world.office.retained.load({}) == 2
+        world.settle()
+        assert world.store.load_records("retained") == []
