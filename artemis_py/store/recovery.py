@@ -133,10 +133,9 @@ class _Recovery:
         meta = self._environment.database(schema.META)
         message_id = self._transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
         queue_id = self._transaction.get(schema.NEXT_QUEUE_ID, db=meta)
-        self._office.go_on_from(
-            1 if message_id is None else schema.U64.unpack(message_id)[0],
-            1 if queue_id is None else schema.U32.unpack(queue_id)[0],
-        )
+        next_message_id = 1 if message_id is None else schema.U64.unpack(message_id)[0]
+        self._store.know_message_id(next_message_id)
+        self._office.go_on_from(next_message_id, 1 if queue_id is None else schema.U32.unpack(queue_id)[0])
 
     def _references(self) -> None:
         attempts = self._environment.database(schema.ATTEMPTS)
