@@ -158,6 +158,10 @@ class LmdbStore:
         self._address_ids[name] = id
         self._next_address_id = max(self._next_address_id, id + 1)
 
+    def know_message_id(self, next_id: int) -> None:
+        """Message ids below this one may be taken: the mark only goes up, also if nothing is put in this run."""
+        self._highest_message_id = next_id - 1
+
     def know_scheduled(self, number: int) -> None:
         """Running numbers below this one may be taken."""
         self._next_scheduled = max(self._next_scheduled, number)
