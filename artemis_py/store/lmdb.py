@@ -101,6 +101,7 @@ class LmdbStore:
         if environment is None:
             return
         self._environment = None
+        self.files.worker = None
         batch = self._gathering
         self._gathering = Batch()
         try:

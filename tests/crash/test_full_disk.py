@@ -72,7 +72,7 @@ def test_a_large_message_that_does_not_fit_is_refused_and_nothing_else(tmp_path:
     try:
         with Client(url) as client:
             sender = client.sender("work")
-            with pytest.raises(Refused, match="a large message cannot be stored: .*File too large"):
+            with pytest.raises(Refused, match=r"a large message cannot be stored: .*File too large"):
                 sender.send(Message(body=bytes(5_000_000), durable=True))
             # Files are deleted by the thread that commits, in order: the next confirmation comes behind it.
             sender.send(Message(body="small", durable=True))

@@ -107,6 +107,44 @@ def test_the_file_is_synced_before_the_commit_that_refers_to_it(
         assert done == [str(files(world)[0]), str(folder), str(folder.parent), "begin"]
 
 
+def test_a_body_that_was_sent_in_a_transaction_is_synced_with_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited outside of the store until then."""
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    with World(tmp_path) as world:
+        world.queue()
+        world.settle()
+        session = make_session(world.office)
+        transaction = session.begin()
+        message = large_message(world.store)
+        world.office.route(message, world.office.addresses["q"], transaction=transaction)
+        assert message.large is not None
+        message.large.release()
+        synced.clear()
+        session.commit(transaction)
+        world.settle()
+
+        assert str(files(world)[0]) in synced
+
+
+def test_messages_that_wait_have_no_file_open(tmp_path: Path) -> None:
+    """Whatever queue they wait in: descriptors are for clients."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.queue("volatile", durable=False)
+        world.settle()
+        before = len(os.listdir("/proc/self/fd"))
+        for address in ("q", "volatile"):
+            for durable in (True, False):
+                for _ in range(5):
+                    send(world, address, durable)
+        world.settle()
+
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_two_queues_share_one_file(tmp_path: Path) -> None:
     """It goes with the second, in whatever order and however far apart."""
     with World(tmp_path) as world:
@@ -262,6 +300,7 @@ def test_a_stop_leaves_only_what_a_start_can_use(tmp_path: Path) -> None:
     take(world, queue)
     world.stop()
     left = len(list(body_files(world.store.files.folder)))
+    assert world.hands.jobs == [], "the worker has ended"
 
     with World(tmp_path) as world:
         assert left == 1
@@ -337,7 +376,25 @@ def test_a_long_body_is_synced_while_it_arrives(tmp_path: Path, monkeypatch: pyt
         assert jobs == 1
         with pytest.raises(StoreError, match="Input/output error"):
             body.append(b"more")
+        with pytest.raises(StoreError, match="Input/output error"):
+            body.finish()
         body.release()
+
+
+def test_a_piece_that_was_not_synced_fails_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P15: the commit's own sync would succeed, for the system reports a lost write only once."""
+    monkeypatch.setattr(large, "SYNC_AHEAD_BYTES", 1000)
+    monkeypatch.setattr(os, "fdatasync", failing(errno.EIO))
+    with World(tmp_path) as world:
+        world.queue()
+        world.settle()
+        send(world, "q")
+        told: list[str] = []
+        world.store.when_durable(lambda: told.append("durable"), told.append)
+        world.settle()
+
+        assert told == world.failures
+        assert "Input/output error" in told[0]
 
 
 def failing(number: int) -> Callable[..., None]:
