@@ -129,6 +129,12 @@ class FileBody(LargeBody):
         """See `LargeBody`."""
         return FileReader(self.path, self.size, self.checksum)
 
+    def hold(self) -> None:
+        """See `LargeBody`."""
+        super().hold()
+        if self.holders == 1:
+            self._files.know(self)
+
     def release(self) -> None:
         """See `LargeBody`. One that waits where the store is not concerned has no file open."""
         super().release()
@@ -137,7 +143,9 @@ class FileBody(LargeBody):
 
     def discard(self) -> None:
         """Delete the file, unless the store still refers to it: then the commit that ends that does."""
-        if not self.is_stored:
+        if self.is_stored:
+            self._files.forget(self.id)
+        else:
             self.delete()
 
     def delete(self) -> None:
@@ -236,9 +244,17 @@ class LargeFiles:
             body.is_stored = True
         return body
 
-    def no_longer_stored(self, id: int) -> None:
-        """A commit removed the last reference to this body."""
-        body = self._bodies.get(id)
+    def know(self, body: FileBody) -> None:
+        """Somebody holds this body."""
+        self._bodies[body.id] = body
+
+    def forget(self, id: int) -> None:
+        """Nobody in memory holds this body any more, the store refers to it."""
+        self._bodies.pop(id, None)
+
+    def no_longer_stored(self, id: int, noted: FileBody | None) -> None:
+        """A commit removed the last reference to this body, which it noted if it put or removed it by name."""
+        body = self._bodies.get(id, noted)
         if body is None:
             self.delete(id)
         elif body.holders == 0:

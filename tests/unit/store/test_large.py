@@ -10,7 +10,7 @@ import pytest
 from artemis_py.core.large import LOADED_BODY_LIMIT_BYTES, LargeBody
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
-from artemis_py.core.queue import ACCEPTED, REJECTED, Queue
+from artemis_py.core.queue import ACCEPTED, REJECTED, Queue, hold, unhold
 from artemis_py.core.settings import AddressSettings
 from artemis_py.core.storage import Storage
 from artemis_py.core.view import MessageView
@@ -229,11 +229,13 @@ def test_what_was_taken_before_its_commit_is_never_stored(tmp_path: Path) -> Non
     with World(tmp_path) as world:
         world.queue()
         world.settle()
+        before = len(os.listdir("/proc/self/fd"))
         message = send(world, "q")
         take(world, world.queue())
         world.settle()
 
         assert files(world) == []
+        assert len(os.listdir("/proc/self/fd")) == before
         assert message.large is not None
         assert message.large.holders == 0
 
@@ -535,6 +537,26 @@ def test_a_body_beyond_the_limit_is_not_loaded() -> None:
 
     with pytest.raises(StoreError, match="at most 67108864 are loaded"):
         body.load()
+
+
+def test_a_body_that_memory_let_go_is_the_stores(tmp_path: Path) -> None:
+    """What is only in the store has no object in memory; whoever reads it from there holds it again."""
+    with World(tmp_path) as world:
+        world.queue()
+        message = send(world, "q")
+        world.settle()
+        unhold(message)
+        world.settle()
+        assert message.large is not None
+        body = world.store.files.restore(message.large.id, message.large.size, message.large.checksum)
+
+        assert body is not message.large
+        assert body.load() == BODY
+        hold(message)
+        assert world.store.files.restore(body.id, body.size, body.checksum) is message.large
+        take(world, world.queue())
+        world.settle()
+        assert files(world) == []
 
 
 def test_numbers_are_not_given_again(tmp_path: Path) -> None:
