@@ -247,9 +247,9 @@ def test_an_acknowledged_large_message_survives_a_kill_and_an_unfinished_one_lea
     assert "large messages nobody refers to were removed: count=2" in log
 
 
-def test_a_message_of_100_mib_passes_through_little_memory(tmp_path: Path) -> None:
+def test_a_message_of_64_mib_passes_through_little_memory(tmp_path: Path) -> None:
     """It is neither whole in memory nor in the output of a connection."""
-    size = 100 << 20
+    size = 64 << 20
     broker = start_broker(
         Instance(persistence="true", parameters=f"protocols=AMQP;amqpMaxMessageSize={2 * size}"), tmp_path
     )
