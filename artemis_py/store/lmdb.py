@@ -129,6 +129,7 @@ class LmdbStore:
         if environment is None:
             return
         self._environment = None
+        self.files.worker = None
         batch = self._gathering
         self._gathering = Batch()
         try:
@@ -144,7 +145,7 @@ class LmdbStore:
                     self._reserve_numbers(batch)
                 environment.write(batch)
                 for id in batch.freed:
-                    self.files.no_longer_stored(id)
+                    self.files.no_longer_stored(id, batch.bodies.get(id))
         except (lmdb.Error, OSError) as error:
             LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
         finally:
@@ -453,7 +454,7 @@ class LmdbStore:
         for id in batch.freed:
             # What gathered since may refer to it again, and its commit looks anew.
             if id not in self._gathering.bodies:
-                self.files.no_longer_stored(id)
+                self.files.no_longer_stored(id, batch.bodies.get(id))
         self._answer(batch)
         # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
         self._is_planned = False
