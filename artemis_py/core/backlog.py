@@ -109,6 +109,11 @@ class Backlog:
         address = self._queue.address
         if not address.must_spill or (self.count == 1 and self._queue.consumers):
             return False
+        scratch = self.hub.scratch
+        if scratch is None or not scratch.is_usable:
+            # From now on producers are held back instead.
+            address.broker_account.can_spill = False
+            return False
         priority = self.priority_of(reference)
         self._tail(priority, reference.sequence - 1).spill(reference)
         self.cold_count += 1

@@ -10,7 +10,7 @@ from artemis_py.core.backlog import PAGE_MESSAGES, Backlog
 from artemis_py.core.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
-from artemis_py.core.hub import Hub
+from artemis_py.core.hub import UNSETTLED_BYTES_FULL, Hub
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.page import END, SCHEDULED_RANK
 from artemis_py.core.picking import find_next, move_cursor, wants
@@ -290,6 +290,14 @@ class Queue:
                         ring.popleft()
                         consumer.in_ring = False
                         continue
+                    if consumer.unsettled_bytes >= UNSETTLED_BYTES_FULL and self.hub.holds_back(
+                        consumer.unsettled_bytes
+                    ):
+                        ring.popleft()
+                        consumer.in_ring = False
+                        consumer.is_starved = True
+                        self.hub.starved.add(consumer)
+                        continue
                     if delivered >= budget:
                         self.mark_ready()
                         return delivered
@@ -334,6 +342,7 @@ class Queue:
                         self.delivering_count += 1
                         if not consumer.presettled:
                             consumer.outstanding[reference.sequence] = reference
+                            consumer.unsettled_bytes += reference.message.size
                     if len(ring) > 1:
                         ring.rotate(-1)
                     consumer.sink.deliver(reference)
@@ -486,7 +495,7 @@ class Queue:
         """A transaction acknowledges a delivery: its consumer is done with it, the queue not yet."""
         consumer = reference.consumer
         if consumer is not None:
-            consumer.outstanding.pop(reference.sequence, None)
+            consumer.relinquish(reference)
         reference.state = CLAIMED
 
     def unclaim(self, reference: Reference) -> bool:
@@ -495,7 +504,7 @@ class Queue:
         if consumer is None or consumer.is_closed:
             return False
         reference.state = DELIVERING
-        consumer.outstanding[reference.sequence] = reference
+        consumer.adopt(reference)
         return True
 
     def purge(self, filter: Filter | None = None) -> int:
@@ -606,6 +615,7 @@ class Queue:
         """Detach a consumer; what it did not settle goes back to its place."""
         consumer.is_closed = True
         self.consumers.remove(consumer)
+        self.hub.starved.discard(consumer)
         for level in self._levels:
             if level.priority == consumer.priority:
                 if consumer.in_ring:

@@ -9,6 +9,7 @@ from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.storage import Scratch
 from artemis_py.core.view import MessageView
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
@@ -51,7 +52,11 @@ class World:
     """One broker's life on a folder; `with` closes the folder as a crash would, without a last word."""
 
     def __init__(
-        self, folder: Path, settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
+        self,
+        folder: Path,
+        settings: dict[str, AddressSettings] | None = None,
+        options: BrokerSettings | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         self.hands = Handmade()
         self.store = LmdbStore(folder, SMALL_MAP_BYTES)
@@ -60,7 +65,7 @@ class World:
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
             repository.add(match, values)
-        self.office = PostOffice(repository, self.store, options)
+        self.office = PostOffice(repository, self.store, options, scratch=scratch)
         self.office.now_ms = START_MS
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
