@@ -216,6 +216,8 @@ class Backlog:
     def _take(self, tail: Tail, reference: Reference, priority: int, page: Page) -> None:
         tail.take(reference)
         self.cold_count -= 1
+        if reference.message.expires_ms:
+            self._queue.note_expiry(reference.message.expires_ms)
         due_ms = page.due.get(reference.sequence, 0) if page.due else 0
         if due_ms > self.hub.now_ms:
             self.count -= 1
