@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 PAGE_MESSAGES: Final = 500
 PAGE_BYTES: Final = 1 << 20
 
+# The same while memory is tight: enough not to wait for each message.
+TIGHT_PAGE_MESSAGES: Final = 50
+TIGHT_PAGE_BYTES: Final = 1 << 16
+
 # With nobody to read it a queue keeps this share of its window: 10,000 queues without consumers are no rare thing.
 IDLE_SHARE: Final = 16
 
@@ -199,7 +203,11 @@ class Backlog:
         tail = self.tails[priority]
         assert tail is not None
         max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
-        page = tail.read(tail.frontier, END, max_messages, min(PAGE_BYTES, max(1, self._window_bytes)))
+        max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
+        if self.hub.account.is_tight:
+            max_messages = min(TIGHT_PAGE_MESSAGES, max_messages)
+            max_bytes = min(TIGHT_PAGE_BYTES, max_bytes)
+        page = tail.read(tail.frontier, END, max_messages, max_bytes)
         if page is None:
             return False
         tail.advance(page.end)
