@@ -369,7 +369,7 @@ def test_a_client_that_waits_for_a_failing_store_is_closed(version: int, tmp_pat
         site.commit()
         client = connected(site, "c", version)
         client.publish("t", b"1", 1, 1)
-        site.office.storage_failed("disk full")
+        client.handler._store_failed("disk full")
         answers = client.packets_before_commit()
 
         assert client.handler.closed
