@@ -241,7 +241,8 @@ class MqttConnection:
         self._silence_s: float = 0.0
         """Silence after which the client counts as gone; 0: never."""
         self._was_paused: bool = False
-        self._was_full: bool = False
+        self._is_waited_for: bool = False
+        """Somebody found no room for output and is to be told when there is."""
         self._unanswered: int = 0
         """QoS 1 and 2 messages of this connection for which the last answer is due."""
         self._receive_maximum: int = MAX_PACKET_ID
@@ -313,9 +314,9 @@ class MqttConnection:
             return b""
         data = out[0] if len(out) == 1 else b"".join(out)
         self.out = []
-        was_full = self._was_full or self.output_size >= self._output_limit
+        was_full = self._is_waited_for or self.output_size >= self._output_limit
         self.output_size = 0
-        self._was_full = False
+        self._is_waited_for = False
         if was_full and self.can_send:
             self.handler.on_writable()
         return data
@@ -347,7 +348,7 @@ class MqttConnection:
         """Deliveries may go on."""
         if self.is_paused:
             self.is_paused = False
-            self._was_full = False
+            self._is_waited_for = False
             if self.can_send:
                 self.handler.on_writable()
 
@@ -748,9 +749,10 @@ class MqttConnection:
 
     @property
     def can_send(self) -> bool:
-        """Whether there is room for deliveries: not paused, and less output than the limit waits."""
+        """Whether there is room for deliveries: not paused, and less output than the limit waits. Who asks in vain is
+        told by `on_writable`."""
         if self.is_paused or self.output_size >= self._output_limit:
-            self._was_full = True
+            self._is_waited_for = True
             return False
         return self.state == OPEN
 
