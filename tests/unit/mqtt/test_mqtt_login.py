@@ -650,7 +650,7 @@ def test_silence_does_not_count_while_nobody_reads() -> None:
 
 @pytest.mark.parametrize("octets", ["c001 00", "c100", "c080 00", "c080 80 00", "c080 80 80 80 00"])
 def test_pingreq_is_two_bytes(octets: str) -> None:
-    """[MQTT-3.12.4-1] [MQTT-1.5.5-1] is answered with PINGRESP; with flags, fields or a longer length it is malformed."""
+    """[MQTT-3.12.4-1] [MQTT-1.5.5-1] is answered with PINGRESP; with flags, fields or a longer length malformed."""
     client = Conversation()
     client.open()
     assert client.send(PINGREQ) == ["pingresp"]
