@@ -375,7 +375,7 @@ class MqttConnection:
             if end - offset > self._max_packet_size:
                 raise PacketError(reasons.PACKET_TOO_LARGE, f"a packet of {end - offset} bytes")
             if end > size:
-                if self.state == AWAITING_CONNECT and first != _CONNECT << 4:
+                if self.state == AWAITING_CONNECT and first >> 4 != _CONNECT:
                     raise _untimely(first >> 4)
                 self._needed = end - offset
                 return offset
