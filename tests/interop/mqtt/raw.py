@@ -112,6 +112,15 @@ class Raw:
             if packet.kind == kind:
                 return packet
 
+    def read_to_end(self) -> bytes:
+        """All octets until the server closes."""
+        data = b""
+        while True:
+            try:
+                data += self._take(1)
+            except Closed:
+                return data
+
     # Exchanges
 
     def connect(

@@ -24,7 +24,7 @@ IS_MOSQUITTO: Final = os.environ.get("ARTEMIS_PY_INTEROP_MQTT") == "mosquitto"
 
 
 def unlike_mosquitto(reason: str) -> pytest.MarkDecorator:
-    """A test that mosquitto 2.0.11 fails, because of a mistake or where MQTT leaves the choice; the reason says which."""
+    """A test that mosquitto 2.0.11 fails, by a mistake of it or because MQTT leaves the choice."""
     return pytest.mark.skipif(IS_MOSQUITTO, reason=f"mosquitto 2.0.11 {reason}")
 
 

@@ -24,7 +24,7 @@ def test_kept_session_collects_messages(server: MqttServer, name: str, version: 
         assert again.receive_all(2) == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("version", (4, 5))
+@pytest.mark.parametrize("version", [4, 5])
 def test_session_present_says_whether_there_was_one(server: MqttServer, name: str, version: int) -> None:
     """[MQTT-3.2.2-2] [MQTT-3.2.2-3] [MQTT-3.1.1/3.2.2-1] [MQTT-3.1.1/3.2.2-2]."""
     with kept(server, f"c-{name}", version=version) as first:
@@ -190,7 +190,7 @@ def test_version_31_without_client_id_is_refused(server: MqttServer) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["x", "abcdefghijklmnopqrstuvw", "0" * 200, "a/b c+d#é☃", "..::*"])
-@pytest.mark.parametrize("version", (4, 5))
+@pytest.mark.parametrize("version", [4, 5])
 def test_client_ids(server: MqttServer, name: str, version: int, client_id: str) -> None:
     """[MQTT-3.1.3-5]: 1 to 23 letters and digits must work; any other does too, and keeps its session apart."""
     mine = f"{name}{client_id}"

@@ -55,7 +55,7 @@ def test_filters(server: MqttServer, name: str, pattern: str, topic: str, matche
         client.subscribe(f"{name}/{pattern}", f"{name}-marker")
         client.publish(f"{name}/{topic}", b"m", 1)
         client.publish(f"{name}-marker", b"end", 1)
-        topics = []
+        topics: list[str] = []
         while not topics or topics[-1] != f"{name}-marker":
             topics.append(client.receive().topic)
 

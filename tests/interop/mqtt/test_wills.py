@@ -3,7 +3,7 @@
 import pytest
 
 from tests.interop.mqtt import packets
-from tests.interop.mqtt.packets import Property, Will
+from tests.interop.mqtt.packets import Properties, Property, Will
 from tests.interop.mqtt.raw import Raw, kept, opened
 from tests.interop.mqtt.server import IS_MOSQUITTO, MqttServer, unlike_mosquitto
 from tests.interop.mqtt.waiting import until
@@ -88,7 +88,7 @@ def test_will_is_published_when_the_session_is_taken_over(server: MqttServer, na
 
 def test_will_carries_its_properties(server: MqttServer, name: str) -> None:
     """§3.1.3.2: all of them reach the subscriber; the delay itself does not."""
-    given = [
+    given: Properties = [
         (Property.PAYLOAD_FORMAT, 1),
         (Property.MESSAGE_EXPIRY, 1000),
         (Property.CONTENT_TYPE, "text/plain"),
