@@ -221,7 +221,7 @@ def print_results(results: dict[str, object]) -> None:
 
     if "load" in results:
         print(
-            "| load | broker | CPU per delivered message (µs) | the client's | messages/s | p50, p99 at half of that (ms) |"
+            "| load | broker | CPU per delivered message (µs) | client's | messages/s | p50, p99 at half of it (ms) |"
         )
         print("| --- | --- | --- | --- | --- | --- |")
         for scenario, brokers in rows(results["load"]).items():
@@ -231,8 +231,8 @@ def print_results(results: dict[str, object]) -> None:
                     continue
                 figures = {key: value["median"] for key, value in values.items()}  # type: ignore[index]
                 print(
-                    f"| {scenario} | {name} | {figures['cpu_us']:.2f} | {figures['client_us']:.2f} | {figures['per_s']:,.0f} "
-                    f"| {figures['p50_ms']:.2f}, {figures['p99_ms']:.2f} |"
+                    f"| {scenario} | {name} | {figures['cpu_us']:.2f} | {figures['client_us']:.2f} "
+                    f"| {figures['per_s']:,.0f} | {figures['p50_ms']:.2f}, {figures['p99_ms']:.2f} |"
                 )
         print()
     if "matching" in results:

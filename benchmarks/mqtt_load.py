@@ -23,6 +23,8 @@ from typing import Final
 
 BODY_BYTES: Final = 100
 BLOCK: Final = 200
+GATHER_S: Final = 0.0005
+"""A pause between turns: a broker that writes message by message would otherwise keep the client busy with reads."""
 READ_BYTES: Final = 1024 * 1024
 PUBACK: Final = 0x40
 PUBREC: Final = 0x50
@@ -310,11 +312,13 @@ class Load:
         while time.monotonic() - start < self.options.warm_up:
             self.fill()
             self.turn(1.0)
+            time.sleep(GATHER_S)
         begin, cpu, delivered = time.monotonic(), cpu_s(self.options.pid), self.delivered
         own = time.process_time()
         while (elapsed := time.monotonic() - begin) < self.options.seconds:
             self.fill()
             self.turn(1.0)
+            time.sleep(GATHER_S)
         cpu, own = cpu_s(self.options.pid) - cpu, time.process_time() - own
         delivered = max(self.delivered - delivered, 1)
         self.finish()
@@ -360,7 +364,7 @@ def main() -> int:
     parser.add_argument("--producers", type=int, default=1)
     parser.add_argument("--consumers", type=int, default=1)
     parser.add_argument("--topic", default="plant/7/x/77")
-    parser.add_argument("--ahead", type=int, default=1000, help="messages that may be on their way")
+    parser.add_argument("--ahead", type=int, default=2000, help="messages that may be on their way")
     parser.add_argument("--window", type=int, default=1000, help="messages of a producer without their answer")
     parser.add_argument("--rate", type=float, help="messages a second; measures latency")
     parser.add_argument("--warm-up", type=float, default=0.5)
