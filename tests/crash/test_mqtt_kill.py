@@ -17,7 +17,7 @@ import pytest
 from tests.crash.mqtt_load import DRAIN_TIMEOUT_S, TOPICS, Keeper, Publisher, Subscriber, Worker
 from tests.crash.processes import command_of
 from tests.interop.mqtt.raw import Raw, opened
-from tests.interop.mqtt.server import MqttInstance, MqttServer, start_server
+from tests.interop.mqtt.server import MqttInstance, MqttServer, start_server, unlike_mosquitto
 
 LIFE_S: Final = (0.05, 1.2)
 """How long a server lives after it is ready."""
@@ -133,6 +133,7 @@ class MqttCrashRun:
         return f"attempted={attempted} acknowledged={acknowledged} delivered={delivered} duplicated={twice}"
 
 
+@unlike_mosquitto("sends QoS 2 messages again after PUBREL, and keeps nothing when it is killed")
 def test_nothing_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
     """P1, P5, P7, P8, R1: three kills at random moments."""
     run = MqttCrashRun(tmp_path, seed=5)
@@ -142,6 +143,7 @@ def test_nothing_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
     assert all(publisher.acknowledged > 20 for publisher in run.publishers), str(run)
 
 
+@unlike_mosquitto("sends QoS 2 messages again after PUBREL, and keeps nothing when it is killed")
 def test_nothing_is_lost_or_doubled_by_a_stop(tmp_path: Path) -> None:
     """The same, ended as an operator does."""
     run = MqttCrashRun(tmp_path, seed=6)
