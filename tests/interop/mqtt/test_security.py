@@ -7,7 +7,7 @@ import pytest
 from tests.interop.mqtt import packets
 from tests.interop.mqtt.conftest import StartServer
 from tests.interop.mqtt.packets import Will
-from tests.interop.mqtt.raw import Raw, opened
+from tests.interop.mqtt.raw import Closed, Raw, opened
 from tests.interop.mqtt.server import IS_MOSQUITTO, MqttInstance, MqttServer, unlike_mosquitto
 
 NOT_AUTHORIZED: Final = 0x87
@@ -76,7 +76,7 @@ def test_right_password_lets_in(secure: MqttServer, name: str, version: int) -> 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 @pytest.mark.parametrize(
-    ("user", "password"), [("admin", "wrong"), ("nobody", "admin-pass"), ("admin", ""), ("admin", None), (None, None)]
+    ("user", "password"), [("admin", "wrong"), ("nobody", "admin-pass"), ("admin", ""), ("admin", None)]
 )
 def test_wrong_credentials_are_refused(
     secure: MqttServer, name: str, version: int, user: str | None, password: str | None
@@ -87,6 +87,28 @@ def test_wrong_credentials_are_refused(
 
         assert connack.code in ((0x86, 0x87) if version == 5 else (4, 5))
         assert client.wait_closed() is None
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_nobody_may_do_nothing(secure: MqttServer, name: str, version: int) -> None:
+    """[MQTT-3.1.4-2]: without a name not let in, or (from this machine, as AMQP's ANONYMOUS) without permissions."""
+    with Raw(secure, version) as nobody, login(secure, "admin") as admin:
+        if nobody.connect(f"c-{name}").code:
+            nobody.wait_closed()
+            return
+        admin.subscribe("write/#")
+        nobody.send(packets.subscribe(version, 1, [("read/a", 0)]))
+        nobody.send(packets.publish(version, "write/a", b"no"))
+        nobody.wait_closed_or(packets.SUBACK)
+        admin.publish("read/a", b"no", 1)
+        admin.publish("write/a", b"end", 1)
+
+        assert admin.receive_all(1) == [b"end"]
+        try:
+            heard = nobody.waiting()
+        except Closed:
+            heard = []
+        assert heard == []
 
 
 @pytest.mark.parametrize("version", [4, 5])
