@@ -23,6 +23,16 @@ DRAIN_TIMEOUT_S: Final = 60.0
 FOREVER: Final = 0xFFFFFFFF
 
 
+class Connection(Raw):
+    """A server that stops may say so; to a client that connects again it is all the same."""
+
+    def read(self) -> Packet:
+        packet = super().read()
+        if packet.kind == packets.DISCONNECT:
+            raise Closed
+        return packet
+
+
 class Worker(threading.Thread):
     """A client with a kept session."""
 
@@ -39,7 +49,7 @@ class Worker(threading.Thread):
         """Work, and connect again when the server goes away."""
         while not self.is_finished():
             try:
-                with Raw(self.server, self.version) as client:
+                with Connection(self.server, self.version) as client:
                     given = [(Property.SESSION_EXPIRY, FOREVER)] if self.version == 5 else []
                     connack = client.connect(self.client_id, False, given=given)
                     if self.connections and self.version > 3 and not connack.session_present:

@@ -29,12 +29,6 @@ def unlike_mosquitto(reason: str) -> pytest.MarkDecorator:
 
 
 OPEN: Final = "<security-enabled>false</security-enabled><message-expiry-scan-period>100</message-expiry-scan-period>"
-SETTINGS: Final = """
-<address-setting match="#">
-  <default-address-routing-type>MULTICAST</default-address-routing-type>
-  <default-queue-routing-type>MULTICAST</default-queue-routing-type>
-</address-setting>
-"""
 
 
 @frozen(kw_only=True)
@@ -100,7 +94,6 @@ class OurServer(MqttServer):
                 core=instance.security,
                 persistence="true" if instance.persistent else "false",
                 parameters="protocols=AMQP,MQTT" + parameters,
-                settings=SETTINGS,
                 users="".join(f"{user} = {password}\n" for user, password in instance.users.items()),
                 roles="".join(f"{user} = {user}\n" for user in instance.users),
             ),
