@@ -22,6 +22,10 @@ class Speaker:
         self.name = name
         self.formats: Sequence[MessageFormat] = ()
         self.parameters: Sequence[Parameter] = parameters
+        self.websocket_subprotocols: Sequence[str] = ()
+
+    def start(self) -> None:
+        raise NotImplementedError
 
     def matches(self, head: bytes) -> bool | None:
         return False
