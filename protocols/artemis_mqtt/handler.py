@@ -22,7 +22,7 @@ from artemis_mqtt.properties import NO_PROPERTIES, Properties
 from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredWill
 from artemis_mqtt.session import NEVER, ClientSession
-from artemis_mqtt.subscriptions import hand_over_retained, resume, subscribe, unsubscribe
+from artemis_mqtt.subscriptions import abandon, hand_over_retained, resume, subscribe, unsubscribe
 from artemis_mqtt.system_topics import is_system_topic
 from artemis_mqtt.topics import split_shared
 from artemis_py.core.access import Permission, Subject
@@ -258,7 +258,7 @@ class ClientHandler(MqttHandler):
                 return
             earlier.handler.take_over()
         expiry_s, announced = self._expiry(connect)
-        session, is_present = sessions.open(self.client_id, connect.clean_start, expiry_s)
+        session, is_present = sessions.open(self.client_id, subject.user, connect.clean_start, expiry_s)
         self._core = core
         self._session = session
         self._publisher = Publisher(core, self.manager.names, self.manager.format, parameters.max_retained)
@@ -303,6 +303,7 @@ class ClientHandler(MqttHandler):
                     subscription.topic_filter,
                     refusal,
                 )
+                abandon(subscription)
                 unsubscribe(self.manager.sessions, subscription, core, "its client lost the permission")
                 continue
             hand_over_retained(subscription, self.postoffice)

@@ -15,6 +15,9 @@ from artemis_py.errors import LimitExceeded, NotAuthorized
 # Producers kept ready, by topic. Each costs about 1 KiB and saves a permission check per message.
 PRODUCER_CACHE_LIMIT: Final = 256
 
+_MULTICAST: Final = 0
+"""`RoutingType.MULTICAST`."""
+
 PRIORITY: Final = 4
 """MQTT has none: all messages have the usual one."""
 
@@ -41,6 +44,11 @@ class Publisher:
         producer = self._producers.get(topic)
         if producer is None or producer.address is None or producer.address.is_deleted:
             producer = self._make_producer(topic)
+        routing_type = NO_TYPE
+        address = producer.address
+        if address is not None and not address.queues and RoutingType.ANYCAST not in address.routing_types:
+            # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
+            routing_type = _MULTICAST
         if retain and payload:
             self._check_retained(producer)
         message = Message(
@@ -52,7 +60,7 @@ class Publisher:
             PRIORITY,
             0 if expiry_s < 0 else self._hub.now_ms + 1000 * expiry_s,
             0,
-            NO_TYPE,
+            routing_type,
             self._client_id,
         )
         # A subscriber that saw it would see it again if a crash took it back, for the client repeats it.

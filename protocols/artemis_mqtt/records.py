@@ -55,6 +55,8 @@ class SessionRecord:
     expiry_s: int
     ended_ms: int
     """When its connection ended; 0: it was connected."""
+    user: str | None
+    """Whose it is."""
     will: StoredWill | None = None
 
 

@@ -23,8 +23,10 @@ NEVER: Final = 0xFFFFFFFF
 class ClientSession:
     """The state of one client."""
 
-    def __init__(self, storage: Storage, number: int, client_id: str, expiry_s: int) -> None:
+    def __init__(self, storage: Storage, number: int, client_id: str, expiry_s: int, user: str | None) -> None:
         self.client_id: str = client_id
+        self.user: str | None = user
+        """Who made it. What waits in it was allowed to nobody else."""
         self.records: Records = Records(storage, number)
         self.expiry_s: int = expiry_s
         """Seconds after its connection; 0: it ends with it, NEVER: it does not end."""
@@ -76,7 +78,13 @@ class ClientSession:
         if self.is_stored or self.will is not None:
             self._has_record = True
             self.records.save_session(
-                SessionRecord(client_id=self.client_id, expiry_s=self.expiry_s, ended_ms=self.ended_ms, will=self.will)
+                SessionRecord(
+                    client_id=self.client_id,
+                    expiry_s=self.expiry_s,
+                    ended_ms=self.ended_ms,
+                    user=self.user,
+                    will=self.will,
+                )
             )
         elif self._has_record:
             self._has_record = False

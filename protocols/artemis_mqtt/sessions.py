@@ -58,9 +58,16 @@ class Sessions:
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def open(self, client_id: str, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
-        """The session for a client that comes, and whether it was there before. Nobody is connected to it now."""
+    def open(self, client_id: str, user: str | None, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
+        """The session for a client that comes, and whether it was there before. Nobody is connected to it now.
+
+        That of another user is not handed over: it ends, as if this one were new.
+        """
         session = self._sessions.get(client_id)
+        if session is not None and session.user != user:
+            LOGGER.warning("session of another user ended: client=%s user=%s by=%s", client_id, session.user, user)
+            self.end(session, "another user came under its identifier")
+            session = None
         if session is not None and clean_start:
             self.end(session, "the client starts anew")
             session = None
@@ -68,7 +75,7 @@ class Sessions:
             self._wake(session)
             session.expiry_s = expiry_s
             return session, True
-        session = ClientSession(self.postoffice.storage, self._next_number, client_id, expiry_s)
+        session = ClientSession(self.postoffice.storage, self._next_number, client_id, expiry_s, user)
         self._next_number += 1
         self._sessions[client_id] = session
         return session, False
@@ -191,7 +198,7 @@ class Sessions:
     def _restored(self, stored: StoredSession, queues: dict[str, Queue]) -> ClientSession:
         record = stored.session
         assert record is not None
-        session = ClientSession(self.postoffice.storage, stored.number, record.client_id, record.expiry_s)
+        session = ClientSession(self.postoffice.storage, stored.number, record.client_id, record.expiry_s, record.user)
         self._sessions[record.client_id] = session
         session.will = record.will
         # Connected at the crash: that ended the connection, now.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_mqtt import packets
 from artemis_mqtt.addressing import is_wild, queue_names, to_address
 from artemis_mqtt.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription, sent
+from artemis_mqtt.flight import SENT
 from artemis_mqtt.format import retained_copy
 from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.session import ClientSession
@@ -196,6 +197,22 @@ def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session 
     if not queue.is_deleted and not queue.configuration_managed:
         if subscription.kind == OWN or (subscription.kind == SHARED and is_last):
             sessions.postoffice.delete_queue(queue.name, force=True, reason=reason)
+
+
+def abandon(subscription: Subscription) -> None:
+    """What is under way must not be sent again: its client may not have it any more, or it is gone."""
+    session = subscription.session
+    for delivery in list(session.outgoing.deliveries.values()):
+        token = sent(delivery)
+        if token is not None and token.subscription is subscription and delivery.state == SENT:
+            session.outgoing.drop(delivery.packet_id)
+            if delivery.qos == 2:
+                session.forget_outgoing(delivery.packet_id)
+            if token.reference is not None:
+                token.reference.queue.give_back(token.reference, RELEASED)
+                token.reference = None
+            else:
+                session.awaited = {key: each for key, each in session.awaited.items() if each is not delivery}
 
 
 def give_back(session: ClientSession) -> None:

@@ -24,13 +24,13 @@ class Speaker:
         self.parameters: Sequence[Parameter] = parameters
         self.websocket_subprotocols: Sequence[str] = ()
 
+    def start(self) -> None:
+        raise NotImplementedError
+
     def matches(self, head: bytes) -> bool | None:
         return False
 
     def connect(self, context: ConnectionContext) -> ProtocolConnection:
-        raise NotImplementedError
-
-    def start(self) -> None:
         raise NotImplementedError
 
 

@@ -449,14 +449,36 @@ def test_a_resumed_subscription_that_is_no_longer_allowed_is_given_up() -> None:
     access = Forbidden()
     site = Site(access=access)
     client = lasting(site, "c")
-    client.subscribe("a", 1)
-    client.subscribe("b", 1)
+    client.subscribe("a", 2)
+    client.subscribe("b", 2)
+    publisher = connected(site, "p")
+    for number, topic in enumerate("ab"):
+        publisher.publish(topic, topic.encode(), 2, number + 1)
+    assert bodies(client) == [b"a", b"b"]
     client.leave()
     access.forbidden = ((Permission.CONSUME, "a"),)
 
-    lasting(site, "c")
+    again = lasting(site, "c")
 
     assert list(site.office.queues) == ["c.b"]
+    assert bodies(again) == [b"b"]
+
+
+def test_a_session_is_not_handed_to_another_user() -> None:
+    """What waits in it was allowed to somebody else (reference/reliability §4, hardening 8)."""
+    site = Site()
+    ann = lasting(site, "c", username="ann")
+    ann.subscribe("t", 1)
+    ann.publish("t", b"for ann", 1, 1)
+    assert b"for ann" in bodies(ann)
+
+    bob = Client(site)
+    answer = bob.connect("c", username="bob", clean_start=False)
+
+    assert not answer.session_present
+    assert bodies(bob) == []
+    assert ann.handler.closed
+    assert not site.office.queues
 
 
 # -- other protocols -----------------------------------------------------------------------------------------------
