@@ -236,7 +236,7 @@ class Writer:
                 position = schema.read_position(key)
                 if position > drop.upto:
                     break
-                if position <= drop.after or not _goes(drop, key, position):
+                if position <= drop.after or not goes(drop, key, position):
                     found = cursor.next()
                     continue
             value = bytes(cursor.value())
@@ -258,7 +258,7 @@ class Writer:
             found = cursor.delete()
 
 
-def _goes(drop: Drop, key: bytes, position: int) -> bool:
+def goes(drop: Drop, key: bytes, position: int) -> bool:
     """Whether what stands between the ends of a drop is part of it."""
     if drop.rank == SCHEDULED_RANK:
         return schema.number_in(schema.read_place(key)[1]) <= drop.highest_number
