@@ -1,8 +1,8 @@
 """What the entries of a file become in a store that may hold others: their ids, sequences and keys.
 
 All numbers of the file are kept and moved by one amount each: the ids of messages, queues and large bodies by those
-that the store has given, the sequences of a queue by those that the queue of the same name has used, nothing if it is new.
-Only scheduled references are numbered anew, in their order. So the way of an entry needs no memory of the entries
+that the store has given, the sequences of a queue by those that the queue of the same name has used, nothing if it is
+new. Only scheduled references are numbered anew, in their order. So the way of an entry needs no memory of the entries
 before, but of names.
 """
 

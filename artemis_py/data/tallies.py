@@ -17,6 +17,10 @@ from artemis_py.data.bodies import UnseenBodies
 from artemis_py.data.snapshot import Snapshot
 from artemis_py.store import schema
 from artemis_py.store.schema import DamagedValue
+from artemis_py.store.writer import ALONE_OFFSET, SHARED_OFFSET
+
+_OFFSETS: Final = {schema.REFERENCES: ALONE_OFFSET, schema.MESSAGES: SHARED_OFFSET}
+"""Where a message begins in a value."""
 
 
 class Tallies:
@@ -34,6 +38,8 @@ class Tallies:
         """Size and checksum of large bodies, by their keys."""
         self._has_exact_sizes = not snapshot.count(schema.DAMAGED)
         """What is set aside is taken off the counts, but its size is not known any more."""
+        for key, value in snapshot.items(schema.DAMAGED):
+            self._add_set_aside(key, value)
 
     def add_reference(self, key: bytes, size: int | None) -> None:
         """One that counts; a size of None is not known, because the message or its checksum is damaged."""
@@ -65,6 +71,14 @@ class Tallies:
             self._bodies[key] += 1
             if self.body_sizes.setdefault(key, (body.size, body.checksum)) != (body.size, body.checksum):
                 raise DamagedValue(f"large body {body.id} has another size or checksum in other messages")
+
+    def _add_set_aside(self, key: bytes, value: bytes) -> None:
+        """A message that was set aside keeps its large body, for who repairs it."""
+        database = key.partition(b"\x00")[0]
+        if database in _OFFSETS:
+            id = schema.body_id(value, _OFFSETS[database])
+            if id is not None:
+                self._bodies[schema.U64.pack(id)] += 1
 
     def is_shared(self, key: bytes) -> bool:
         """Whether any reference shares the message of this key."""

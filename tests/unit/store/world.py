@@ -58,7 +58,7 @@ class World:
         answers_wait: bool = True,
     ) -> None:
         self.hands = Handmade()
-        self.store = LmdbStore(folder, SMALL_MAP_BYTES, folder.parent / f"{folder.name}-large", answers_wait)
+        self.store = LmdbStore(folder, SMALL_MAP_BYTES, answers_wait=answers_wait)
         options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
