@@ -69,10 +69,10 @@ def large_bodies(world: World, queue: str) -> list[bytes]:
     return [b"" if large is None else large.load() for large in found]
 
 
-def leave_a_drop(folder: Path, drop: schema.Drop) -> None:
+def leave_a_drop(folder: Path, drop: schema.Drop, number: int = 1) -> None:
     """What a crash leaves of a purge, or of the end of a queue, that was noted and not carried out."""
     with changed(folder) as (environment, transaction):
-        key = schema.U64.pack(1)
+        key = schema.U64.pack(number)
         transaction.put(key, schema.drop_value(key, drop), db=environment.database(schema.DROPS))
         counts = transaction.cursor(db=environment.database(schema.COUNTS))
         prefix = schema.U32.pack(drop.queue_id)
