@@ -38,7 +38,7 @@ class Site:
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.office, formats)
-            self._store.start(self.hands, self.hands, self.office.storage_failed)
+            self._store.start(self.hands, self.hands, self.office.storage_failed, self.office.stored)
             self.office.retained.load(formats)
         self.manager.start()
 

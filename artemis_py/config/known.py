@@ -127,8 +127,6 @@ _ALL_IN_ONE: Final = "everything that is stored is in journal-directory"
 WITHOUT_MEANING: Final = {
     "bindings-directory": _ALL_IN_ONE,
     "create-bindings-dir": _ALL_IN_ONE,
-    "large-messages-directory": _ALL_IN_ONE,
-    "paging-directory": _ALL_IN_ONE,
     "journal-type": "LMDB does the input and output",
     "journal-max-io": "one commit runs at a time",
     "journal-datasync": "every commit is synced to the disk",

@@ -63,6 +63,7 @@ class Consumer:
         "id",
         "in_ring",
         "is_closed",
+        "is_starved",
         "outstanding",
         "picks",
         "presettled",
@@ -71,6 +72,7 @@ class Consumer:
         "reach",
         "revisit",
         "sink",
+        "unsettled_bytes",
         "user",
     )
 
@@ -117,6 +119,10 @@ class Consumer:
         """Messages that came back behind a cursor: a heap of (9 - priority, sequence, reference)."""
         self.outstanding: dict[int, Reference] = {}
         """What it has and did not settle, by sequence."""
+        self.unsettled_bytes: int = 0
+        """Size of that."""
+        self.is_starved: bool = False
+        """It gets nothing until it settles something or memory is free."""
         self.accepted: int = 0
         """Deliveries it acknowledged."""
 
@@ -145,6 +151,9 @@ class Consumer:
         if sequence not in outstanding:
             return
         del outstanding[sequence]
+        self.unsettled_bytes -= reference.message.size
+        if self.is_starved:
+            self.feed()
         if outcome == ACCEPTED:
             self.accepted += 1
             self.queue.acknowledge(reference)
@@ -157,18 +166,28 @@ class Consumer:
         """The sink cannot send what it was just handed: the credit is unused, and it shall not come here again."""
         self.credit += 1
         if not self.browse:
-            self.outstanding.pop(reference.sequence, None)
+            self.relinquish(reference)
             self.hide(reference)
             self.queue.give_back(reference, outcome)
 
     def relinquish(self, reference: Reference) -> None:
         """Let go of a delivery without settling it; whoever adopts it is answerable for it."""
-        self.outstanding.pop(reference.sequence, None)
+        if self.outstanding.pop(reference.sequence, None) is not None:
+            self.unsettled_bytes -= reference.message.size
 
     def adopt(self, reference: Reference) -> None:
         """Take over a delivery that another consumer of this queue relinquished."""
         reference.consumer = self
         self.outstanding[reference.sequence] = reference
+        self.unsettled_bytes += reference.message.size
+
+    def feed(self) -> None:
+        """Deliveries may go on, as far as memory is concerned."""
+        if self.is_starved and not self.is_closed:
+            self.is_starved = False
+            self.queue.hub.starved.discard(self)
+            if self.credit > 0 or self.draining:
+                self.queue.consumer_ready(self)
 
     def hide(self, reference: Reference) -> None:
         """Never offer this reference to this consumer again."""

@@ -1,15 +1,22 @@
 """What all queues of a broker share, and whose turn it is to deliver."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from artemis_py.core.destination import Address
+from artemis_py.core.destination import Address, MemoryAccount
 from artemis_py.core.message import Message
 from artemis_py.core.reference import Reference
 from artemis_py.core.storage import Scratch, Storage
 from artemis_py.core.timers import Timers
 
 if TYPE_CHECKING:
+    from artemis_py.core.consumer import Consumer
     from artemis_py.core.queue import Queue
+
+# What a consumer may have and not settle while memory is tight (half of the limit is used) or full, with what Python
+# needs for it: some ten thousand small messages, and some hundred. A consumer that never settles stops there, the
+# others of its queue go on.
+UNSETTLED_BYTES_TIGHT: Final = 8 << 20
+UNSETTLED_BYTES_FULL: Final = 256 << 10
 
 
 class Mover(Protocol):
@@ -38,6 +45,10 @@ class Hub:
         """Where messages go that are not durable, if they do not fit into memory."""
         self.addresses: dict[str, Address] = {}
         """All addresses by name."""
+        self.account: MemoryAccount = MemoryAccount()
+        """Memory that messages of all addresses take."""
+        self.starved: set[Consumer] = set()
+        """Consumers that get nothing until memory is free, or they settle something."""
         self.timers: Timers = Timers()
         self.mover: Mover | None = None
         self.ready: list[Queue] = []
@@ -67,8 +78,19 @@ class Hub:
             queue.mark_ready()
         return len(self.ready) > 0
 
+    def holds_back(self, unsettled_bytes: int) -> bool:
+        """Whether a consumer that has so much and did not settle it gets nothing more for now."""
+        account = self.account
+        if account.size_bytes >= account.full_bytes:
+            return unsettled_bytes >= UNSETTLED_BYTES_FULL
+        return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT
+
     def run(self, budget: int) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""
+        if self.starved and not self.account.is_tight:
+            starved, self.starved = self.starved, set()
+            for consumer in starved:
+                consumer.feed()
         ready = self.ready
         if not ready:
             return False

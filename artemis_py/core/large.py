@@ -49,7 +49,7 @@ class LargeBody:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Nothing more comes. Raises StoreError if what came cannot be kept; then the body can only be released."""
         raise NotImplementedError
 
     def reader(self) -> LargeReader:

@@ -31,7 +31,7 @@ from artemis_py.core.settings import (
     ResolvedSettings,
     SettingsRepository,
 )
-from artemis_py.core.storage import UNLIMITED, Storage
+from artemis_py.core.storage import UNLIMITED, Scratch, Storage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
     AddressExists,
@@ -91,12 +91,13 @@ class PostOffice:
         options: BrokerSettings = DEFAULT_BROKER_SETTINGS,
         access: AccessControl | None = None,
         listener: Listener | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         self.settings: SettingsRepository = settings
         self.options: BrokerSettings = options
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
-        self.hub: Hub = Hub(storage)
+        self.hub: Hub = Hub(storage, scratch)
         self.hub.mover = self
         self.storage: Storage = storage
         self.addresses: dict[str, Address] = self.hub.addresses
@@ -104,7 +105,9 @@ class PostOffice:
         self.endpoints: dict[str, Endpoint] = {}
         self.sessions: dict[int, Session] = {}
         """Open sessions by id, for management."""
-        self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
+        self.account: MemoryAccount = self.hub.account
+        self.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
+        self.account.can_spill = scratch is not None
         self.retained: RetainedMessages = RetainedMessages(self.hub, options.wildcards)
         self._storage_failure: str | None = None
         self._wild: WildcardTrie[Address] = WildcardTrie(options.wildcards)

@@ -181,6 +181,9 @@ class Tail:
         if reference.state == COLD:
             self.stored_count -= 1
             self.stored_bytes -= message.size
+            if self.rank == SCHEDULED_RANK:
+                # It may become COLD again, at its place in the queue.
+                self.recent.remove(reference)
         else:
             message.origin = self.queue.hub.origin(message, self.queue.address)
             hold(message)

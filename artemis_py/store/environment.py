@@ -26,7 +26,7 @@ from artemis_py.store.batch import Batch
 from artemis_py.store.large import body_files
 from artemis_py.store.pages import PageReader
 from artemis_py.store.schema import Bodies
-from artemis_py.store.writer import Writer
+from artemis_py.store.writer import DROP_SLICE, Writer
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
@@ -107,6 +107,8 @@ class Environment:
             self._check_belongs(large_messages_folder)
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
+        self.drop_slice = DROP_SLICE
+        """References of a purge that are deleted in one commit at most."""
         self._touched_bytes = 0
         """Since the file was mapped, about."""
         try:
@@ -265,7 +267,7 @@ class Environment:
         """
         if batch.bodies:
             _sync_bodies(batch)
-        self.apply(lambda transaction: Writer(self._databases, transaction).write(batch))
+        self.apply(lambda transaction: Writer(self._databases, transaction, self.drop_slice).write(batch))
         batch.is_written = True
         self._touched_bytes += batch.touched_bytes
         if self._touched_bytes > MAPPED_BYTES:
@@ -287,7 +289,7 @@ class Environment:
         """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
         while True:
             with self.begin(write=True) as transaction:
-                if not Writer(self._databases, transaction).drop_some():
+                if not Writer(self._databases, transaction, self.drop_slice).drop_some():
                     return
 
     def unmap(self) -> None:

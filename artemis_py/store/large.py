@@ -81,11 +81,12 @@ class FileBody(LargeBody):
         self._files: Final = files
         self._durable: Final = durable
         self._file = -1
-        """Open while it is written, and then until it is synced if it shall be durable."""
+        """Open while it is written, and then until it is synced if a reference to it was put."""
+        self._is_synced = holders == 0
         self._synced_ahead = 0
         self._is_syncing_ahead = False
         self._failure: str | None = None
-        self.is_finished = False
+        """Why it can never be durable."""
         self.is_stored = False
         """A reference to it was put, so it is for a commit to say when it goes."""
 
@@ -119,7 +120,8 @@ class FileBody(LargeBody):
 
     def finish(self) -> None:
         """See `LargeBody`."""
-        self.is_finished = True
+        if self._failure is not None:
+            raise StoreError(f"a large message cannot be stored: {self._failure}")
         if not self._durable:
             self.close()
 
@@ -127,9 +129,23 @@ class FileBody(LargeBody):
         """See `LargeBody`."""
         return FileReader(self.path, self.size, self.checksum)
 
+    def hold(self) -> None:
+        """See `LargeBody`."""
+        super().hold()
+        if self.holders == 1:
+            self._files.know(self)
+
+    def release(self) -> None:
+        """See `LargeBody`. One that waits where the store is not concerned has no file open."""
+        super().release()
+        if self.holders and not self.is_stored:
+            self.close()
+
     def discard(self) -> None:
         """Delete the file, unless the store still refers to it: then the commit that ends that does."""
-        if not self.is_stored:
+        if self.is_stored:
+            self._files.forget(self.id)
+        else:
             self.delete()
 
     def delete(self) -> None:
@@ -141,9 +157,12 @@ class FileBody(LargeBody):
         """In the worker: make the file's content durable; false if it is already. Raises OSError."""
         if self._failure is not None:
             raise OSError(0, self._failure)
-        if self._file < 0:
+        if self._is_synced:
             return False
+        if self._file < 0:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         os.fsync(self._file)
+        self._is_synced = True
         self.close()
         return True
 
@@ -161,13 +180,19 @@ class FileBody(LargeBody):
         self._is_syncing_ahead = True
         # A descriptor of its own: ours may be closed at any time.
         file = os.dup(self._file)
-        worker.submit(lambda: _sync_and_close(file), self._synced)
+        worker.submit(lambda: self._sync_and_close(file), self._synced)
 
-    def _synced(self, failure: str | None) -> None:
+    def _sync_and_close(self, file: int) -> None:
+        """In the worker. The system reports a lost write only once: `sync`, which comes later here, must know of it."""
+        try:
+            os.fdatasync(file)
+        except OSError as error:
+            self._failure = f"{self.path}: {error.strerror}"
+        finally:
+            os.close(file)
+
+    def _synced(self, _: str | None) -> None:
         self._is_syncing_ahead = False
-        if failure is not None:
-            # The system reports a lost write only once, so the commit would not hear of it.
-            self._failure = f"{self.path}: {failure}"
 
 
 class LargeFiles:
@@ -216,13 +241,20 @@ class LargeFiles:
         if body is None:
             check_file(self.path(id), size)
             body = self._bodies[id] = FileBody(self, id, True, size, checksum, holders=0)
-            body.is_finished = True
             body.is_stored = True
         return body
 
-    def no_longer_stored(self, id: int) -> None:
-        """A commit removed the last reference to this body."""
-        body = self._bodies.get(id)
+    def know(self, body: FileBody) -> None:
+        """Somebody holds this body."""
+        self._bodies[body.id] = body
+
+    def forget(self, id: int) -> None:
+        """Nobody in memory holds this body any more, the store refers to it."""
+        self._bodies.pop(id, None)
+
+    def no_longer_stored(self, id: int, noted: FileBody | None) -> None:
+        """A commit removed the last reference to this body, which it noted if it put or removed it by name."""
+        body = self._bodies.get(id, noted)
         if body is None:
             self.delete(id)
         elif body.holders == 0:
@@ -287,17 +319,6 @@ def read_body(path: Path, size: int, checksum: int, chunk_bytes: int = CHUNK_BYT
             yield piece
     finally:
         reader.close()
-
-
-def _sync_and_close(file: int) -> str | None:
-    """In the worker: None, or why it is not durable."""
-    try:
-        os.fdatasync(file)
-    except OSError as error:
-        return error.strerror or str(error)
-    finally:
-        os.close(file)
-    return None
 
 
 def _unlink(path: Path) -> None:

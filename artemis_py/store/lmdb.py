@@ -129,6 +129,7 @@ class LmdbStore:
         if environment is None:
             return
         self._environment = None
+        self.files.worker = None
         batch = self._gathering
         self._gathering = Batch()
         try:
@@ -144,7 +145,7 @@ class LmdbStore:
                     self._reserve_numbers(batch)
                 environment.write(batch)
                 for id in batch.freed:
-                    self.files.no_longer_stored(id)
+                    self.files.no_longer_stored(id, batch.bodies.get(id))
         except (lmdb.Error, OSError) as error:
             LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
         finally:
@@ -157,6 +158,10 @@ class LmdbStore:
         """An address of this id is stored."""
         self._address_ids[name] = id
         self._next_address_id = max(self._next_address_id, id + 1)
+
+    def know_message_id(self, next_id: int) -> None:
+        """Message ids below this one may be taken: the mark only goes up, also if nothing is put in this run."""
+        self._highest_message_id = next_id - 1
 
     def know_scheduled(self, number: int) -> None:
         """Running numbers below this one may be taken."""
@@ -449,7 +454,7 @@ class LmdbStore:
         for id in batch.freed:
             # What gathered since may refer to it again, and its commit looks anew.
             if id not in self._gathering.bodies:
-                self.files.no_longer_stored(id)
+                self.files.no_longer_stored(id, batch.bodies.get(id))
         self._answer(batch)
         # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
         self._is_planned = False

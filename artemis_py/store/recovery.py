@@ -148,10 +148,9 @@ class _Recovery:
         queue_id = self._transaction.get(schema.NEXT_QUEUE_ID, db=meta)
         scheduled = self._transaction.get(schema.NEXT_SCHEDULED, db=meta)
         self._store.know_scheduled(1 if scheduled is None else schema.U64.unpack(scheduled)[0])
-        self._office.go_on_from(
-            1 if message_id is None else schema.U64.unpack(message_id)[0],
-            1 if queue_id is None else schema.U32.unpack(queue_id)[0],
-        )
+        next_message_id = 1 if message_id is None else schema.U64.unpack(message_id)[0]
+        self._store.know_message_id(next_message_id)
+        self._office.go_on_from(next_message_id, 1 if queue_id is None else schema.U32.unpack(queue_id)[0])
 
     def _counts(self) -> None:
         for key, value in self._all(schema.COUNTS):

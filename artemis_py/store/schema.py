@@ -399,7 +399,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(
-    content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies, durable: bool = True
+    content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None, durable: bool = True
 ) -> Message:
     """The message that was stored; its body is not looked into. Raises DamagedValue, also for a large body's sake."""
     if len(content) < _HEAD.size:
@@ -424,8 +424,8 @@ def decode_message(
     large: LargeBody | None = None
     if priority & _LARGE_FLAG:
         priority &= ~_LARGE_FLAG
-        if data_offset + _BODY.size > len(content):
-            raise DamagedValue("it is too short for a large message")
+        if bodies is None or data_offset + _BODY.size > len(content):
+            raise DamagedValue("it is no whole large message")
         id_size_checksum: tuple[int, int, int] = _BODY.unpack_from(content, data_offset)
         try:
             large = bodies.restore(id_size_checksum[0], id_size_checksum[1], id_size_checksum[2])

@@ -95,8 +95,8 @@ class IncomingBody(DeliveryStream):
             # No body section was found in it.
             return split_sections(bytes(self._leading)), None
         self._outline.finish()
+        self._body.finish()
         body, self._body = self._body, None
-        body.finish()
         return self._sections, body
 
     def abandon(self) -> None:

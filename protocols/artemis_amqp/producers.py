@@ -160,7 +160,8 @@ class IncomingLink(ReceiverLinkHandler):
             return
         transaction: Transaction | None = None
         try:
-            transaction = self._transaction(message_format, state)
+            if message_format != 0 or state is not None:
+                transaction = self._transaction(message_format, state)
             message = self._send(split_sections(payload), None, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
             self._refuse(delivery_id, tag, settled, error, transaction)
@@ -225,7 +226,8 @@ class IncomingLink(ReceiverLinkHandler):
     def _send(self, sections: Sections, body: LargeBody | None, transaction: Transaction | None) -> Message:
         """Route a message. Raises Refusal, MalformedFrame, Condition."""
         message = read_message(sections, self._hub.now_ms, self._container_id)
-        message.large = body
+        if body is not None:
+            message.large = body
         producer = self._producer
         if producer is None:
             producer = self._relay(message)

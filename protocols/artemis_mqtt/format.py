@@ -57,7 +57,7 @@ class MqttFormat:
         view = MessageView(
             to=message.address,
             content_type=properties.content_type,
-            correlation_id=properties.correlation_data,
+            correlation_id=_correlation_id(properties.correlation_data),
             reply_to=_reply_to(properties.response_topic, self.syntax),
             body=_body(message.data, properties),
             annotations={QOS_ANNOTATION: flags & QOS_MASK, RETAIN_ANNOTATION: bool(flags & RETAIN)},
@@ -71,7 +71,7 @@ class MqttFormat:
         """The value a selector finds under `name`: a user property, or what JMS calls it."""
         if name == "JMSCorrelationID":
             correlation = message.view.correlation_id
-            return correlation.decode("utf-8", "replace") if isinstance(correlation, bytes) else None
+            return correlation.decode("utf-8", "replace") if isinstance(correlation, bytes) else correlation
         if name == "JMSReplyTo":
             return message.view.reply_to
         return message.view.properties.get(name)
@@ -81,6 +81,17 @@ def _properties(annotations: bytes) -> Properties:
     if len(annotations) < 2:
         return NO_PROPERTIES
     return read_properties(annotations, 1, len(annotations), PacketType.PUBLISH)
+
+
+def _correlation_id(data: bytes | None) -> str | bytes | None:
+    """Text where it is text: many clients of other protocols cannot send octets back. In MQTT both are the same."""
+    if data is None:
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+    return text if text.isprintable() else data
 
 
 def _reply_to(topic: str | None, syntax: WildcardSyntax) -> str | None:

@@ -137,6 +137,8 @@ def publish_head(
         first |= 8
     if size < 0x80:
         return ONE_BYTE[first] + ONE_BYTE[size] + head
+    if size < 0x4000:
+        return ONE_BYTE[first] + ONE_BYTE[size & 0x7F | 0x80] + ONE_BYTE[size >> 7] + head
     return ONE_BYTE[first] + write_varint(size) + head
 
 

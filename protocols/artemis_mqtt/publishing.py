@@ -55,6 +55,8 @@ class Publisher:
             NO_TYPE,
             self._client_id,
         )
+        # A subscriber that saw it would see it again if a crash took it back, for the client repeats it.
+        message.stored_first = qos == 2
         count = producer.send(message)
         if retain and producer.address is not None:
             if payload:

@@ -20,7 +20,7 @@ DATA: Final = Path(__file__).with_name("mqtt_statements.txt")
 CITATION: Final = re.compile(r"\[(3\.1\.1: )?MQTT-(3\.1\.1/)?([\d.-]+)\]")
 MISPRINTS: Final = {("5.0", "4.2-1"): "4.2.0-1", ("3.1.1", "3.8.3-4"): "3-8.3-4"}
 """Numbers that the standards' texts and appendices spell differently."""
-EXCUSES: Final = ("client:", "choice:", "open:")
+EXCUSES: Final = ("client:", "choice:", "deviates:", "open:")
 SHOWN: Final = 3
 """Tests named per statement; the page is for people."""
 
@@ -31,7 +31,7 @@ written by `python tests/conformance/test_mqtt_statements.py`; tests cite the st
 fails when a statement is neither tested nor excused. Version 3.1 has no numbered statements.
 
 Why a statement has no test: **client** - only a client can keep it, **choice** - it allows something that this broker
-does not do, **open** - nobody tests it yet.
+does not do, **deviates** - this broker does something else, **open** - nobody tests it yet.
 """
 
 
@@ -92,7 +92,9 @@ CITATIONS: Final = citations()
 
 
 def cited_by(statement: Statement) -> list[str]:
-    """Tests that cite it, or the statement of 5.0 that asks for the same."""
+    """Tests that cite it, or the statement of 5.0 that asks for the same; none where the broker deviates."""
+    if statement.excuse.startswith("deviates:"):
+        return []
     own = CITATIONS.get((statement.version, statement.identifier), [])
     return own or CITATIONS.get(("5.0", statement.same_as), [])
 
@@ -100,7 +102,7 @@ def cited_by(statement: Statement) -> list[str]:
 def page() -> str:
     """docs/mqtt-conformance.md."""
     kinds = " | ".join(excuse.rstrip(":") for excuse in EXCUSES)
-    lines = [HEAD, f"| version | statements | tested | {kinds} |", "| --- " * 6 + "|"]
+    lines = [HEAD, f"| version | statements | tested | {kinds} |", "| --- " * (3 + len(EXCUSES)) + "|"]
     versions = list(dict.fromkeys(statement.version for statement in STATEMENTS))
     for version in versions:
         rows = [statement for statement in STATEMENTS if statement.version == version]

@@ -1,7 +1,7 @@
 """A broker with a planted fault, to see the crash test fail: `python -m tests.crash.broken_broker fault run DIR …`.
 
 Each breaks one promise of the store, or of those who answer from it. Where a fault shows only if the broker dies at
-the wrong moment, the broker kills itself then, as long as `CRASH_ARMED` is set.
+the wrong moment, the broker kills itself then, while the file `armed` is in DIR: when all clients are at work.
 """
 
 import os
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import lmdb
@@ -27,8 +28,8 @@ from tests.crash.plan import MOVES, ONCE
 
 ANSWER_S: Final = 0.1
 """What was answered or delivered too early arrives within this time."""
-FATAL: Final = 10
-"""The broker dies at this batch of those in which its fault shows: when all clients are at work."""
+FATAL: Final = 3
+"""The broker dies at this batch of those in which its fault shows."""
 DISK_BYTES: Final = 1024 * 1024
 
 write: Final = Environment.write
@@ -42,9 +43,10 @@ def replace(owner: type, name: str, function: Callable[..., object]) -> None:
 def die_at(shows: Callable[[Batch], bool], prepare: Callable[[Environment, Batch], None]) -> None:
     """Kill this process instead of writing a batch in which the fault shows, after `prepare`."""
     seen = []
+    armed = Path(sys.argv[2]) / "armed"
 
     def write_or_die(self: Environment, batch: Batch) -> None:
-        if "CRASH_ARMED" in os.environ and shows(batch):
+        if armed.exists() and shows(batch):
             seen.append(batch.number)
             if len(seen) == FATAL:
                 prepare(self, batch)

@@ -48,6 +48,22 @@ def consume(worker: Worker, client: Client) -> None:
     take_all(worker, client, receivers)
 
 
+def hurry(worker: Worker, client: Client) -> None:
+    """From one queue, without waiting for confirmations, as most clients do: what it accepted may come again."""
+    receiver = client.receiver(ONCE)
+    receiver.flow(CREDIT)
+    while worker.goes_on:
+        with suppress(Timeout):
+            client.connection.wait(lambda: receiver.waiting > 0, timeout=LOOK_INTERVAL_S)
+        for _ in range(receiver.waiting):
+            received = receiver.receive()
+            id = worker.ledger.note_delivery("delivered", received, ONCE)
+            worker.ledger.note("settling", id, ONCE)
+            received.delivery.update(Delivery.ACCEPTED)
+            received.delivery.settle()
+            receiver.flow(1)
+
+
 def share(worker: Worker, client: Client) -> None:
     """One of several consumers of a shared subscription."""
     take_all(worker, client, {SHARED_NEWS: open_subscription(worker.ledger, client, SHARED_NEWS)})

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.crash.consumers import consume, share, subscribe
+from tests.crash.consumers import consume, hurry, share, subscribe
 from tests.crash.producers import Repetition, produce, transact
 from tests.crash.worker import Worker
 from tests.interop.proton.client import Client
@@ -15,6 +15,7 @@ ROLES: Final[Mapping[str, Callable[[Worker, Client], None]]] = {
     "transact": transact,
     "repeat": Repetition(),
     "consume": consume,
+    "hurry": hurry,
     "share": share,
     "subscribe": subscribe,
 }

@@ -73,16 +73,19 @@ class CrashRun:
     def run(self, rounds: int) -> Report:
         """Kill `rounds` brokers, then drain the last one's queues and check."""
         self.prepare()
+        armed = self.folder / "armed"
         broker = self.start()
         clients: list[subprocess.Popen[bytes]] = []
         try:
             clients += [self._client(number, role) for number, role in enumerate(self._roles)]
-            if self._deaths[0] != "by itself":
-                self._await_load(broker, len(clients))
+            self._await_load(broker, len(clients))
+            armed.touch()
             for number in range(rounds):
                 self._die(broker, self._deaths[number % len(self._deaths)])
                 self._check_store()
-                broker = self.start(is_armed=number + 1 < rounds)
+                if number + 1 == rounds:
+                    armed.unlink()
+                broker = self.start()
             self._await_load(broker, len(clients))
             self._stop.touch()
             for client in clients:
@@ -103,7 +106,7 @@ class CrashRun:
             broker.wait(STOP_TIMEOUT_S)
         elif death == "at its start":
             self._kill(broker)
-            broker = self._spawn(is_armed=False)
+            broker = self._spawn()
             time.sleep(self.random.uniform(*START_S))
         else:
             time.sleep(self.random.uniform(*LIFE_S))
@@ -133,9 +136,9 @@ class CrashRun:
         """Of the broker."""
         return f"amqp://127.0.0.1:{self._port}"
 
-    def start(self, is_armed: bool = True) -> "subprocess.Popen[bytes]":
-        """A broker that is ready; from the second on at the port of the first. `is_armed`: see `broken_broker`."""
-        process = self._spawn(is_armed)
+    def start(self) -> "subprocess.Popen[bytes]":
+        """A broker that is ready; from the second on at the port of the first."""
+        process = self._spawn()
         port_file = self.folder / "port"
         self._await(process, port_file.exists)
         self._port = int(port_file.read_text().split()[0])
@@ -146,14 +149,14 @@ class CrashRun:
         kill(broker)
         (self.folder / "port").unlink(missing_ok=True)
 
-    def _spawn(self, is_armed: bool) -> "subprocess.Popen[bytes]":
+    def _spawn(self) -> "subprocess.Popen[bytes]":
         text = CONFIGURATION.replace("PORT", str(self._port))
         (self.folder / "etc" / "broker.xml").write_text(text, encoding="utf-8")
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
         module = ["artemis_py.cli"] if self._fault is None else ["tests.crash.broken_broker", self._fault]
         command = command_of(*module, "run", str(self.folder), "--port-file", str(port_file))
-        environment = os.environ | self._environment | ({"CRASH_ARMED": "1"} if is_armed else {})
+        environment = os.environ | self._environment
         with open(self.folder / "broker.log", "ab") as log:
             return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=log)
 

@@ -63,3 +63,25 @@ def test_a_full_disk_ends_acknowledgements_and_loses_none(tmp_path: Path) -> Non
     assert while_full[-1] == "volatile"
     assert set(acknowledged) <= set(while_full)
     assert set(acknowledged) <= set(after_restart)
+
+
+def test_a_large_message_that_does_not_fit_is_refused_and_nothing_else(tmp_path: Path) -> None:
+    """Nothing was promised for it, so the store goes on; its file is gone."""
+    (tmp_path / "etc").mkdir()
+    broker, url = start(CrashRun(tmp_path, seed=1, fault="full-disk"))
+    try:
+        with Client(url) as client:
+            sender = client.sender("work")
+            with pytest.raises(Refused, match=r"a large message cannot be stored: .*File too large"):
+                sender.send(Message(body=bytes(5_000_000), durable=True))
+            # Files are deleted by the thread that commits, in order: the next confirmation comes behind it.
+            sender.send(Message(body="small", durable=True))
+            left = list((tmp_path / "data" / "large-messages").glob("*.body"))
+            sender.send(Message(body="large".ljust(300_000), durable=True))
+        taken = drain(url)
+    finally:
+        broker.kill()
+        broker.wait()
+
+    assert left == []
+    assert taken == ["small", "large     "]

@@ -22,8 +22,8 @@ ITSELF = ("by itself",)
     ("fault", "roles", "deaths", "caught_by"),
     [
         ("acknowledge-before-commit", ("produce", "consume"), ITSELF, {"P1"}),
-        ("confirm-queue-before-commit", ("subscribe",), ITSELF, {"P10"}),
-        ("deliver-before-commit", ("repeat", "consume"), ITSELF, {"P11"}),
+        ("confirm-queue-before-commit", ("subscribe",), 4 * ITSELF, {"P10"}),
+        ("deliver-before-commit", ("repeat", "hurry"), ITSELF, {"P11"}),
         ("commit-halves", ("transact", "transact", "consume"), ITSELF, {"P6"}),
         ("move-in-two-steps", ("produce", "transact", "consume"), ITSELF, {"P2", "P3", "P6", "P9"}),
         ("no-duplicate-ids", ("repeat", "consume"), ("after an answer",), {"P11"}),
@@ -34,6 +34,6 @@ def test_a_broken_broker_is_caught(
     tmp_path: Path, fault: str, roles: tuple[str, ...], deaths: tuple[str, ...], caught_by: set[str]
 ) -> None:
     """V1: the test's own test: one planted fault each, found by the property that it breaks."""
-    report = CrashRun(tmp_path / "run", seed=3, fault=fault, roles=roles, deaths=deaths).run(rounds=1)
+    report = CrashRun(tmp_path / "run", seed=3, fault=fault, roles=roles, deaths=deaths).run(rounds=len(deaths))
 
     assert report.broken & caught_by, str(report)

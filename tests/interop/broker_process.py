@@ -64,7 +64,7 @@ class Instance:
     """Elements of `<core>` beside acceptors, addresses and address-settings."""
     persistence: str = "false"
     """Most tests start many brokers and restart none."""
-    parameters: str = "protocols=AMQP"
+    parameters: str = "protocols=AMQP,MQTT"
     """Parameters of the one acceptor's URL."""
     addresses: str = ""
     settings: str = ""

@@ -57,6 +57,23 @@ def test_every_consumer_of_a_topic_gets_every_message(broker: BrokerProcess, nam
     assert (result["sent"], result["received"]) == (200, 600)
 
 
+@pytest.mark.parametrize("qos", ["0", "1", "2"])
+def test_mqtt_is_measured_alike(broker: BrokerProcess, name: str, qos: str) -> None:
+    """Every subscriber gets every message, once and in order, whatever the QoS."""
+    options = ("--protocol", "mqtt", "--qos", qos, "--producers", "2", "--consumers", "2", "--window", "50")
+    result = figures(broker.url, "--destination", f"topic://{name}/load", "--count", "301", *options)
+
+    assert (result["sent"], result["received"], result["failure"]) == (301, 602, None)
+
+
+def test_mqtt_knows_no_queues(broker: BrokerProcess) -> None:
+    """Exit code 2, as for every mistake in the arguments."""
+    done = perf(broker.url, "--protocol", "mqtt", "--destination", "queue://q")
+
+    assert done.returncode == 2
+    assert "topic://X" in done.stderr
+
+
 def test_a_rate_is_kept(broker: BrokerProcess, name: str) -> None:
     """100 messages at 500 a second cannot be through before the last one is due."""
     result = figures(broker.url, "--destination", f"queue://{name}", "--count", "100", "--rate", "500")

@@ -236,6 +236,7 @@ def replay(version: int, pieces: Sequence[bytes]) -> tuple[list[tuple[Any, ...]]
 
 @given(streams() | damaged(), st.lists(st.integers(0, 2000), max_size=8))
 @example((5, b"\x10\x80\x80\x80\x80\x01"), [1, 2, 3, 4, 5])
+@example((4, bytes.fromhex("110c00044d515454040200000000")), [2])
 @example((4, bytes.fromhex("100c00044d51545404020000000030ffff7f")), [14, 15, 16, 17])
 @settings(max_examples=200)
 def test_fragmentation_changes_nothing(stream: tuple[int, bytes], at: list[int]) -> None:

@@ -2,11 +2,12 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED, Consumer
@@ -17,8 +18,9 @@ from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
 from artemis_py.core.settings import AddressSettings
 from artemis_py.core.view import MessageView
+from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, make_office, make_queue, pass_time, settle_down
-from tests.unit.store.world import World
+from tests.unit.store.world import SMALL_MAP_BYTES, World
 
 COLOURS: Final = ("red", "green")
 
@@ -115,13 +117,16 @@ class Side:
 
 
 class PagedSide(Side):
-    """On disk, with a window of two messages."""
+    """On disk, with a window of two messages; `scratch` takes what is not durable if it is given."""
 
-    SETTINGS: Final = {"#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=3)}
+    SETTINGS: Final = {
+        "#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=3, max_size_messages=1),
+    }
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spills: bool) -> None:
         self.folder = folder
-        self.world = World(folder, self.SETTINGS)
+        self.scratch = ScratchStore(folder / "scratch", SMALL_MAP_BYTES) if spills else None
+        self.world = World(folder / "journal", self.SETTINGS, scratch=self.scratch)
         super().__init__(self.world.office)
 
     def cut(self, number: int) -> None:
@@ -138,11 +143,29 @@ class PagedSide(Side):
         self.leave()
         self.world.settle()
         self.world.audit()
-        self.world.crash()
-        self.world = World(self.folder, self.SETTINGS)
+        self.end()
+        self.scratch = None if self.scratch is None else ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
+        self.world = World(self.folder / "journal", self.SETTINGS, scratch=self.scratch)
         self.world.office.now_ms = now_ms
         self.take_over(self.world.office)
         pass_time(self.office, 0)
+
+    def end(self) -> None:
+        self.world.crash()
+        if self.scratch is not None:
+            self.scratch.close()
+
+
+class SpilledSide(Side):
+    """In memory, with room for one message; everything else goes to scratch files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.scratch = ScratchStore(folder, SMALL_MAP_BYTES)
+        settings = {"#": AddressSettings(max_delivery_attempts=3, max_size_messages=1)}
+        super().__init__(make_office(settings, scratch=self.scratch))
+
+    def end(self) -> None:
+        self.scratch.close()
 
 
 class PlainSide(Side):
@@ -168,11 +191,8 @@ class _Volatile:
         return not reference.message.durable
 
 
-def compare(
-    operations: list[tuple[object, ...]], make_plain: Callable[[], Side], make_paged: Callable[[], Side]
-) -> None:
+def compare(operations: list[tuple[object, ...]], plain: Side, paged: Side) -> None:
     """Both sides show the same after every operation, and when everything is consumed in the end."""
-    plain, paged = make_plain(), make_paged()
     for number, operation in enumerate(operations):
         expected, actual = plain.apply(operation, number), paged.apply(operation, number)
         assert actual == expected, (number, operation)
@@ -192,24 +212,46 @@ def compare(
     )
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One for all examples: hypothesis calls the test often."""
+    path = Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)
+
+
+def check_accounts(side: Side) -> None:
+    """An empty queue takes no memory and no disk."""
+    address = side.queue.address
+    assert (side.office.account.size_bytes, address.size_bytes, address.message_count) == (0, 0, 0)
+    assert (address.paged_count, address.paged_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("spills", [False, True])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=st.lists(OPERATIONS, max_size=25))
-def test_a_paged_queue_behaves_as_one_in_memory(operations: list[tuple[object, ...]]) -> None:
+def test_a_paged_queue_behaves_as_one_in_memory(
+    folder: Path, spills: bool, operations: list[tuple[object, ...]]
+) -> None:
     """Order, counts and selections are those of a queue that never pages, through commits and restarts."""
-    folder = Path(tempfile.mkdtemp())
-    worlds: list[PagedSide] = []
-
-    def paged() -> Side:
-        worlds.append(PagedSide(folder))
-        return worlds[0]
-
+    shutil.rmtree(folder)
+    paged = PagedSide(folder, spills)
     try:
-        compare(operations, PlainSide, paged)
-        worlds[0].world.settle()
-        worlds[0].world.audit()
-        address = worlds[0].queue.address
-        assert (worlds[0].office.account.size_bytes, address.size_bytes, address.paged_count) == (0, 0, 0)
+        compare(operations, PlainSide(), paged)
+        paged.world.settle()
+        paged.world.audit()
+        check_accounts(paged)
     finally:
-        for side in worlds:
-            side.world.crash()
-        shutil.rmtree(folder)
+        paged.end()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=st.lists(OPERATIONS.filter(lambda operation: operation[0] != "restart"), max_size=25))
+def test_a_queue_that_spills_behaves_as_one_in_memory(folder: Path, operations: list[tuple[object, ...]]) -> None:
+    """Without a store as well."""
+    spilled = SpilledSide(folder)
+    try:
+        compare(operations, PlainSide(), spilled)
+        check_accounts(spilled)
+    finally:
+        spilled.end()

@@ -1,7 +1,6 @@
 """The Node.js client rhea: one test per scenario of `scenarios.js`."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -11,21 +10,9 @@ import pytest
 from tests.interop.broker_process import BrokerProcess
 
 HERE: Final = Path(__file__).parent
-SOURCES: Final = ("package.json", "package-lock.json", ".npmrc", "client.js", "scenarios.js")
 SCENARIO: Final = re.compile(r"^  async (\w+)\(port, address\)", re.MULTILINE)
 NAMES: Final = SCENARIO.findall((HERE / "scenarios.js").read_text(encoding="utf-8"))
-INSTALL_TIMEOUT_S: Final = 300
 RUN_TIMEOUT_S: Final = 90
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scenarios beside an installed rhea, outside of the source tree."""
-    directory = tmp_path_factory.mktemp("node")
-    for name in SOURCES:
-        shutil.copy(HERE / name, directory / name)
-    subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=directory, check=True, timeout=INSTALL_TIMEOUT_S)
-    return directory
 
 
 def test_every_scenario_has_a_test(project: Path) -> None:

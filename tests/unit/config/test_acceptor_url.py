@@ -22,11 +22,15 @@ class Speaker:
         self.name = name
         self.formats: Sequence[MessageFormat] = ()
         self.parameters: Sequence[Parameter] = parameters
+        self.websocket_subprotocols: Sequence[str] = ()
 
     def matches(self, head: bytes) -> bool | None:
         return False
 
     def connect(self, context: ConnectionContext) -> ProtocolConnection:
+        raise NotImplementedError
+
+    def start(self) -> None:
         raise NotImplementedError
 
 

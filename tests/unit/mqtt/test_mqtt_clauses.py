@@ -1,5 +1,7 @@
 """What the standard asks of the broker behind the engine, statement by statement."""
 
+from pathlib import Path
+
 import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, Request
@@ -48,7 +50,8 @@ def test_clean_start_does_away_with_the_session() -> None:
 
 
 def test_without_clean_start_the_session_goes_on() -> None:
-    """[MQTT-3.1.2-5] [MQTT-3.1.2-23] [MQTT-4.1.0-1] [MQTT-4.5.0-1]: subscriptions, and what came meanwhile."""
+    """[MQTT-3.1.2-5] [MQTT-3.1.2-6] [MQTT-3.1.2-23] [MQTT-4.1.0-1] [MQTT-4.5.0-1]: made, and gone on with: its
+    subscriptions, and what came meanwhile."""
     site = Site()
     first = lasting(site, "s")
     first.subscribe("t", 2)
@@ -228,6 +231,18 @@ def test_the_lower_quality_of_service_counts(version: int, published: int, grant
     assert packet[6] is False
 
 
+@pytest.mark.parametrize("version", wire.VERSIONS)
+def test_overlapping_subscriptions(version: int) -> None:
+    """[MQTT-3.3.4-2] [3.1.1: MQTT-3.3.5-1]: a copy for each, so that one has the highest quality of service."""
+    site = Site()
+    reader = connected(site, "r", version)
+    for qos, topic_filter in enumerate(("a/#", "a/b", "+/b")):
+        reader.subscribe(topic_filter, qos)
+    connected(site, "p", version).publish("a/b", b"m", 2, 1)
+
+    assert sorted(packet[3] for packet in reader.packets()) == [0, 1, 2]
+
+
 def test_topics_are_compared_character_by_character() -> None:
     """[MQTT-4.7.3-4]: no case folding, no normal forms, no empty levels left out."""
     site = Site()
@@ -344,6 +359,21 @@ def test_what_had_begun_is_completed_after_unsubscribing() -> None:
 
     assert reader.packets() == []
     assert not reader.handler.closed
+
+
+@pytest.mark.parametrize("version", wire.VERSIONS)
+def test_a_client_that_waits_for_a_failing_store_is_closed(version: int, tmp_path: Path) -> None:
+    """[3.1.1: MQTT-4.8.0-2] its message may be stored or not: no answer would be true."""
+    with Site(tmp_path) as site:
+        lasting(site, "r").subscribe("t", 1)
+        site.commit()
+        client = connected(site, "c", version)
+        client.publish("t", b"1", 1, 1)
+        client.handler._store_failed("disk full")
+        answers = client.packets_before_commit()
+
+        assert client.handler.closed
+        assert [one for one in answers if isinstance(one, tuple)] == []
 
 
 # -- shared subscriptions ----------------------------------------------------------------------------------------

@@ -50,6 +50,17 @@ def test_a_view_has_all_properties() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"), [(b"id", "id"), ("ä".encode(), "ä"), (b"\xff", b"\xff"), (b"\x01", b"\x01"), (b"", "")]
+)
+def test_correlation_data_is_text_where_it_is_text(data: bytes, expected: object) -> None:
+    """And comes back as the same octets, whatever another protocol echoes."""
+    view = message(correlation_data=data).view
+
+    assert view.correlation_id == expected
+    assert properties_of(view).correlation_data == data
+
+
 @pytest.mark.parametrize(("payload", "properties"), [(b"\xff", {"payload_format_indicator": 1}), (b"text", {})])
 def test_a_payload_is_text_if_it_says_so_and_is(payload: bytes, properties: dict[str, Any]) -> None:
     """Everything else is octets."""

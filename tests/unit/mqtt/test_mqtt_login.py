@@ -123,25 +123,28 @@ def test_another_protocol_name_is_closed_without_a_word() -> None:
     assert client.failure() == reasons.PROTOCOL_ERROR
 
 
-# flags of CONNECT, and the versions that they are malformed in
+PLAIN = Connect(client_id="c1")
+
+# CONNECT with a payload that would fit, its flags, and the versions that they are malformed in.
 BAD_FLAGS = [
-    (0x03, (3, 4, 5)),  # reserved
-    (0x0A, (3, 4, 5)),  # will QoS without a will
-    (0x22, (3, 4, 5)),  # will retain without a will
-    (0x1E, (3, 4, 5)),  # will QoS 3
-    (0x42, (3, 4)),  # password without user name
+    (PLAIN, 0x03, (3, 4, 5)),  # reserved
+    (PLAIN, 0x0A, (3, 4, 5)),  # will QoS without a will
+    (PLAIN, 0x12, (3, 4, 5)),
+    (PLAIN, 0x22, (3, 4, 5)),  # will retain without a will
+    (FULL, 0xFC, (3, 4, 5)),  # will QoS 3
+    (evolve(PLAIN, password=b"p"), 0x42, (3, 4)),  # password without user name
 ]
 
 
-@pytest.mark.parametrize(("flags", "versions"), BAD_FLAGS)
-def test_flags_of_connect_that_contradict_each_other(flags: int, versions: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("packet", "flags", "versions"), BAD_FLAGS)
+def test_flags_of_connect_that_contradict_each_other(packet: Connect, flags: int, versions: tuple[int, ...]) -> None:
     """[MQTT-3.1.2-3] [MQTT-3.1.2-11] [MQTT-3.1.2-12] [MQTT-3.1.2-13] [MQTT-3.1.4-1] [3.1.1: MQTT-3.1.2-22]
     [3.1.1: MQTT-3.1.4-1]: malformed, which 3.x is not told."""
     for version in versions:
-        packet = bytearray(connect(evolve(FULL, version=version)))
-        packet[11 if version == 3 else 9] = flags
+        octets = bytearray(connect(evolve(packet, version=version)))
+        octets[11 if version == 3 else 9] = flags
         client = waiting(version)
-        answer = client.send(bytes(packet))
+        answer = client.send(bytes(octets))
 
         assert [one.reason for one in answer] == ([reasons.MALFORMED_PACKET] if version == 5 else [])
         assert client.failure() == reasons.MALFORMED_PACKET
@@ -645,9 +648,9 @@ def test_silence_does_not_count_while_nobody_reads() -> None:
     assert client.failure() == reasons.KEEP_ALIVE_TIMEOUT
 
 
-@pytest.mark.parametrize("octets", ["c001 00", "c100"])
+@pytest.mark.parametrize("octets", ["c001 00", "c100", "c080 00", "c080 80 00", "c080 80 80 80 00"])
 def test_pingreq_is_two_bytes(octets: str) -> None:
-    """[MQTT-3.12.4-1] §3.12 is answered with PINGRESP; one with flags or fields is malformed."""
+    """[MQTT-3.12.4-1] [MQTT-1.5.5-1] is answered with PINGRESP; with flags, fields or a longer length malformed."""
     client = Conversation()
     client.open()
     assert client.send(PINGREQ) == ["pingresp"]

@@ -201,6 +201,7 @@ def test_more_topics_than_are_kept_decoded() -> None:
     client.send(b"".join(publish(4, topic) for topic in topics))
 
     assert [call[1] for call in client.calls] == topics
+    assert len(client.engine._topics) <= 1024
 
 
 # -- topic aliases -----------------------------------------------------------------------------------------------
@@ -316,6 +317,18 @@ def test_a_delivery_in_every_version(version: int, qos: int, size: int) -> None:
     assert client.read() == [("publish", "a/b", bytes(size), qos, packet_id, True, qos == 2, expected)]
 
 
+@pytest.mark.parametrize("size", [127, 128, 129, 16383, 16384, 16385, 2097151, 2097152])
+def test_a_packet_at_every_change_of_its_length(size: int) -> None:
+    """§2.1.4: the remaining length has one more octet."""
+    client = opened(4)
+    payload = bytes(size - 3)
+    client.send(publish(4, "a", payload))
+    client.engine.send_publish(topic_field("a"), payload, 0, False, False, 0, b"")
+
+    assert [len(call[2]) for call in client.calls] == [size - 3]
+    assert [len(packet[2]) for packet in client.read()] == [size - 3]
+
+
 def test_a_prepared_delivery() -> None:
     """What a fan-out sends to many."""
     client = opened(4)
@@ -360,8 +373,19 @@ def test_pubrel_waits_for_the_broker() -> None:
     client.engine.send_pubrel(client.engine.outgoing.deliveries[packet_id])
     assert client.read() == [("pubrel", packet_id, 0)]
     assert client.send(ack(PUBREC, packet_id)) == [("pubrel", packet_id, 0)]
+    client.send(ack(PUBCOMP, packet_id))
 
-    assert [call[0] for call in client.calls] == ["pubrec"]
+    assert [call[0] for call in client.calls] == ["pubrec", "pubcomp"]
+
+
+def test_pubcomp_answers_a_pubrel() -> None:
+    """[MQTT-4.3.3-5] one that comes before it is a client's mistake."""
+    client = opened()
+    client.handler.answers = False
+    packet_id = client.engine.outgoing.add(2, "m")
+    client.send(ack(PUBREC, packet_id) + ack(PUBCOMP, packet_id))
+
+    assert client.failure() == reasons.PROTOCOL_ERROR
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -571,6 +595,10 @@ def test_an_answer_to_what_was_not_sent_yet() -> None:
         flight.acknowledge(1)
     with pytest.raises(PacketError):
         flight.receive(2, False)
+    flight.next_resend()
+    flight.begin(9)
+    with pytest.raises(PacketError):
+        flight.acknowledge(1)
 
 
 def test_a_delivery_that_is_not_sent_after_all() -> None:

@@ -82,6 +82,21 @@ def test_a_repeated_publish_of_qos_2_is_not_routed_again(tmp_path: Path, crashes
     site.crash()
 
 
+def test_qos_2_is_shown_to_nobody_before_it_is_durable(tmp_path: Path) -> None:
+    """A crash would take it back from a subscriber who has seen it, and the publisher sends it again."""
+    with Site(tmp_path) as site:
+        subscriber = lasting(site, "s")
+        subscriber.subscribe("t", 1)
+        publisher = lasting(site, "p")
+        subscriber.packets()
+        publisher.publish("t", b"once", 2, 9)
+        publisher.publish("t", b"perhaps twice", 1, 10)
+        early = subscriber.packets_before_commit()
+
+        assert early == []
+        assert [publish[2] for publish in subscriber.packets()] == [b"once", b"perhaps twice"]
+
+
 def test_a_crash_before_the_commit_leaves_neither_message_nor_identifier(tmp_path: Path) -> None:
     """Both are in one batch: the repeated PUBLISH is the first one."""
     with Site(tmp_path) as site:

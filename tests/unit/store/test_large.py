@@ -12,6 +12,7 @@ from artemis_py.core.large import LOADED_BODY_LIMIT_BYTES, LargeBody
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.queue import Queue
+from artemis_py.core.reference import hold, unhold
 from artemis_py.core.settings import AddressSettings
 from artemis_py.core.storage import Storage
 from artemis_py.core.view import MessageView
@@ -108,6 +109,44 @@ def test_the_file_is_synced_before_the_commit_that_refers_to_it(
         assert done == [str(files(world)[0]), str(folder), str(folder.parent), "begin"]
 
 
+def test_a_body_that_was_sent_in_a_transaction_is_synced_with_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited outside of the store until then."""
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    with World(tmp_path) as world:
+        world.queue()
+        world.settle()
+        session = make_session(world.office)
+        transaction = session.begin()
+        message = large_message(world.store)
+        world.office.route(message, world.office.addresses["q"], transaction=transaction)
+        assert message.large is not None
+        message.large.release()
+        synced.clear()
+        session.commit(transaction)
+        world.settle()
+
+        assert str(files(world)[0]) in synced
+
+
+def test_messages_that_wait_have_no_file_open(tmp_path: Path) -> None:
+    """Whatever queue they wait in: descriptors are for clients."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.queue("volatile", durable=False)
+        world.settle()
+        before = len(os.listdir("/proc/self/fd"))
+        for address in ("q", "volatile"):
+            for durable in (True, False):
+                for _ in range(5):
+                    send(world, address, durable)
+        world.settle()
+
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_two_queues_share_one_file(tmp_path: Path) -> None:
     """It goes with the second, in whatever order and however far apart."""
     with World(tmp_path) as world:
@@ -192,11 +231,13 @@ def test_what_was_taken_before_its_commit_is_never_stored(tmp_path: Path) -> Non
     with World(tmp_path) as world:
         world.queue()
         world.settle()
+        before = len(os.listdir("/proc/self/fd"))
         message = send(world, "q")
         take(world, world.queue())
         world.settle()
 
         assert files(world) == []
+        assert len(os.listdir("/proc/self/fd")) == before
         assert message.large is not None
         assert message.large.holders == 0
 
@@ -263,6 +304,7 @@ def test_a_stop_leaves_only_what_a_start_can_use(tmp_path: Path) -> None:
     take(world, queue)
     world.stop()
     left = len(list(body_files(world.store.files.folder)))
+    assert world.hands.jobs == [], "the worker has ended"
 
     with World(tmp_path) as world:
         assert left == 1
@@ -338,7 +380,25 @@ def test_a_long_body_is_synced_while_it_arrives(tmp_path: Path, monkeypatch: pyt
         assert jobs == 1
         with pytest.raises(StoreError, match="Input/output error"):
             body.append(b"more")
+        with pytest.raises(StoreError, match="Input/output error"):
+            body.finish()
         body.release()
+
+
+def test_a_piece_that_was_not_synced_fails_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P15: the commit's own sync would succeed, for the system reports a lost write only once."""
+    monkeypatch.setattr(large, "SYNC_AHEAD_BYTES", 1000)
+    monkeypatch.setattr(os, "fdatasync", failing(errno.EIO))
+    with World(tmp_path) as world:
+        world.queue()
+        world.settle()
+        send(world, "q")
+        told: list[str] = []
+        world.store.when_durable(lambda: told.append("durable"), told.append)
+        world.settle()
+
+        assert told == world.failures
+        assert "Input/output error" in told[0]
 
 
 def failing(number: int) -> Callable[..., None]:
@@ -481,6 +541,26 @@ def test_a_body_beyond_the_limit_is_not_loaded() -> None:
 
     with pytest.raises(StoreError, match="at most 67108864 are loaded"):
         body.load()
+
+
+def test_a_body_that_memory_let_go_is_the_stores(tmp_path: Path) -> None:
+    """What is only in the store has no object in memory; whoever reads it from there holds it again."""
+    with World(tmp_path) as world:
+        world.queue()
+        message = send(world, "q")
+        world.settle()
+        unhold(message)
+        world.settle()
+        assert message.large is not None
+        body = world.store.files.restore(message.large.id, message.large.size, message.large.checksum)
+
+        assert body is not message.large
+        assert body.load() == BODY
+        hold(message)
+        assert world.store.files.restore(body.id, body.size, body.checksum) is message.large
+        take(world, world.queue())
+        world.settle()
+        assert files(world) == []
 
 
 def test_numbers_are_not_given_again(tmp_path: Path) -> None:

@@ -602,3 +602,25 @@ def test_transactions_moves_and_duplicate_ids_are_stored_first(tmp_path: Path) -
 
         assert early == []
         assert [reference.message.view.body for reference in recorder.take()] == [b"part", b"once"]
+
+
+def test_message_ids_are_not_given_again_after_a_run_that_stored_no_message(tmp_path: Path) -> None:
+    """P1: a run that only settled and was killed leaves the mark where it was: two messages would share a value."""
+    expected: list[object] = []
+    for run in range(4):
+        with World(tmp_path) as world:
+            if run == 0:
+                multicast(world, "news", "a", "b")
+                world.queue("other")
+                world.send("other", "m")
+            if run == 2:
+                world.queue("other").purge()
+            else:
+                sent = [f"{run}.{number}" for number in range(1 + 5 * run)]
+                world.send("news", *sent)
+                expected += sent
+            world.settle()
+
+    with World(tmp_path) as world:
+        assert world.found.damaged == 0
+        assert bodies(world.queue("a")) == expected

@@ -8,7 +8,9 @@ from artemis_py.core.message import RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.storage import Scratch
 from artemis_py.core.view import MessageView
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
@@ -56,6 +58,7 @@ class World:
         settings: dict[str, AddressSettings] | None = None,
         options: BrokerSettings | None = None,
         answers_wait: bool = True,
+        scratch: Scratch | None = None,
     ) -> None:
         self.hands = Handmade()
         self.store = LmdbStore(folder, SMALL_MAP_BYTES, answers_wait=answers_wait)
@@ -64,7 +67,7 @@ class World:
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
             repository.add(match, values)
-        self.office = PostOffice(repository, self.store, options)
+        self.office = PostOffice(repository, self.store, options, scratch=scratch)
         self.office.now_ms = START_MS
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
@@ -154,6 +157,17 @@ class World:
 def bodies(queue: Queue) -> list[object]:
     """What waits in a queue, in the order it would be delivered."""
     return [reference.message.view.body for reference in queue.browse_all()]
+
+
+def send_plain(office: PostOffice, address: str, *bodies: str) -> None:
+    """Messages that are not durable and in a format that every store can read."""
+    for body in bodies:
+        office.route(plain_message(address, MessageView(body=body)), office.addresses[address])
+
+
+def plain_bodies(references: list[Reference]) -> list[object]:
+    """What they say."""
+    return [reference.message.view.body for reference in references]
 
 
 def multicast(world: World, address: str, *names: str) -> list[Queue]:

@@ -70,6 +70,33 @@ class QueueTest {
     }
 
     @Test
+    void largeMessagesKeepTheirContent() throws Exception {
+        byte[] content = new byte[3_000_000];
+        for (int at = 0; at < content.length; at++) {
+            content[at] = (byte) (at * 31 >> 7);
+        }
+        MessageProducer producer = session.createProducer(queue);
+        for (int mode : new int[] {DeliveryMode.PERSISTENT, DeliveryMode.NON_PERSISTENT}) {
+            BytesMessage bytes = session.createBytesMessage();
+            bytes.writeBytes(content);
+            bytes.setStringProperty("colour", "red");
+            producer.setDeliveryMode(mode);
+            producer.send(bytes);
+            producer.send(session.createTextMessage("x".repeat(1_000_000)));
+        }
+        MessageConsumer consumer = session.createConsumer(queue);
+        for (int number = 0; number < 2; number++) {
+            BytesMessage received = (BytesMessage) consumer.receive(Broker.TIMEOUT_MS);
+            byte[] copy = new byte[content.length];
+            assertEquals(content.length, received.getBodyLength());
+            assertEquals(content.length, received.readBytes(copy));
+            assertArrayEquals(content, copy);
+            assertEquals("red", received.getStringProperty("colour"));
+            assertEquals("x".repeat(1_000_000), Broker.text(consumer));
+        }
+    }
+
+    @Test
     void messagesArriveInOrder() throws JMSException {
         send("1", "2", "3");
 

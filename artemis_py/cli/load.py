@@ -1,0 +1,223 @@
+"""One load on a broker: what is to be done, what has come, and how long it took; for every protocol alike.
+
+All producers and consumers share one event loop, each with a connection of its own. A body starts with a stamp, the
+rest is zeros:
+
+    | run | producer | number | sent at |
+      u32   u32        u64      u64, nanoseconds of this process' clock
+"""
+
+import asyncio
+import math
+from array import array
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from attrs import frozen
+
+from artemis_py.cli.client import Target
+from artemis_py.cli.render import Progress
+
+STAMP: Final = Struct(">IIQQ")
+SMALLEST_SIZE: Final = 32
+BATCH: Final = 200
+"""Messages a producer writes before the loop turns: one write of some ten KiB, and consumers get their turn."""
+TICK_S: Final = 0.1
+"""How often progress and the time-out are looked at."""
+PACE_S: Final = 0.002
+"""How often paced producers look at the clock."""
+QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What to do."""
+
+    target: Target
+    address: str
+    capability: str
+    """`queue` or `topic`."""
+    count: int
+    """Messages of all producers together."""
+    size: int
+    """Octets of a body."""
+    producers: int
+    consumers: int
+    durable: bool
+    settled: bool
+    window: int
+    credit: int
+    rate: float | None
+    """Messages per second of all producers together; None: as many as the broker takes."""
+    timeout_s: float
+    run: int
+    """Tells our messages from others'."""
+    protocol: str = "amqp"
+    """`amqp` or `mqtt`."""
+    qos: int = 1
+    """Of MQTT messages."""
+
+    @property
+    def copies(self) -> int:
+        """How often each message is delivered."""
+        return self.consumers if self.capability == "topic" else 1
+
+    def share(self, producer: int) -> int:
+        """Messages that a producer sends."""
+        return self.count // self.producers + (producer < self.count % self.producers)
+
+
+class Violation(Exception):
+    """The broker, or somebody else on the same destination, did what it must not."""
+
+
+class Ledger:
+    """Which messages have come, and how long they took."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.received = 0
+        self.latencies: array[int] = array("Q")
+        """Nanoseconds, in order of arrival."""
+        shares = [plan.share(number) for number in range(plan.producers)]
+        self._seen = [[bytearray(share) for share in shares] for _ in range(plan.copies)]
+        self._expected = [[0] * plan.producers for _ in range(plan.consumers)]
+
+    def take(self, consumer: int, body: bytes, now_ns: int) -> None:
+        """One message came. Raises Violation."""
+        if len(body) < SMALLEST_SIZE:
+            raise Violation("a message that is not ours: the destination must be empty, and used by nobody else")
+        run, producer, number, sent_ns = STAMP.unpack_from(body)
+        if run != self.plan.run:
+            raise Violation("a message that is not ours: the destination must be empty, and used by nobody else")
+        expected = self._expected[consumer]
+        seen = self._seen[consumer if len(self._seen) > 1 else 0][producer]
+        if seen[number]:
+            raise Violation(f"message {number} of producer {producer} came twice")
+        if number < expected[producer]:
+            raise Violation(f"message {number} of producer {producer} came behind {expected[producer] - 1}")
+        seen[number] = 1
+        expected[producer] = number + 1
+        self.received += 1
+        self.latencies.append(max(now_ns - sent_ns, 0))
+
+    @property
+    def wanted(self) -> int:
+        """Deliveries that make it complete."""
+        return self.plan.count * self.plan.copies
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every message has come: none comes twice, so counting is enough."""
+        return self.received == self.wanted
+
+
+def quantile(ordered: Sequence[int], part: float) -> int:
+    """The smallest value that `part` of all values do not exceed; 0 of none."""
+    return ordered[max(math.ceil(part * len(ordered)) - 1, 0)] if ordered else 0
+
+
+class LoadProducer(Protocol):
+    """One producer of a run, whatever it speaks."""
+
+    allowed: int
+    """How many may have been sent by now, as the pace has it."""
+    sent: int
+
+    @property
+    def share(self) -> int:
+        """Messages it is to send."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything was sent, and confirmed if it is to be."""
+
+    def plan_turn(self) -> None:
+        """Send when the loop comes round."""
+
+
+class Run:
+    """One measurement; how its clients speak is for those who derive from it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan: Final = plan
+        self.loop: Final = asyncio.get_running_loop()
+        self.ledger: Final = Ledger(plan)
+        self.producers: Final[list[LoadProducer]] = []
+        self._done: Final[asyncio.Future[None]] = self.loop.create_future()
+        self.elapsed_s = 0.0
+
+    def fail(self, error: Exception) -> None:
+        """End the run; the first reason counts."""
+        if not self._done.done():
+            self._done.set_exception(error)
+
+    def check(self) -> None:
+        """End the run if everything has come and was settled."""
+        if self.ledger.is_complete and all(producer.is_done for producer in self.producers):
+            if not self._done.done():
+                self._done.set_result(None)
+
+    async def measure(self, progress: Progress) -> None:
+        """Consumers first, then producers, then wait. Raises Violation, and what the clients raise."""
+        plan = self.plan
+        try:
+            await self.open()
+            started_at = self.loop.time()
+            for producer in self.producers:
+                producer.plan_turn()
+            pacing = None if plan.rate is None else self.loop.create_task(self._pace(plan.rate))
+            try:
+                await self._wait(started_at, progress)
+            finally:
+                self.elapsed_s = self.loop.time() - started_at
+                if pacing is not None:
+                    pacing.cancel()
+        finally:
+            await self.close()
+
+    async def open(self) -> None:
+        """Have all consumers and producers connected. Raises what `_measure` knows."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Disconnect them."""
+        raise NotImplementedError
+
+    async def _pace(self, rate: float) -> None:
+        """Allow what is due, shared evenly."""
+        started_at = self.loop.time()
+        while True:
+            due = int((self.loop.time() - started_at) * rate)
+            for producer in self.producers:
+                producer.allowed = min(-(-due // self.plan.producers), producer.share)
+                producer.plan_turn()
+            await asyncio.sleep(PACE_S)
+
+    async def _wait(self, started_at: float, progress: Progress) -> None:
+        """Until done; a run in which nothing arrives any more has failed."""
+        received, since = 0, self.loop.time()
+        while not self._done.done():
+            await asyncio.wait((self._done,), timeout=TICK_S)
+            now = self.loop.time()
+            progress.show(self.ledger.received, now - started_at)
+            if self.ledger.received != received:
+                received, since = self.ledger.received, now
+            elif now - since > self.plan.timeout_s:
+                self.fail(Violation(f"nothing came for {self.plan.timeout_s:g} s"))
+        await self._done
+
+    def figures(self) -> dict[str, Any]:
+        """What was measured; times in milliseconds."""
+        ordered = sorted(self.ledger.latencies)
+        elapsed_s = self.elapsed_s
+        latency = {name: quantile(ordered, part) / 1e6 for name, part in QUANTILES.items()}
+        return {
+            "sent": sum(producer.sent for producer in self.producers),
+            "received": self.ledger.received,
+            "wanted": self.ledger.wanted,
+            "seconds": elapsed_s,
+            "received_per_s": self.ledger.received / elapsed_s if elapsed_s > 0 else 0.0,
+            "latency_ms": latency | {"max": ordered[-1] / 1e6 if ordered else 0.0},
+        }

@@ -1,0 +1,1 @@
+"""MQTT clients that share no code with the broker."""
