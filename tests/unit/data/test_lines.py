@@ -12,6 +12,7 @@ from artemis_py.data import intake
 from artemis_py.data.check import check_folder
 from artemis_py.data.export import FileFormat, export_folder
 from artemis_py.data.intake import Imported, import_file
+from artemis_py.data.lines import write_header
 from artemis_py.data.snapshot import opened
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
@@ -373,7 +374,6 @@ def test_large_bodies_that_are_consumed_meanwhile_are_in_the_export(
     tmp_path: Path, exported_large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An export is one moment of a store that may be in use."""
-    write_header = export_module.write_header
 
     def consumed() -> bytes:
         in_another_process("purge", tmp_path / "a")
