@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 from attrs import asdict
 
-from artemis_py.broker import Broker, installed_protocols, journal_folder
+from artemis_py.broker import Broker, installed_protocols, journal_folder, large_messages_folder
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.render import Progress, print_json, print_table
@@ -31,6 +31,7 @@ QUEUE_COLUMNS = {
     "address": "ADDRESS",
     "messages": "MESSAGES",
     "scheduled": "SCHEDULED",
+    "size_bytes": "BYTES IN MEMORY",
 }
 
 SHOWN_EACH_S = 0.1
@@ -57,7 +58,7 @@ def data() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(instance: Path, as_json: bool) -> None:
     """Count what the store of the instance in DIR holds."""
-    found = _told(lambda: statistics(_journal_of(instance)))
+    found = _told(lambda: statistics(*_folders_of(instance)))
     rows = [asdict(queue) for queue in found.queues]
     if as_json:
         print_json({**asdict(found), "queues": rows, "messages": found.messages})
@@ -67,6 +68,7 @@ def stat(instance: Path, as_json: bool) -> None:
         f"{found.messages} messages, {found.shared_messages} of them shared, in {len(rows)} queues and "
         f"{found.addresses} addresses; {found.damaged} damaged values set aside"
     )
+    click.echo(f"{found.large_messages} large bodies, {found.large_bytes} bytes in files of their own")
     click.echo(f"{found.file_bytes} bytes on disk, {found.used_bytes} in use; format {found.format}")
 
 
@@ -74,10 +76,16 @@ def stat(instance: Path, as_json: bool) -> None:
 @instance_argument
 def check(instance: Path) -> None:
     """Read every value of the store and tell what is wrong; nothing is changed. Exit code 1 if something is."""
+    journal, bodies = _folders_of(instance)
     with Progress("checking", None) as bar:
-        findings = _told(lambda: check_store(_journal_of(instance), _watcher(bar)))
+        findings = _told(lambda: check_store(journal, _watcher(bar), bodies))
     for damaged in findings.damaged:
         click.echo(f"set aside earlier: {damaged}")
+    if findings.unreferenced_files:
+        click.echo(
+            f"note: {findings.unreferenced_files} files of large messages, {findings.unreferenced_bytes} bytes, that "
+            "no stored message refers to: arriving, not durable, or removed by the next start"
+        )
     for problem in findings.problems:
         click.echo(problem)
     if findings.problems:
@@ -89,9 +97,10 @@ def check(instance: Path) -> None:
 @instance_argument
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def backup(instance: Path, target: Path) -> None:
-    """Copy the store, as it is at one moment, into the empty folder TARGET: a journal-directory to start from."""
+    """Copy the store, as it is at one moment, into the empty folder TARGET: the data folder of an instance."""
+    journal, bodies = _folders_of(instance)
     with Progress("copying", None) as bar:
-        size = _told(lambda: back_up(_journal_of(instance), target, _watcher(bar)))
+        size = _told(lambda: back_up(journal, target, _watcher(bar), bodies))
     click.echo(f"{size} bytes written to {target}")
 
 
@@ -100,7 +109,7 @@ def backup(instance: Path, target: Path) -> None:
 def compact(instance: Path) -> None:
     """Give the free space of the store back to the disk. The broker must not run."""
     with Progress("copying", None) as bar:
-        before, after = _told(lambda: compact_store(_journal_of(instance), _watcher(bar)))
+        before, after = _told(lambda: compact_store(_folders_of(instance)[0], _watcher(bar)))
     click.echo(f"{before} bytes before, {after} after")
 
 
@@ -117,7 +126,14 @@ def export(instance: Path, target: Path, name: str | None) -> None:
     config = _configuration_of(instance)
     with Progress("exporting", None) as bar:
         exported = _told(
-            lambda: export_folder(journal_folder(config), target, file_format, _formats(config), _watcher(bar))
+            lambda: export_folder(
+                journal_folder(config),
+                target,
+                file_format,
+                _formats(config),
+                _watcher(bar),
+                large_messages_folder(config),
+            )
         )
     for line in exported.left_out:
         click.echo(line)
@@ -134,14 +150,25 @@ def take_in(instance: Path, source: Path, name: str | None) -> None:
     """Take what `export` or Artemis wrote into the store, behind what is there. The broker must not run.
 
     FILE is checked as a whole first. If something interrupts the import, the same command goes on from there, and a
-    file that was taken in is not taken in twice.
+    file that was taken in is not taken in twice. Exit code 1 if something had to be left out; it is named.
     """
     file_format = _file_format(source, name)
     config = _configuration_of(instance)
     with Progress("importing", None) as bar:
         imported = _told(
-            lambda: import_file(journal_folder(config), source, file_format, _formats(config), _watcher(bar))
+            lambda: import_file(
+                journal_folder(config),
+                source,
+                file_format,
+                _formats(config),
+                _watcher(bar),
+                large_messages_folder(config),
+            )
         )
+    for line in imported.left_out:
+        click.echo(line)
+    if imported.left_out:
+        raise Failed(f"{source} was taken in, but for what is named above")
     if imported.resumed_at == imported.entries:
         click.echo(f"{source} was taken in before; nothing was changed")
     elif imported.resumed_at:
@@ -185,8 +212,10 @@ def _configuration_of(instance: Path) -> BrokerConfig:
         raise Misconfigured(error) from None
 
 
-def _journal_of(instance: Path) -> Path:
-    return journal_folder(_configuration_of(instance))
+def _folders_of(instance: Path) -> tuple[Path, Path]:
+    """Of the journal, and of large messages."""
+    config = _configuration_of(instance)
+    return journal_folder(config), large_messages_folder(config)
 
 
 def _told(action: Callable[[], T]) -> T:

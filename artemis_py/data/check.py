@@ -5,35 +5,48 @@
     addresses    checksum, an address              two never have one name
     queues       checksum, a queue                 two never have one name; its id is below next-queue-id
     marks        a number of its length
-    references   checksum, a message or the id     its queue is there, its sequence is below the queue's mark, the id
-                 of a shared one                   of its message below next-message-id
+    references   checksum, a message or the id     its queue is there, its sequence is below the queue's mark or its
+                 of a shared one                   running number below next-scheduled, its message id below
+                                                   next-message-id
+    counts       checksum, count and bytes         so many references of this queue and rank, and so large
+    drops        checksum, a range
     messages     checksum, a message               somebody shares it
     shares       a number of its length            so many references share the message, which is there
+    bodies       a number of its length            so many messages have the body; its file is there, has its size
+                                                   and its checksum
     attempts     checksum, a count                 there is a reference at this place
     duplicates   checksum                          its address is there
+    records      checksum, a key with its space
 
-Nothing is changed: a start moves what is damaged out of the way by itself, and keeps it.
+A reference that is to be dropped is no problem without its queue, and not counted. A file that no message refers to is
+none either: it may be arriving, not durable, or about to be deleted. Nothing is changed: a start moves what is damaged
+out of the way by itself, and keeps it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from struct import error as StructError
 from typing import Final
 
 from attrs import define, field
 
 from artemis_py.core.message import Message
+from artemis_py.data.bodies import bodies_folder
+from artemis_py.data.drops import Drops
 from artemis_py.data.snapshot import Progress, Snapshot, opened
+from artemis_py.data.tallies import Tallies, read_message
+from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
+from artemis_py.store.large import body_files, body_path, read_body
 from artemis_py.store.schema import DamagedValue
-
-_NO_FORMATS: Final[Mapping[str, schema.MissingFormat]] = {}
 
 _META_SIZES: Final = {
     schema.FORMAT_KEY: schema.U32.size,
     schema.NEXT_MESSAGE_ID: schema.U64.size,
     schema.NEXT_QUEUE_ID: schema.U32.size,
+    schema.NEXT_SCHEDULED: schema.U64.size,
 }
 
 
@@ -46,49 +59,66 @@ class Findings:
     """In the words `database key: what is wrong`, keys in hexadecimal."""
     damaged: list[str] = field(factory=list)
     """Values that an earlier start set aside."""
+    unreferenced_files: int = 0
+    """Of large bodies; with those that arrive at the moment and those of messages that are not durable."""
+    unreferenced_bytes: int = 0
 
 
-def check(folder: Path, progress: Progress = lambda done, total: None) -> Findings:
-    """Read every value and hold them against each other. Raises StoreError if there is no store to read."""
+def check(
+    folder: Path,
+    progress: Progress = lambda done, total: None,
+    large_messages_folder: Path | None = None,
+) -> Findings:
+    """Read every value and hold them against each other. Raises StoreError if there is no store to read.
+
+    Large bodies are below `folder` unless their folder is named.
+    """
     with opened(folder) as snapshot:
-        return _Check(snapshot, progress).run()
+        return _Check(snapshot, bodies_folder(folder, large_messages_folder), progress).run()
 
 
-def check_folder(folder: Path) -> list[str]:
+def check_folder(folder: Path, large_messages_folder: Path | None = None) -> list[str]:
     """What is wrong with the store in a folder, in words; empty if it is sound. Raises StoreError as `check` does."""
-    return check(folder).problems
+    return check(folder, large_messages_folder=large_messages_folder).problems
 
 
 class _Check:
-    """One pass over a snapshot. Memory grows with the number of shared messages only."""
+    """One pass over a snapshot."""
 
-    def __init__(self, snapshot: Snapshot, progress: Progress) -> None:
+    def __init__(self, snapshot: Snapshot, bodies: Path, progress: Progress) -> None:
         self._snapshot = snapshot
+        self._bodies_folder = bodies
         self._progress = progress
         self._total = sum(snapshot.count(database) for database in schema.DATABASES)
         self._findings = Findings()
-        self._shares: Counter[bytes] = Counter()
+        self._tallies = Tallies(snapshot)
+        self._drops = Drops(snapshot)
         self._names: set[tuple[bytes, str]] = set()
         self._marks = {key: self._number(schema.MARKS, key) for key in snapshot.keys(schema.MARKS)}
         self._next_message_id = self._number(schema.META, schema.NEXT_MESSAGE_ID)
         self._next_queue_id = self._number(schema.META, schema.NEXT_QUEUE_ID)
+        self._next_scheduled = self._number(schema.META, schema.NEXT_SCHEDULED)
         self._readers: Mapping[bytes, Callable[[bytes, bytes], None]] = {
             schema.META: self._meta,
             schema.ADDRESSES: self._address,
             schema.QUEUES: self._queue,
             schema.MARKS: _mark,
             schema.REFERENCES: self._reference,
+            schema.COUNTS: self._counts,
+            schema.DROPS: _drop,
             schema.MESSAGES: self._message,
             schema.SHARES: self._share,
+            schema.BODIES: self._body,
             schema.ATTEMPTS: self._attempts,
             schema.DUPLICATES: self._duplicate,
+            schema.RECORDS: _record,
             schema.DAMAGED: self._set_aside,
         }
 
     def run(self) -> Findings:
-        """Everything, in the order of `schema.DATABASES`: `shares` come after the references and messages."""
+        """Everything, in the order of `schema.DATABASES`: counts come after what they count."""
         for database in schema.DATABASES:
-            read = self._readers.get(database, _whatever)
+            read = self._readers[database]
             for key, value in self._snapshot.items(database):
                 self._findings.values += 1
                 self._progress(self._findings.values, self._total)
@@ -96,8 +126,11 @@ class _Check:
                     read(key, value)
                 except DamagedValue as error:
                     self._say(database, key, str(error))
-        for key in self._shares:
-            self._say(schema.SHARES, key, "the count of a shared message is missing")
+                except StructError:
+                    self._say(database, key, "its key or value has no length that it can have")
+        for database, key, problem in self._tallies.not_taken():
+            self._say(database, key, problem)
+        self._unreferenced_files()
         return self._findings
 
     def _meta(self, key: bytes, value: bytes) -> None:
@@ -114,31 +147,78 @@ class _Check:
             raise DamagedValue("its id may be given again: next-queue-id is not above it")
 
     def _reference(self, key: bytes, value: bytes) -> None:
-        content = schema.unseal(key, value)
+        is_dropped = self._drops.have(key)
+        size: int | None = None
+        try:
+            size = self._stored_in(schema.unseal(key, value))
+        finally:
+            if not is_dropped:
+                self._tallies.add_reference(key, size)
+        if not is_dropped:
+            self._has_its_place(key)
+
+    def _stored_in(self, content: bytes) -> int | None:
+        """Look at what a reference has or points to; returns the size of its message, if that can be told."""
         id = schema.shared_id(content)
-        if id is None:
-            self._known_id(schema.decode_message(content[1:], _NO_FORMATS))
-        else:
-            self._shares[schema.U64.pack(id)] += 1
+        if id is not None:
+            return self._tallies.add_share(id)
+        message = read_message(content[1:])
+        self._tallies.add_body(message)
+        self._known_id(message)
+        return message.size
+
+    def _has_its_place(self, key: bytes) -> None:
         queue_id, handle = schema.read_place(key)
         queue_key = schema.U32.pack(queue_id)
         if not self._snapshot.has(schema.QUEUES, queue_key):
             raise DamagedValue("its queue is not there")
-        if schema.sequence_in(handle) >= self._marks.get(queue_key, 1):
+        if schema.is_scheduled(handle):
+            if schema.number_in(handle) >= self._next_scheduled:
+                raise DamagedValue("its running number may be given again: next-scheduled is not above it")
+        elif schema.number_in(handle) >= self._marks.get(queue_key, 1):
             raise DamagedValue("its sequence may be given again: the mark of its queue is not above it")
 
+    def _counts(self, key: bytes, value: bytes) -> None:
+        try:
+            count, size_bytes = schema.read_counts(key, value)
+        except DamagedValue:
+            self._tallies.forget_counts(key)
+            raise
+        self._tallies.take_counts(key, count, size_bytes)
+
     def _message(self, key: bytes, value: bytes) -> None:
-        self._known_id(schema.decode_message(schema.unseal(key, value), _NO_FORMATS))
-        if key not in self._shares:
+        message = read_message(schema.unseal(key, value))
+        self._tallies.add_body(message)
+        self._known_id(message)
+        if not self._tallies.is_shared(key):
             raise DamagedValue("no reference shares it")
 
     def _share(self, key: bytes, value: bytes) -> None:
-        counted = self._shares.pop(key, 0)
-        stored = int(schema.U32.unpack(value)[0]) if len(value) == schema.U32.size else -1
-        if counted != stored:
-            self._say(schema.SHARES, key, f"{counted} references share the message, {stored} were counted")
         if not self._snapshot.has(schema.MESSAGES, key):
-            raise DamagedValue("its message is missing")
+            self._say(schema.SHARES, key, "its message is missing")
+        self._tallies.take_shares(key, _count(value))
+
+    def _body(self, key: bytes, value: bytes) -> None:
+        size_and_checksum = self._tallies.body_sizes.get(key)
+        self._tallies.take_bodies(key, _count(value))
+        if size_and_checksum is None:
+            return
+        try:
+            for _ in read_body(body_path(self._bodies_folder, schema.U64.unpack(key)[0]), *size_and_checksum):
+                pass
+        except StoreError as error:
+            # A broker may have deleted it after its last reference, since the snapshot was taken.
+            if self._snapshot.is_still_there(schema.BODIES, key):
+                raise DamagedValue(str(error)) from error
+
+    def _unreferenced_files(self) -> None:
+        if not self._bodies_folder.is_dir():
+            return
+        for id, path in body_files(self._bodies_folder):
+            if not self._snapshot.is_still_there(schema.BODIES, schema.U64.pack(id)):
+                with suppress(FileNotFoundError):
+                    self._findings.unreferenced_bytes += path.stat().st_size
+                    self._findings.unreferenced_files += 1
 
     def _attempts(self, key: bytes, value: bytes) -> None:
         schema.read_attempts(key, value)
@@ -177,5 +257,17 @@ def _mark(key: bytes, value: bytes) -> None:
         raise DamagedValue("it is no number")
 
 
-def _whatever(key: bytes, value: bytes) -> None:
-    """Nothing is known about it."""
+def _drop(key: bytes, value: bytes) -> None:
+    schema.read_drop(key, value)
+
+
+def _record(key: bytes, value: bytes) -> None:
+    schema.unseal(key, value)
+    schema.read_record_key(key)
+
+
+def _count(value: bytes) -> int:
+    """A count of four octets. Raises DamagedValue."""
+    if len(value) != schema.U32.size:
+        raise DamagedValue("it is no number")
+    return int(schema.U32.unpack(value)[0])

@@ -1,8 +1,9 @@
 """What a store consists of, in words that do not depend on its keys: the entries of an export, in their order.
 
 Addresses come first, then queues, then messages that several references share, then the references of one queue after
-the other, then duplicate ids. So an import never needs anything that comes later, and neither side holds more than one
-entry at a time.
+the other, then duplicate ids and records. A large body comes before the first message that has it. So an import never
+needs anything that comes later, and neither side holds more than one entry at a time, or a piece of a body. What is to
+be dropped is gone already.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +12,17 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.core.message import Message, MessageFormat
+from artemis_py.data.bodies import StoredBodies
+from artemis_py.data.drops import Drops
 from artemis_py.data.snapshot import Snapshot
+from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import AddressRecord, QueueRecord, read_address, read_queue
+from artemis_py.store.large import body_path, read_body
 from artemis_py.store.schema import DamagedValue
+
+PIECE_BYTES: Final = 192 * 1024
+"""Of a large body, read and written at once: a line of 256 KiB in base64."""
 
 
 @frozen(kw_only=True)
@@ -28,9 +36,23 @@ class AddressEntry:
 class QueueEntry:
     """A durable queue."""
 
+    id: int
+    """Records of protocols name queues by it."""
     record: QueueRecord
     next_sequence: int
     """Sequences below it may have been taken."""
+
+
+@frozen(kw_only=True)
+class BodyEntry:
+    """A large body, for messages that come after it."""
+
+    id: int
+    size: int
+    checksum: int
+    """CRC-32 of its octets."""
+    pieces: Iterator[bytes]
+    """Its octets, to be read before the next entry is asked for. Raises as that does, if they are not what is said."""
 
 
 @frozen(kw_only=True)
@@ -63,29 +85,76 @@ class DuplicateEntry:
     id: bytes
 
 
-Entry = AddressEntry | QueueEntry | MessageEntry | ReferenceEntry | DuplicateEntry
+@frozen(kw_only=True)
+class RecordEntry:
+    """What a protocol or the core keeps for itself."""
+
+    space: str
+    key: bytes
+    value: bytes
+
+
+Entry = AddressEntry | QueueEntry | BodyEntry | MessageEntry | ReferenceEntry | DuplicateEntry | RecordEntry
 
 
 class Entries:
     """All entries of a snapshot. What is damaged is left out and told."""
 
-    def __init__(self, snapshot: Snapshot, formats: Mapping[str, MessageFormat], tell: Callable[[str], None]) -> None:
-        """`formats` by name; a message of another one keeps its bytes. `tell` gets a line for each value left out."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        bodies: StoredBodies,
+        formats: Mapping[str, MessageFormat],
+        tell: Callable[[str], None],
+        are_bodies_apart: bool,
+    ) -> None:
+        """`formats` by name; a message of another one keeps its bytes. `tell` gets a line for each value left out.
+
+        Unless `are_bodies_apart` there are no entries for large bodies: messages have them.
+        """
         self._snapshot: Final = snapshot
+        self._bodies: Final = bodies
         self._formats: Final = formats
         self._tell: Final = tell
+        self._are_bodies_apart: Final = are_bodies_apart
+        self._drops: Final = Drops(snapshot)
         self._address_names: dict[bytes, str] = {}
         self._queue_names: dict[int, str] = {}
+        self._shared_bodies: set[int] = set()
+        """Those that came already and that further messages have."""
         self.total: Final = sum(snapshot.count(database) for database in self._readers)
-        """How many there are if nothing is damaged."""
+        """How many there are if nothing is damaged, without bodies."""
 
     def __iter__(self) -> Iterator[Entry]:
         for database, read in self._readers.items():
             for key, value in self._snapshot.items(database):
+                if database == schema.REFERENCES and self._drops.have(key):
+                    continue
                 try:
-                    yield read(self, key, value)
+                    entry = read(self, key, value)
+                    if self._are_bodies_apart and isinstance(entry, MessageEntry | ReferenceEntry):
+                        yield from self._body_before(entry)
                 except DamagedValue as error:
                     self._tell(f"left out: {database.decode()} {key.hex()}: {error}")
+                else:
+                    yield entry
+
+    def _body_before(self, entry: MessageEntry | ReferenceEntry) -> Iterator[BodyEntry]:
+        """The large body of a message, when it comes for the first time. Raises DamagedValue."""
+        large = entry.message.large if isinstance(entry.message, Message) else None
+        if large is None or large.id in self._shared_bodies:
+            return
+        path = body_path(self._bodies.folder, large.id)
+        try:
+            # Its checksum is known at its end, and a part of a body is of no use to anybody: so it is read twice.
+            for _ in read_body(path, large.size, large.checksum):
+                pass
+        except StoreError as error:
+            raise DamagedValue(f"its large body cannot be used: {error}") from error
+        if self._snapshot.get(schema.BODIES, schema.U64.pack(large.id)) != schema.U32.pack(1):
+            self._shared_bodies.add(large.id)
+        pieces = read_body(path, large.size, large.checksum, PIECE_BYTES)
+        yield BodyEntry(id=large.id, size=large.size, checksum=large.checksum, pieces=pieces)
 
     def _address(self, key: bytes, value: bytes) -> AddressEntry:
         record = read_address(schema.unseal(key, value))
@@ -96,10 +165,11 @@ class Entries:
         record = read_queue(schema.unseal(key, value))
         self._queue_names[schema.U32.unpack(key)[0]] = record.config.name
         mark = self._snapshot.get(schema.MARKS, key)
-        return QueueEntry(record=record, next_sequence=1 if mark is None else schema.U64.unpack(mark)[0])
+        id = schema.U32.unpack(key)[0]
+        return QueueEntry(id=id, record=record, next_sequence=1 if mark is None else schema.U64.unpack(mark)[0])
 
     def _shared_message(self, key: bytes, value: bytes) -> MessageEntry:
-        return MessageEntry(message=schema.decode_message(schema.unseal(key, value), self._formats))
+        return MessageEntry(message=schema.decode_message(schema.unseal(key, value), self._formats, self._bodies))
 
     def _reference(self, key: bytes, value: bytes) -> ReferenceEntry:
         content = schema.unseal(key, value)
@@ -108,12 +178,12 @@ class Entries:
         if queue is None:
             raise DamagedValue("its queue is not there")
         id = schema.shared_id(content)
-        message = schema.decode_message(content[1:], self._formats) if id is None else id
+        message = schema.decode_message(content[1:], self._formats, self._bodies) if id is None else id
         attempts = self._snapshot.get(schema.ATTEMPTS, key)
         delivery_count, due_ms = (0, 0) if attempts is None else schema.read_attempts(key, attempts)
         return ReferenceEntry(
             queue=queue,
-            sequence=schema.sequence_in(handle),
+            sequence=0 if schema.is_scheduled(handle) else schema.number_in(handle),
             message=message,
             delivery_count=delivery_count,
             due_ms=due_ms,
@@ -125,7 +195,7 @@ class Entries:
         value = self._snapshot.get(schema.MESSAGES, key)
         if value is None:
             raise DamagedValue(f"its message {id} is missing")
-        return schema.decode_message(schema.unseal(key, value), self._formats)
+        return schema.decode_message(schema.unseal(key, value), self._formats, self._bodies)
 
     def _duplicate(self, key: bytes, value: bytes) -> DuplicateEntry:
         address = self._address_names.get(key[: schema.U32.size])
@@ -133,10 +203,15 @@ class Entries:
             raise DamagedValue("its address is not there")
         return DuplicateEntry(address=address, number=schema.duplicate_number(key), id=schema.unseal(key, value))
 
+    def _record(self, key: bytes, value: bytes) -> RecordEntry:
+        space, rest = schema.read_record_key(key)
+        return RecordEntry(space=space, key=rest, value=schema.unseal(key, value))
+
     _readers: Final[Mapping[bytes, Callable[["Entries", bytes, bytes], Entry]]] = {
         schema.ADDRESSES: _address,
         schema.QUEUES: _queue,
         schema.MESSAGES: _shared_message,
         schema.REFERENCES: _reference,
         schema.DUPLICATES: _duplicate,
+        schema.RECORDS: _record,
     }

@@ -12,9 +12,10 @@ from typing import BinaryIO, Final
 from attrs import define, field
 
 from artemis_py.core.message import MessageFormat
+from artemis_py.data.bodies import opened_with_bodies
 from artemis_py.data.entries import Entries
 from artemis_py.data.lines import write_end, write_entry, write_header
-from artemis_py.data.snapshot import Progress, opened
+from artemis_py.data.snapshot import Progress
 from artemis_py.data.xml_writer import XmlWriter
 from artemis_py.errors import StoreError
 from artemis_py.store.environment import sync_folder
@@ -46,19 +47,22 @@ def export_folder(
     file_format: FileFormat,
     formats: Mapping[str, MessageFormat],
     progress: Progress = lambda done, total: None,
+    large_messages_folder: Path | None = None,
 ) -> Exported:
     """Write all that a store holds to a file, which must not exist yet. Raises StoreError.
 
-    `formats` are those of the messages, by name; JSON lines need none.
+    `formats` are those of the messages, by name; JSON lines need none. Large bodies are below `folder` unless their
+    folder is named.
     """
     if target.exists():
         raise StoreError(f"{target} is there already; an export overwrites nothing")
     part = target.with_name(target.name + PART_SUFFIX)
     exported = Exported()
     try:
-        with opened(folder) as snapshot, part.open("wb") as stream:
-            entries = Entries(snapshot, formats, exported.left_out.append)
-            write = _write_lines if file_format is FileFormat.JSONL else _write_xml
+        with opened_with_bodies(folder, large_messages_folder) as (snapshot, bodies), part.open("wb") as stream:
+            is_jsonl = file_format is FileFormat.JSONL
+            entries = Entries(snapshot, bodies, formats, exported.left_out.append, are_bodies_apart=is_jsonl)
+            write = _write_lines if is_jsonl else _write_xml
             write(entries, stream, exported, progress)
             stream.flush()
             os.fsync(stream.fileno())
@@ -67,16 +71,22 @@ def export_folder(
     except OSError as error:
         part.unlink(missing_ok=True)
         raise StoreError(f"{target} cannot be written: {error.strerror}") from error
+    except StoreError:
+        part.unlink(missing_ok=True)
+        raise
     return exported
 
 
 def _write_lines(entries: Entries, stream: BinaryIO, exported: Exported, progress: Progress) -> None:
     stream.write(write_header())
+    lines = 1
     for entry in entries:
-        stream.write(write_entry(entry))
+        for line in write_entry(entry):
+            stream.write(line)
+            lines += 1
         exported.entries += 1
         progress(exported.entries, entries.total)
-    stream.write(write_end(exported.entries + 1))
+    stream.write(write_end(lines))
 
 
 def _write_xml(entries: Entries, stream: BinaryIO, exported: Exported, progress: Progress) -> None:

@@ -1,21 +1,35 @@
 """What the entries of a file become in a store that may hold others: their ids, sequences and keys.
 
-All numbers of the file are kept and moved by one amount each: message ids by the ids that the store has given, the
-sequences of a queue by those that the queue of the same name has used, nothing if it is new. So the way of an entry
-needs no memory of the entries before, but of names.
+All numbers of the file are kept and moved by one amount each: the ids of messages, queues and large bodies by those
+that the store has given, the sequences of a queue by those that the queue of the same name has used, nothing if it is
+new. Only scheduled references are numbered anew, in their order. So the way of an entry needs no memory of the entries
+before, but of names.
 """
 
 import json
+from pathlib import Path
+from struct import Struct
 from typing import Final
 
 import lmdb
 from attrs import asdict, define, evolve, field
 
 from artemis_py.core.message import DEFAULT_PRIORITY, Message
-from artemis_py.data.entries import AddressEntry, DuplicateEntry, Entry, MessageEntry, QueueEntry, ReferenceEntry
+from artemis_py.data.entries import (
+    AddressEntry,
+    DuplicateEntry,
+    Entry,
+    MessageEntry,
+    QueueEntry,
+    RecordEntry,
+    ReferenceEntry,
+)
+from artemis_py.data.tallies import read_message
+from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
 from artemis_py.store.environment import Environment
+from artemis_py.store.large import body_files
 from artemis_py.store.schema import DamagedValue
 
 
@@ -26,7 +40,6 @@ class QueueNumbers:
     id: int
     base: int
     """Added to its sequences."""
-    next_scheduled: int
     internal: bool
 
 
@@ -44,8 +57,12 @@ class Names:
     """What names and numbers of the file mean in the store; kept with the progress, for it cannot be found anew."""
 
     message_base: int = 0
-    next_queue_id: int = 1
+    queue_base: int = 0
+    body_base: int = 0
     next_address_id: int = 1
+    next_scheduled: int = 1
+    takes_records: bool = True
+    """The store held nothing before."""
     queues: dict[str, QueueNumbers] = field(factory=dict)
     addresses: dict[str, AddressNumbers] = field(factory=dict)
 
@@ -54,6 +71,13 @@ class Existing:
     """Names that were in a store before; damaged definitions have none."""
 
     def __init__(self, environment: Environment) -> None:
+        """Raises StoreError if something could not be added to what is there."""
+        for key, value in environment.read_all(schema.COUNTS, b""):
+            try:
+                schema.read_counts(key, value)
+            except DamagedValue as error:
+                reason = f"the store is damaged: counts {key.hex()}: {error}; start a broker on it, which counts again"
+                raise StoreError(reason) from error
         self.addresses: Final[dict[str, int]] = {}
         self.queues: Final[dict[str, int]] = {}
         self.queue_addresses: Final[dict[str, str]] = {}
@@ -71,18 +95,23 @@ class Existing:
                 continue
 
 
-def fresh_names(environment: Environment) -> Names:
-    """Where an import begins."""
+def fresh_names(environment: Environment, bodies: Path) -> Names:
+    """Where an import begins; `bodies` is the folder of the large ones."""
     with environment.begin() as transaction:
         meta = environment.database(schema.META)
         next_message_id = transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
         next_queue_id = transaction.get(schema.NEXT_QUEUE_ID, db=meta)
         addresses = transaction.cursor(db=environment.database(schema.ADDRESSES))
         last_address_id = schema.U32.unpack(addresses.key())[0] if addresses.last() else 0
+        next_scheduled = transaction.get(schema.NEXT_SCHEDULED, db=meta)
+        records = transaction.stat(environment.database(schema.RECORDS))["entries"]
     return Names(
         message_base=0 if next_message_id is None else schema.U64.unpack(next_message_id)[0] - 1,
-        next_queue_id=1 if next_queue_id is None else schema.U32.unpack(next_queue_id)[0],
+        queue_base=0 if next_queue_id is None else schema.U32.unpack(next_queue_id)[0] - 1,
+        body_base=max((id for id, _ in body_files(bodies)), default=0),
         next_address_id=last_address_id + 1,
+        next_scheduled=1 if next_scheduled is None else schema.U64.unpack(next_scheduled)[0],
+        takes_records=next_queue_id is None and last_address_id == 0 and records == 0,
     )
 
 
@@ -134,6 +163,10 @@ class _BatchWriter:
         self._names = names
         self._marks: dict[int, int] = {}
         self._shares: dict[int, int] = {}
+        self._counts: dict[bytes, tuple[int, int]] = {}
+        """References and their bytes, by rank."""
+        self._bodies: dict[int, int] = {}
+        self._highest_queue_id = 0
         self._highest_message_id = 0
 
     def write(self, batch: list[Entry]) -> None:
@@ -143,8 +176,8 @@ class _BatchWriter:
                     self._address(entry)
                 case QueueEntry():
                     self._queue(entry)
-                case MessageEntry(message=message):
-                    key = schema.U64.pack(self._known_id(message))
+                case MessageEntry(message=message) if message.id:
+                    key = schema.U64.pack(self._known(message).id)
                     self._put(schema.MESSAGES, key, schema.seal(key, schema.encode_message(message)))
                 case ReferenceEntry():
                     self._reference(entry)
@@ -152,6 +185,9 @@ class _BatchWriter:
                     address = self._names.addresses[entry.address]
                     key = schema.duplicate_key(address.id, address.base + entry.number)
                     self._put(schema.DUPLICATES, key, schema.seal(key, entry.id))
+                case RecordEntry() if self._names.takes_records:
+                    key = schema.record_key(entry.space, entry.key)
+                    self._put(schema.RECORDS, key, schema.seal(key, entry.value))
         self._write_numbers()
 
     def _address(self, entry: AddressEntry) -> None:
@@ -177,8 +213,8 @@ class _BatchWriter:
         if id is not None:
             queue = self._existing_queue(id, config.internal)
         else:
-            queue = QueueNumbers(id=self._names.next_queue_id, base=0, next_scheduled=1, internal=config.internal)
-            self._names.next_queue_id += 1
+            queue = QueueNumbers(id=self._names.queue_base + entry.id, base=0, internal=config.internal)
+            self._highest_queue_id = max(self._highest_queue_id, queue.id)
             key = schema.U32.pack(queue.id)
             self._put(schema.QUEUES, key, schema.seal(key, write_queue(entry.record)))
         self._names.queues[config.name] = queue
@@ -186,12 +222,9 @@ class _BatchWriter:
 
     def _existing_queue(self, id: int, internal: bool) -> QueueNumbers:
         mark = self._get(schema.MARKS, schema.U32.pack(id))
-        last = self._last_key(schema.REFERENCES, id)
-        handle = 0 if last is None else schema.read_place(last)[1]
         return QueueNumbers(
             id=id,
             base=0 if mark is None else schema.U64.unpack(mark)[0] - 1,
-            next_scheduled=1 + (schema.number_in(handle) if schema.is_scheduled(handle) else 0),
             internal=internal,
         )
 
@@ -203,11 +236,12 @@ class _BatchWriter:
             handle = schema.handle_of(priority, queue.base + entry.sequence)
             self._mark(queue, entry.sequence + 1)
         else:
-            handle = schema.scheduled_handle(queue.next_scheduled)
-            queue.next_scheduled += 1
-        key = schema.place_key(queue.id, handle)
+            handle = schema.scheduled_handle(self._names.next_scheduled)
+            self._names.next_scheduled += 1
+        key = schema.place_key(queue.id, handle, message.delivery_time_ms)
+        self._count(schema.rank_key(queue.id, schema.rank_in(handle)), 1, message.size)
         if message is entry.message:
-            self._known_id(message)
+            self._known(message)
             self._put(schema.REFERENCES, key, schema.alone(key, message))
         else:
             self._shares[message.id] = self._shares.get(message.id, 0) + 1
@@ -219,31 +253,47 @@ class _BatchWriter:
         key = schema.U64.pack(self._names.message_base + id)
         value = self._get(schema.MESSAGES, key)
         assert value is not None, "a reference to a message that the file does not have was verified"
-        return schema.decode_message(schema.unseal(key, value), {})
+        return read_message(schema.unseal(key, value))
 
-    def _known_id(self, message: Message) -> int:
+    def _known(self, message: Message) -> Message:
+        """A message that is stored: once for each call."""
         self._highest_message_id = max(self._highest_message_id, message.id)
-        return message.id
+        if message.large is not None:
+            self._bodies[message.large.id] = self._bodies.get(message.large.id, 0) + 1
+        return message
+
+    def _count(self, rank: bytes, count: int, size_bytes: int) -> None:
+        before, bytes_before = self._counts.get(rank, (0, 0))
+        self._counts[rank] = (before + count, bytes_before + size_bytes)
 
     def _mark(self, queue: QueueNumbers, next_sequence: int) -> None:
         self._marks[queue.id] = max(self._marks.get(queue.id, 0), queue.base + next_sequence)
 
     def _write_numbers(self) -> None:
-        """What may not be given again, and how many share each message."""
+        """What may not be given again, and how many there are."""
         for queue_id, mark in self._marks.items():
             key = schema.U32.pack(queue_id)
             value = self._get(schema.MARKS, key)
             before = 0 if value is None else int(schema.U64.unpack(value)[0])
             self._put(schema.MARKS, key, schema.U64.pack(max(before, mark)))
-        for id, count in self._shares.items():
-            key = schema.U64.pack(id)
-            value = self._get(schema.SHARES, key)
-            before = 0 if value is None else int(schema.U32.unpack(value)[0])
-            self._put(schema.SHARES, key, schema.U32.pack(before + count))
-        value = self._get(schema.META, schema.NEXT_MESSAGE_ID)
-        before = 1 if value is None else int(schema.U64.unpack(value)[0])
-        self._put(schema.META, schema.NEXT_MESSAGE_ID, schema.U64.pack(max(before, self._highest_message_id + 1)))
-        self._put(schema.META, schema.NEXT_QUEUE_ID, schema.U32.pack(self._names.next_queue_id))
+        for database, counted in ((schema.SHARES, self._shares), (schema.BODIES, self._bodies)):
+            for id, count in counted.items():
+                key = schema.U64.pack(id)
+                value = self._get(database, key)
+                before = 0 if value is None else int(schema.U32.unpack(value)[0])
+                self._put(database, key, schema.U32.pack(before + count))
+        for rank, (count, size_bytes) in self._counts.items():
+            value = self._get(schema.COUNTS, rank)
+            before, bytes_before = (0, 0) if value is None else schema.read_counts(rank, value)
+            self._put(schema.COUNTS, rank, schema.counts(rank, before + count, bytes_before + size_bytes))
+        self._raise_number(schema.NEXT_MESSAGE_ID, self._highest_message_id + 1, schema.U64)
+        self._raise_number(schema.NEXT_QUEUE_ID, self._highest_queue_id + 1, schema.U32)
+        self._raise_number(schema.NEXT_SCHEDULED, self._names.next_scheduled, schema.U64)
+
+    def _raise_number(self, name: bytes, number: int, form: Struct) -> None:
+        value = self._get(schema.META, name)
+        before = 1 if value is None else int(form.unpack(value)[0])
+        self._put(schema.META, name, form.pack(max(before, number)))
 
     def _last_key(self, database: bytes, id: int) -> bytes | None:
         """The last key that begins with an id."""

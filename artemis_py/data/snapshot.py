@@ -22,22 +22,17 @@ Progress = Callable[[int, int], None]
 class Snapshot:
     """One moment of a store."""
 
-    def __init__(self, environment: lmdb.Environment, transaction: lmdb.Transaction) -> None:
-        """Raises StoreError if this release does not read the format."""
+    def __init__(
+        self,
+        environment: lmdb.Environment,
+        transaction: lmdb.Transaction,
+        databases: "dict[bytes, lmdb._Database]",
+        version: int,
+    ) -> None:
         self.environment: Final = environment
+        self.format: Final = version
         self._transaction: Final = transaction
-        self._databases: dict[bytes, lmdb._Database] = {}
-        self._databases[schema.META] = environment.open_db(schema.META, txn=transaction, create=False)
-        self.format: Final = self._read_format()
-        for name in schema.DATABASES:
-            self._databases[name] = environment.open_db(name, txn=transaction, create=False)
-
-    def _read_format(self) -> int:
-        value = self.get(schema.META, schema.FORMAT_KEY)
-        version = 0 if value is None or len(value) != schema.U32.size else int(schema.U32.unpack(value)[0])
-        if version != schema.FORMAT_VERSION:
-            raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.FORMAT_VERSION}")
-        return version
+        self._databases: Final = databases
 
     @property
     def used_bytes(self) -> int:
@@ -50,10 +45,14 @@ class Snapshot:
         for key in cursor.iternext(keys=True, values=False):
             yield bytes(key)
 
-    def items(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All keys and values of a database, in order."""
-        for key, value in self._transaction.cursor(db=self._databases[database]):
-            yield bytes(key), bytes(value)
+    def items(self, database: bytes, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Keys that begin so and values of a database, in order."""
+        cursor = self._transaction.cursor(db=self._databases[database])
+        if cursor.set_range(prefix):
+            for key, value in cursor:
+                if not bytes(key).startswith(prefix):
+                    return
+                yield bytes(key), bytes(value)
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
         """The value under a key; None if there is none."""
@@ -63,6 +62,11 @@ class Snapshot:
     def has(self, database: bytes, key: bytes) -> bool:
         """Whether there is a value under a key."""
         return self.get(database, key) is not None
+
+    def is_still_there(self, database: bytes, key: bytes) -> bool:
+        """Whether there is a value under a key by now."""
+        with self.environment.begin() as transaction:
+            return transaction.get(key, db=self._databases[database]) is not None
 
     def count(self, database: bytes) -> int:
         """How many values a database has."""
@@ -76,12 +80,23 @@ def opened(folder: Path) -> Iterator[Snapshot]:
     if not file.exists():
         raise StoreError(f"there is no store in {folder}")
     try:
-        with (
-            lmdb.open(
-                str(folder), readonly=True, map_size=map_size_for(file), max_dbs=len(schema.DATABASES)
-            ) as environment,
-            environment.begin() as transaction,
-        ):
-            yield Snapshot(environment, transaction)
+        with lmdb.open(
+            str(folder), readonly=True, map_size=map_size_for(file), max_dbs=len(schema.DATABASES)
+        ) as environment:
+            version = _read_format(environment)
+            databases = {name: environment.open_db(name, create=False) for name in schema.DATABASES}
+            with environment.begin() as transaction:
+                yield Snapshot(environment, transaction, databases, version)
     except lmdb.Error as error:
         raise StoreError(f"the store in {folder} cannot be read: {error}") from error
+
+
+def _read_format(environment: lmdb.Environment) -> int:
+    """Raises StoreError if this release does not read it."""
+    meta = environment.open_db(schema.META, create=False)
+    with environment.begin() as transaction:
+        value = transaction.get(schema.FORMAT_KEY, db=meta)
+    version = 0 if value is None or len(value) != schema.U32.size else int(schema.U32.unpack(value)[0])
+    if version != schema.FORMAT_VERSION:
+        raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.FORMAT_VERSION}")
+    return version

@@ -1,14 +1,19 @@
-"""`data stat`: what is in a store, counted without reading messages."""
+"""`data stat`: what is in a store, told by the counts that it keeps: no reference and no message is read."""
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
 
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.core.page import SCHEDULED_RANK
+from artemis_py.data.bodies import bodies_folder
 from artemis_py.data.snapshot import Snapshot, opened
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_queue
 from artemis_py.store.environment import FILE_NAME
+from artemis_py.store.large import body_path
 from artemis_py.store.schema import DamagedValue
 
 
@@ -22,6 +27,8 @@ class QueueStatistics:
     address: str
     messages: int
     scheduled: int
+    size_bytes: int
+    """Of its messages in memory; a large body is not part of it."""
 
 
 @frozen(kw_only=True)
@@ -34,7 +41,11 @@ class Statistics:
     """Of the file; the rest is free for reuse, and `compact` gives it back."""
     addresses: int
     shared_messages: int
+    large_messages: int
+    """Bodies in files; several messages may have one."""
+    large_bytes: int
     duplicates: int
+    records: int
     damaged: int
     queues: tuple[QueueStatistics, ...]
 
@@ -44,15 +55,19 @@ class Statistics:
         return sum(queue.messages for queue in self.queues)
 
 
-def statistics(folder: Path) -> Statistics:
-    """Count what is in a store. Raises StoreError."""
+def statistics(folder: Path, large_messages_folder: Path | None = None) -> Statistics:
+    """Count what is in a store; large bodies are below it unless their folder is named. Raises StoreError."""
     with opened(folder) as snapshot:
         messages: Counter[int] = Counter()
         scheduled: Counter[int] = Counter()
-        for key in snapshot.keys(schema.REFERENCES):
-            queue_id, handle = schema.read_place(key)
-            messages[queue_id] += 1
-            scheduled[queue_id] += schema.is_scheduled(handle)
+        sizes: Counter[int] = Counter()
+        for key, value in snapshot.items(schema.COUNTS):
+            queue_id, rank = schema.read_rank(key)
+            count, size_bytes = _counts(snapshot, key, value)
+            messages[queue_id] += count
+            sizes[queue_id] += size_bytes
+            if rank == SCHEDULED_RANK:
+                scheduled[queue_id] = count
         names = _names(snapshot)
         return Statistics(
             format=snapshot.format,
@@ -60,7 +75,10 @@ def statistics(folder: Path) -> Statistics:
             used_bytes=snapshot.used_bytes,
             addresses=snapshot.count(schema.ADDRESSES),
             shared_messages=snapshot.count(schema.MESSAGES),
+            large_messages=snapshot.count(schema.BODIES),
+            large_bytes=_large_bytes(snapshot, bodies_folder(folder, large_messages_folder)),
             duplicates=snapshot.count(schema.DUPLICATES),
+            records=snapshot.count(schema.RECORDS),
             damaged=snapshot.count(schema.DAMAGED),
             queues=tuple(
                 QueueStatistics(
@@ -69,10 +87,29 @@ def statistics(folder: Path) -> Statistics:
                     address=names.get(id, ("", ""))[1],
                     messages=messages[id],
                     scheduled=scheduled[id],
+                    size_bytes=sizes[id],
                 )
                 for id in sorted(names.keys() | messages.keys())
             ),
         )
+
+
+def _counts(snapshot: Snapshot, key: bytes, value: bytes) -> tuple[int, int]:
+    """Count and bytes; of a damaged count what the next start makes of it."""
+    try:
+        return schema.read_counts(key, value)
+    except DamagedValue:
+        sizes = [len(reference) + MESSAGE_OVERHEAD_BYTES for _, reference in snapshot.items(schema.REFERENCES, key)]
+        return len(sizes), sum(sizes)
+
+
+def _large_bytes(snapshot: Snapshot, folder: Path) -> int:
+    """Of the bodies that are there; a broker may delete some meanwhile."""
+    size = 0
+    for key in snapshot.keys(schema.BODIES):
+        with suppress(OSError):
+            size += body_path(folder, schema.U64.unpack(key)[0]).stat().st_size
+    return size
 
 
 def _names(snapshot: Snapshot) -> dict[int, tuple[str, str]]:

@@ -54,6 +54,7 @@ class _Reader:
         self.ready: Final[deque[tuple[int, Entry]]] = deque()
         self._addresses: dict[str, str] = {}
         """Of each queue."""
+        self._queues = 0
         self._sequences: Counter[str] = Counter()
         self._messages = 0
         self._message: _OpenMessage | None = None
@@ -124,7 +125,8 @@ class _Reader:
             routing_type=_routing_type(attributes.get("routing-type", "MULTICAST")),
             filter=attributes.get("filter-string") or None,
         )
-        self._add(QueueEntry(record=QueueRecord(config=config, paused=False), next_sequence=1))
+        self._queues += 1
+        self._add(QueueEntry(id=self._queues, record=QueueRecord(config=config, paused=False), next_sequence=1))
 
     def _begin_message(self, attributes: Mapping[str, str]) -> None:
         self._message = _OpenMessage(dict(attributes))

@@ -16,20 +16,22 @@
       </messages>
     </activemq-journal>
 
-The format has no place for delivery counts, sequences, pauses and duplicate ids. A message that several queues share
-is written once for each: it would have to be kept until the last of them came.
+The format has no place for delivery counts, sequences, pauses, duplicate ids and records. A message that several queues
+share is written once for each: it would have to be kept until the last of them came. A large body is brought into
+memory, up to `core.large.LOADED_BODY_LIMIT_BYTES`: how Core has it is not known before all of it was looked at.
 """
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import BinaryIO, Final
 from xml.sax.saxutils import quoteattr
 
 from artemis_py.core.message import Message
 from artemis_py.data.core_message import to_core
-from artemis_py.data.entries import AddressEntry, Entry, QueueEntry, ReferenceEntry
-from artemis_py.errors import ProtocolError
+from artemis_py.data.entries import AddressEntry, Entry, QueueEntry, RecordEntry, ReferenceEntry
+from artemis_py.errors import ProtocolError, StoreError
 from artemis_py.store.schema import DamagedValue
 
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -47,6 +49,8 @@ class XmlWriter:
         self._tell: Final = tell
         self._ids = 0
         self._has_messages = False
+        self._records: Counter[str] = Counter()
+        """By space."""
         self._line('<?xml version="1.0" encoding="UTF-8"?>')
         self._line("<activemq-journal>")
         self._line("  <bindings>")
@@ -61,11 +65,15 @@ class XmlWriter:
                     self._queue(entry)
                 case ReferenceEntry():
                     self._message(entry)
-        except (ValueError, ProtocolError, DamagedValue) as error:
+                case RecordEntry():
+                    self._records[entry.space] += 1
+        except (ValueError, ProtocolError, StoreError, DamagedValue) as error:
             self._tell(f"left out: {_described(entry)}: {error}")
 
     def end(self) -> None:
-        """Close what is open."""
+        """Close what is open, and tell what there was no place for."""
+        for space, count in sorted(self._records.items()):
+            self._tell(f"left out: {count} records of '{space}': the format has no place for them")
         self._begin_messages()
         self._line("  </messages>")
         self._line("</activemq-journal>")

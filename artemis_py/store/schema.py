@@ -153,6 +153,7 @@ U64: Final = Struct(">Q")
 _PLACE: Final = Struct(">IQ")
 _SCHEDULED_PLACE: Final = Struct(">IQQ")
 _RANK: Final = Struct(">IB")
+RANK_KEY_BYTES: Final = 5
 _COUNTS: Final = Struct(">QQ")
 _DROP: Final = Struct(">IBQQQQQ")
 _DUPLICATE: Final = Struct(">IQ")
@@ -340,6 +341,14 @@ def duplicate_number(key: bytes) -> int:
 def record_key(space: str, key: bytes) -> bytes:
     """The key of a record."""
     return space.encode() + b"\x00" + key
+
+
+def read_record_key(key: bytes) -> tuple[str, bytes]:
+    """Space and key of a record. Raises DamagedValue."""
+    space, separator, rest = key.partition(b"\x00")
+    if not separator:
+        raise DamagedValue("its key has no space")
+    return space.decode("utf-8", "replace"), rest
 
 
 def seal(key: bytes, content: bytes) -> bytes:

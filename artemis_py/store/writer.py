@@ -17,8 +17,8 @@ from artemis_py.store.schema import Drop
 DROP_SLICE: Final = 20_000
 
 # Where the message begins in the value of a reference, and in that of a message.
-_ALONE_OFFSET: Final = 5
-_SHARED_OFFSET: Final = 4
+ALONE_OFFSET: Final = 5
+SHARED_OFFSET: Final = 4
 
 
 class Writer:
@@ -104,7 +104,7 @@ class Writer:
                 if handle & schema.SHARED:
                     self._release(message_id)
                 elif value is not None:
-                    self._release_body(bytes(value), _ALONE_OFFSET)
+                    self._release_body(bytes(value), ALONE_OFFSET)
             if has_attempts:
                 delete(key, db=self._attempts)
 
@@ -118,7 +118,7 @@ class Writer:
         else:
             message = self._transaction.get(key, db=self._messages)
             if message is not None:
-                self._release_body(bytes(message), _SHARED_OFFSET)
+                self._release_body(bytes(message), SHARED_OFFSET)
             self._transaction.delete(key, db=self._shares)
             self._transaction.delete(key, db=self._messages)
 
@@ -149,6 +149,7 @@ class Writer:
         if self._transaction.delete(key, db=self._databases[database]) and database == schema.REFERENCES:
             queue_id, handle = schema.read_place(key)
             self._count(queue_id, schema.rank_in(handle), -1, 0)
+            self._transaction.delete(key, db=self._attempts)
             try:
                 shared_id = schema.shared_id(schema.unseal(key, value))
             except schema.DamagedValue:
@@ -237,7 +238,7 @@ class Writer:
                 position = schema.read_position(key)
                 if position > drop.upto:
                     break
-                if position <= drop.after or not _goes(drop, key, position):
+                if position <= drop.after or not goes(drop, key, position):
                     found = cursor.next()
                     continue
             value = bytes(cursor.value())
@@ -247,7 +248,7 @@ class Writer:
                 if value[4:5] == schema.SHARING:
                     self._release(schema.U64.unpack_from(value, 5)[0])
                 else:
-                    self._release_body(value, _ALONE_OFFSET)
+                    self._release_body(value, ALONE_OFFSET)
         return left
 
     def _drop_duplicates(self, address_id: int) -> None:
@@ -259,7 +260,7 @@ class Writer:
             found = cursor.delete()
 
 
-def _goes(drop: Drop, key: bytes, position: int) -> bool:
+def goes(drop: Drop, key: bytes, position: int) -> bool:
     """Whether what stands between the ends of a drop is part of it."""
     if drop.rank == SCHEDULED_RANK:
         return schema.number_in(schema.read_place(key)[1]) <= drop.highest_number

@@ -18,6 +18,7 @@ MESSAGES = (
     Message(body={"k": [1, {"n": 2.5}]}, annotations={symbol("x-opt-a"): "v"}, correlation_id="c", durable=True),
     Message(body=b"\xff" * 70_000, inferred=True, durable=True),
     Message(body=None, subject="s", durable=True),
+    Message(body=bytes(range(256)) * 2000, inferred=True, properties={"large": True}, durable=True),
 )
 
 
@@ -49,7 +50,7 @@ def test_the_store_of_a_running_broker_is_counted_checked_and_copied(tmp_path: P
 
     assert {queue["name"]: queue["messages"] for queue in stat["queues"]} == {"DLQ": 0, "ExpiryQueue": 0, "orders": 3}
     assert check.out.startswith("ok: ")
-    assert (tmp_path / "copy" / "data.mdb").exists(), backup.err
+    assert (tmp_path / "copy" / "journal" / "data.mdb").exists(), backup.err
     assert refused.code == 1
     assert "is used by another broker" in refused.err
 
@@ -59,7 +60,7 @@ def test_a_broker_starts_from_a_backup(tmp_path: Path) -> None:
     with started(str(folder), folder=tmp_path, signal_number=signal.SIGTERM) as process:
         url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"
         run_command("producer", "--url", url, "--destination", "orders", "--message", "first")
-    run_command("data", "backup", str(folder), str(tmp_path / "other" / "data" / "journal"))
+    run_command("data", "backup", str(folder), str(tmp_path / "other" / "data"))
     run_command("data", "compact", str(folder))
     other = created(tmp_path / "other")
     with started(str(other), folder=tmp_path, signal_number=signal.SIGTERM) as process:
@@ -67,6 +68,22 @@ def test_a_broker_starts_from_a_backup(tmp_path: Path) -> None:
         received = run_command("consumer", "--url", url, "--destination", "orders", "--message-count", "1")
 
     assert received.lines == ["first"]
+
+
+def test_a_backup_of_a_running_broker_has_its_large_messages(tmp_path: Path) -> None:
+    """Its folder becomes the data folder of another instance as it is."""
+    first = created(tmp_path / "a")
+    with served(first) as client:
+        client.send("orders", *MESSAGES)
+        check = run_command("data", "check", str(first))
+        backup = run_command("data", "backup", str(first), str(tmp_path / "b" / "data"))
+        expected = taken(client, "orders")
+    with served(created(tmp_path / "b")) as client:
+        found = taken(client, "orders")
+
+    assert (check.code, backup.code) == (0, 0), check.out + backup.err
+    assert found == expected
+    assert len(found) == len(MESSAGES)
 
 
 def test_what_cannot_be_done_is_told_in_words(tmp_path: Path) -> None:
@@ -92,8 +109,8 @@ def test_what_is_exported_from_a_running_broker_is_what_another_serves(tmp_path:
         running = run_command("data", "import", str(second), str(file))
         found = taken(client, "orders")
 
-    assert exported.out == f"10 entries written to {file}\n", exported.err
-    assert imported[0].out == "10 entries taken in\n", imported[0].err
+    assert exported.out == f"12 entries written to {file}\n", exported.err
+    assert imported[0].out == "12 entries taken in\n", imported[0].err
     assert imported[1].out == f"{file} was taken in before; nothing was changed\n"
     assert check.code == 0
     assert found == expected

@@ -8,6 +8,7 @@ import pytest
 
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.sections import from_view
+from artemis_py.core import large
 from artemis_py.core.message import Message, MessageFormat, RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.view import MessageView
@@ -287,3 +288,38 @@ def bodies_of(text: str) -> list[object]:
     """Of the messages that have a queue to themselves."""
     found = (entry.message for entry in read(text.encode()) if isinstance(entry, ReferenceEntry))
     return [message.view.body for message in found if isinstance(message, Message)]
+
+
+def test_large_bodies_go_through_xml_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are brought into memory. One that is too large for that is named, and so are records."""
+    texts = ["large " * 20_000, "larger " * 20_000]
+    monkeypatch.setattr(large, "LOADED_BODY_LIMIT_BYTES", len(texts[0]) + 100)
+    with World(tmp_path / "a") as world:
+        world.queue("big")
+        for text in texts:
+            annotations, data = from_view(MessageView(body=text))
+            message = Message(AMQP_FORMAT, "big", data[:2], annotations, durable=True)
+            message.large = world.store.create_large(durable=True)
+            message.large.append(data[2:])
+            message.large.finish()
+            world.office.route(message, world.office.addresses["big"])
+            message.large.release()
+        world.store.save_record("mqtt", b"key", b"value")
+        world.stop()
+
+    told = export_folder(tmp_path / "a", tmp_path / "a.xml", FileFormat.XML, FORMATS).left_out
+    import_file(tmp_path / "b", tmp_path / "a.xml", FileFormat.XML, FORMATS)
+
+    assert [line.split(": ")[1] for line in told] == ["message 2 of queue 'big'", "1 records of 'mqtt'"]
+    assert check_folder(tmp_path / "b") == []
+    with World(tmp_path / "b") as world:
+        assert bodies(world.queue("big")) == texts[:1]
+
+
+def test_times_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    """A key has no place for them."""
+    text = SAMPLE.read_text(encoding="utf-8").replace('expiration="0"', f'expiration="{1 << 60}"')
+    (tmp_path / "a.xml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(StoreError, match=r"a\.xml:\d+: the message names a time"):
+        import_file(tmp_path / "b", tmp_path / "a.xml", FileFormat.XML, FORMATS)

@@ -7,15 +7,17 @@ import lmdb
 import pytest
 
 from artemis_py.core.plain import PLAIN_FORMAT
+from artemis_py.data import export as export_module
 from artemis_py.data import intake
 from artemis_py.data.check import check_folder
 from artemis_py.data.export import FileFormat, export_folder
 from artemis_py.data.intake import Imported, import_file
+from artemis_py.data.lines import write_header
 from artemis_py.data.snapshot import opened
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment, FolderLock
-from tests.unit.data.stores import fill
+from tests.unit.data.stores import BODY, body_file, fill, fill_large, in_another_process, large_bodies, leave_a_drop
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import World, bodies, multicast
 
@@ -246,3 +248,179 @@ def test_a_message_of_a_protocol_that_is_not_installed_keeps_its_octets(tmp_path
 
     assert (tmp_path / "b.jsonl").read_bytes() == exported.read_bytes()
     assert '"other"' in exported.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def exported_large(tmp_path: Path) -> Path:
+    """What `fill_large` makes, as a file."""
+    fill_large(tmp_path / "a")
+    assert export(tmp_path / "a", tmp_path / "a.jsonl") == []
+    return tmp_path / "a.jsonl"
+
+
+def test_large_bodies_and_records_come_back(tmp_path: Path, exported_large: Path) -> None:
+    """Every octet, in files of the same numbers, shared by the same messages."""
+    take_in(tmp_path / "b", exported_large)
+
+    assert content(tmp_path / "b") == content(tmp_path / "a")
+    assert check_folder(tmp_path / "b") == []
+    export(tmp_path / "b", tmp_path / "b.jsonl")
+    assert (tmp_path / "b.jsonl").read_bytes() == exported_large.read_bytes()
+    with World(tmp_path / "b") as world:
+        assert large_bodies(world, "big") == [BODY]
+        assert large_bodies(world, "l.a") == large_bodies(world, "l.b") == [BODY[::-1]]
+        assert world.store.load_records("mqtt") == [(b"\x00key", b"value")]
+
+
+def test_a_large_body_is_written_in_pieces(exported_large: Path) -> None:
+    """No line is longer than one of them, so neither side has it in memory."""
+    lines = exported_large.read_bytes().splitlines()
+
+    assert max(map(len, lines)) < 300_000
+    assert [line[:9] for line in lines].count(b'{"octets"') == 6
+
+
+def test_bodies_and_queues_come_behind_those_that_are_there(tmp_path: Path, exported_large: Path) -> None:
+    """Numbers of bodies are given anew; records would refer to the wrong queues, so they stay out."""
+    fill_large(tmp_path / "b")
+
+    imported = take_in(tmp_path / "b", exported_large)
+
+    (left_out,) = imported.left_out
+    assert left_out.startswith("left out: 1 records of 'mqtt'")
+    assert check_folder(tmp_path / "b") == []
+    with World(tmp_path / "b") as world:
+        assert large_bodies(world, "big") == [BODY, BODY]
+        assert large_bodies(world, "l.a") == [BODY[::-1], BODY[::-1]]
+        assert world.queue().scheduled_count == 2
+
+
+@pytest.mark.parametrize("writes", range(1, 20, 3))
+def test_an_interrupted_import_of_large_bodies_goes_on(
+    tmp_path: Path, exported_large: Path, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """What was written of a body whose message is not committed is written again."""
+    monkeypatch.setattr(intake, "BATCH_ENTRIES", 1)
+    apply = Environment.apply
+    left = iter(range(writes))
+
+    def fails(self: Environment, change: Callable[[lmdb.Transaction], None]) -> None:
+        if next(left, None) is None:
+            raise lmdb.DiskError("no space")
+        apply(self, change)
+
+    monkeypatch.setattr(Environment, "apply", fails)
+    with pytest.raises(StoreError, match="the same import goes on"):
+        take_in(tmp_path / "b", exported_large)
+    monkeypatch.setattr(Environment, "apply", apply)
+    take_in(tmp_path / "b", exported_large)
+
+    assert content(tmp_path / "b") == content(tmp_path / "a")
+    assert check_folder(tmp_path / "b") == []
+
+
+def place_of(lines: list[str], start: str) -> int:
+    """The index of the first line that begins so."""
+    return next(index for index, line in enumerate(lines) if line.startswith(start))
+
+
+@pytest.mark.parametrize(
+    ("start", "edit", "said"),
+    [
+        ('{"octets"', lambda line: "", "no line of an export: 'octets' is missing"),
+        ('{"octets"', lambda line: line + line, "another size"),
+        ('{"octets"', lambda line: line.replace("//79", "//78"), "another checksum"),
+        ('{"octets"', lambda line: '{"octets":""}\n', "another size"),
+        ('{"body"', lambda line: "", "none of the forms"),
+        ('{"body"', lambda line: line.replace('"id":', '"id":9'), "body 2 is not in the file before"),
+        ('{"record"', lambda line: line.replace("mqtt", "m\\u0000"), "none of the forms"),
+        ('{"queue"', lambda line: line.replace('"id":1', '"id":2'), "another queue has the id 2"),
+    ],
+)
+def test_a_mistake_in_a_body_or_record_is_found(
+    tmp_path: Path, exported_large: Path, start: str, edit: Callable[[str], str], said: str
+) -> None:
+    """Before anything of it is stored."""
+
+    def replace(lines: list[str]) -> None:
+        index = place_of(lines, start)
+        lines[index] = edit(lines[index])
+
+    change(exported_large, replace)
+
+    with pytest.raises(StoreError, match=said):
+        take_in(tmp_path / "b", exported_large)
+    assert not any(content(tmp_path / "b").values())
+
+
+def test_a_message_whose_body_is_damaged_is_left_out(tmp_path: Path) -> None:
+    """Its octets were noticed before one of them was written."""
+    fill_large(tmp_path / "a")
+    damaged = bytearray(body_file(tmp_path / "a", 1).read_bytes())
+    damaged[-1] ^= 1
+    body_file(tmp_path / "a", 1).write_bytes(damaged)
+
+    (left_out,) = export(tmp_path / "a", tmp_path / "a.jsonl")
+    take_in(tmp_path / "b", tmp_path / "a.jsonl")
+
+    assert "its large body cannot be used" in left_out
+    assert check_folder(tmp_path / "b") == []
+    with World(tmp_path / "b") as world:
+        assert large_bodies(world, "big") == []
+        assert large_bodies(world, "l.a") == [BODY[::-1]]
+
+
+def test_large_bodies_that_are_consumed_meanwhile_are_in_the_export(
+    tmp_path: Path, exported_large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export is one moment of a store that may be in use."""
+
+    def consumed() -> bytes:
+        in_another_process("purge", tmp_path / "a")
+        assert not body_file(tmp_path / "a", 1).exists()
+        return write_header()
+
+    monkeypatch.setattr(export_module, "write_header", consumed)
+
+    assert export(tmp_path / "a", tmp_path / "later.jsonl") == []
+    assert (tmp_path / "later.jsonl").read_bytes() == exported_large.read_bytes()
+
+
+def test_what_is_to_be_dropped_does_not_come_out(tmp_path: Path) -> None:
+    """Neither its references, nor messages that only they shared."""
+    fill(tmp_path / "a")
+    leave_a_drop(tmp_path / "a", schema.Drop(2, schema.ALL_RANKS))
+    leave_a_drop(tmp_path / "a", schema.Drop(3, schema.ALL_RANKS), number=2)
+
+    assert export(tmp_path / "a", tmp_path / "a.jsonl") == []
+    take_in(tmp_path / "b", tmp_path / "a.jsonl")
+
+    assert check_folder(tmp_path / "b") == []
+    with World(tmp_path / "b") as world:
+        assert bodies(world.queue()) == ["a", "b"]
+        assert bodies(world.queue("t.a")) == bodies(world.queue("t.b")) == []
+        assert world.count(schema.MESSAGES) == 0
+
+
+def test_an_import_carries_out_the_drops_it_finds(tmp_path: Path, exported: Path) -> None:
+    """What comes in must not fall under them."""
+    fill(tmp_path / "b")
+    leave_a_drop(tmp_path / "b", schema.Drop(1, schema.ALL_RANKS))
+
+    take_in(tmp_path / "b", exported)
+
+    assert check_folder(tmp_path / "b") == []
+    with World(tmp_path / "b") as world:
+        assert bodies(world.queue()) == ["a", "b"]
+
+
+def test_a_damaged_count_is_not_added_to(tmp_path: Path, exported: Path) -> None:
+    """A start makes it anew; before that nothing is taken in."""
+    fill(tmp_path / "b")
+    spoil(tmp_path / "b", schema.COUNTS)
+
+    with pytest.raises(StoreError, match="start a broker on it"):
+        take_in(tmp_path / "b", exported)
+    with World(tmp_path / "b") as world:
+        world.stop()
+    take_in(tmp_path / "b", exported)

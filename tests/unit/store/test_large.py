@@ -481,7 +481,7 @@ def test_two_brokers_do_not_share_the_folder(tmp_path: Path) -> None:
     """Each would sweep away what the other one has."""
     with World(tmp_path / "one") as world, pytest.raises(StoreError, match="large-messages-directory of its own"):
         Environment(tmp_path / "other", large_messages_folder=world.store.files.folder)
-    Environment(tmp_path / "other", large_messages_folder=tmp_path / "one-large").close()
+    Environment(tmp_path / "other", large_messages_folder=world.store.files.folder).close()
 
 
 def test_a_broker_without_a_store_has_files_too() -> None:

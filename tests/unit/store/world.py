@@ -61,7 +61,7 @@ class World:
         scratch: Scratch | None = None,
     ) -> None:
         self.hands = Handmade()
-        self.store = LmdbStore(folder, SMALL_MAP_BYTES, folder.parent / f"{folder.name}-large", answers_wait)
+        self.store = LmdbStore(folder, SMALL_MAP_BYTES, answers_wait=answers_wait)
         options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
         repository = SettingsRepository(hierarchy, options)
