@@ -229,7 +229,7 @@ def check_accounts(side: Side) -> None:
 
 @pytest.mark.parametrize("spills", [False, True])
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(operations=st.lists(OPERATIONS, max_size=25))
+@given(operations=st.lists(OPERATIONS, min_size=12, max_size=40))
 def test_a_paged_queue_behaves_as_one_in_memory(
     folder: Path, spills: bool, operations: list[tuple[object, ...]]
 ) -> None:
@@ -246,7 +246,7 @@ def test_a_paged_queue_behaves_as_one_in_memory(
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(operations=st.lists(OPERATIONS.filter(lambda operation: operation[0] != "restart"), max_size=25))
+@given(operations=st.lists(OPERATIONS.filter(lambda operation: operation[0] != "restart"), min_size=12, max_size=40))
 def test_a_queue_that_spills_behaves_as_one_in_memory(folder: Path, operations: list[tuple[object, ...]]) -> None:
     """Without a store as well."""
     spilled = SpilledSide(folder)
