@@ -381,7 +381,7 @@ def test_both_readers_of_a_message_s_properties_refuse_the_same(data: bytes) -> 
 def test_paho_reads_and_writes_the_same_properties(data: st.DataObject, where: PacketType) -> None:
     """The Eclipse client has tables of its own."""
     said = data.draw(properties(where))
-    paho: Any = PahoProperties(getattr(PacketTypes, where.name))  # type: ignore[no-untyped-call]
+    paho: Any = PahoProperties(getattr(PacketTypes, where.name))
     encoded = write_properties(said)
     paho.unpack(write_varint(len(encoded)) + encoded)
     packed = paho.pack()
