@@ -21,7 +21,7 @@ ITSELF = ("by itself",)
 @pytest.mark.parametrize(
     ("fault", "roles", "deaths", "caught_by"),
     [
-        ("acknowledge-before-commit", ("produce", "consume"), ITSELF, {"P1"}),
+        ("acknowledge-before-commit", ("produce",), ITSELF, {"P1"}),
         ("confirm-queue-before-commit", ("subscribe",), 4 * ITSELF, {"P10"}),
         ("deliver-before-commit", ("repeat", "hurry"), ITSELF, {"P11"}),
         ("commit-halves", ("transact", "transact", "consume"), ITSELF, {"P6"}),
