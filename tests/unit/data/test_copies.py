@@ -1,14 +1,20 @@
 """`data backup` and `data compact`: copies that are stores."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from artemis_py.data import bodies as bodies_module
 from artemis_py.data import copies
+from artemis_py.data import snapshot as snapshot_module
 from artemis_py.data.bodies import HOLD_PREFIX
 from artemis_py.data.check import check, check_folder
 from artemis_py.data.copies import JOURNAL_NAME, back_up, compact
+from artemis_py.data.snapshot import Snapshot
 from artemis_py.errors import StoreError
+from artemis_py.store import schema
 from artemis_py.store.environment import FILE_NAME, LOCK_NAME, NEW_NAME, FolderLock
 from artemis_py.store.large import body_files
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
@@ -147,3 +153,27 @@ def test_a_body_that_is_missing_is_missing_in_the_backup_too(tmp_path: Path) -> 
 
     (problem,) = check_folder(tmp_path / "b" / JOURNAL_NAME, tmp_path / "b" / LARGE_MESSAGES_NAME)
     assert "1.body: No such file" in problem
+
+
+def test_a_body_that_came_and_went_before_it_was_held_is_looked_for_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The links are made before the snapshot, which may refer to a younger body; a newer snapshot does not."""
+    fill_large(tmp_path / "a")
+    snapshots: list[int] = []
+
+    @contextmanager
+    def opened(folder: Path) -> Iterator[Snapshot]:
+        with snapshot_module.opened(folder) as snapshot:
+            snapshots.append(snapshot.count(schema.BODIES))
+            if len(snapshots) == 2:
+                in_another_process("purge", folder)
+            yield snapshot
+
+    # None are seen before the snapshot that refers to two.
+    monkeypatch.setattr(bodies_module, "body_files", lambda folder: body_files(folder) if len(snapshots) > 1 else [])
+    monkeypatch.setattr(bodies_module, "opened", opened)
+    back_up(tmp_path / "a", tmp_path / "b")
+
+    assert snapshots == [2, 2, 0]
+    assert check_folder(tmp_path / "b" / JOURNAL_NAME, tmp_path / "b" / LARGE_MESSAGES_NAME) == []
