@@ -450,6 +450,16 @@ class Queue:
         return self.waiting_count + self.delivering_count + len(self._scheduled)
 
     @property
+    def first_sequence(self) -> int:
+        """The lowest number that waits; `next_sequence` if none does."""
+        first = self.next_sequence
+        for references in self._lists:
+            head = references.head
+            if head is not None and head.sequence < first:
+                first = head.sequence
+        return first
+
+    @property
     def consumer_count(self) -> int:
         """Consumers attached, browsers included."""
         return len(self.consumers)
@@ -908,6 +918,20 @@ class Queue:
         # A sorted list is a valid heap.
         self._scheduled = sorted(kept, key=_schedule_order)
         self.messages_killed += count
+        return count
+
+    def acknowledge_up_to(self, sequence: int) -> int:
+        """Acknowledge everything that waits below `sequence`; how many there were. What is delivered stays."""
+        count = 0
+        for references in self._lists:
+            reference = references.head
+            while reference is not None and reference.sequence < sequence:
+                following = reference.next
+                self._unlink(reference)
+                self._forget(reference)
+                count += 1
+                reference = following
+        self.messages_acknowledged += count
         return count
 
     def browse_all(self) -> list[Reference]:

@@ -30,6 +30,9 @@ _NO_LOCAL_DESCRIPTORS: Final = (NO_LOCAL_CODE, "apache.org:no-local-filter:list"
 # Clients that send the selector without a descriptor, under one of these keys, mean the same.
 _SELECTOR_KEYS: Final = ("jms-selector", "apache.org:selector-filter:string")
 
+RANGE_DESCRIPTOR: Final = "artemis:sequence-range:list"
+"""A browser reads only this part of a queue: `[from, to)` by number, and perhaps the id that the queue must have."""
+
 _PRIORITY_PARAMETER: Final = "consumer-priority="
 
 
@@ -103,27 +106,48 @@ def cut_parameters(address: str) -> tuple[str, int]:
 
 
 @frozen
+class SequenceRange:
+    """A part of a queue by the numbers of its messages: from `start` up to, but not including, `stop`."""
+
+    start: int
+    stop: int
+    queue_id: int | None = None
+    """The queue that is meant; None: whichever has the name now."""
+
+
+@frozen
 class SourceFilters:
     """The filters of a source that are in force."""
 
     selector: Filter | None = None
     no_local: bool = False
+    range: "SequenceRange | None" = None
     applied: dict[Symbol, object] = field(factory=dict)
     """What the answer may echo: a filter that is not applied is left out."""
 
     def combined(self, container_id: str) -> Filter | None:
-        """Selector and no-local as one filter."""
-        if not self.no_local:
+        """Selector, no-local and range as one filter."""
+        texts = []
+        if self.no_local:
+            quoted = container_id.replace("'", "''")
+            texts.append(f"__AMQ_CID <> '{quoted}'")
+        if self.range is not None:
+            texts.append(
+                f"amqp.annotation.x-opt-sequence-number >= {self.range.start} "
+                f"AND amqp.annotation.x-opt-sequence-number < {self.range.stop}"
+            )
+        if not texts:
             return self.selector
-        quoted = container_id.replace("'", "''")
-        others = f"__AMQ_CID <> '{quoted}'"
-        return parse_filter(others if self.selector is None else f"({self.selector.text}) AND {others}")
+        if self.selector is not None:
+            texts.insert(0, f"({self.selector.text})")
+        return parse_filter(" AND ".join(texts))
 
 
 def read_filters(source: Source) -> SourceFilters:
-    """Pick the filters we know. Raises InvalidFilter for a selector that does not parse, or is no text."""
+    """Pick the filters we know. Raises InvalidFilter for a selector that does not parse or is no text, a bad range."""
     selector: Filter | None = None
     no_local = False
+    span: SequenceRange | None = None
     applied: dict[Symbol, object] = {}
     for key, value in (source.filter or {}).items():
         descriptor = value.descriptor if isinstance(value, Described) else None
@@ -137,7 +161,20 @@ def read_filters(source: Source) -> SourceFilters:
         elif descriptor in _NO_LOCAL_DESCRIPTORS:
             no_local = True
             applied[key] = value
-    return SourceFilters(selector, no_local, applied)
+        elif descriptor == RANGE_DESCRIPTOR:
+            span = _read_range(content)
+            applied[key] = value
+    return SourceFilters(selector, no_local, span, applied)
+
+
+def _read_range(content: object) -> SequenceRange:
+    if (
+        isinstance(content, list)
+        and 2 <= len(content) <= 3
+        and all(isinstance(item, int) and item is not True and item is not False for item in content)
+    ):
+        return SequenceRange(*(int(item) for item in content))
+    raise InvalidFilter("a sequence range is a list of two numbers, from and to, and perhaps the id of the queue")
 
 
 def selector_filter(text: str) -> dict[Symbol, object]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.link import SenderLink, SenderLinkHandler
+from artemis_amqp.link import SETTLED, SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
@@ -54,6 +54,8 @@ class Deliveries(Sink):
         self._hub: Hub = handler.postoffice.hub
         self._max_message_size: int = max_message_size
         """What the client accepts; 0: anything."""
+        self._settled: bool = link.snd_settle_mode == SETTLED
+        """The link's deliveries go out settled, a browser's too (AMQP 1.0 §2.8.2)."""
         self.consumer: Consumer | None = None
         """None once the link is gone, or the queue."""
 
@@ -81,7 +83,7 @@ class Deliveries(Sink):
             # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
             consumer.refuse(reference, RELEASED)
             return
-        link.send(head, bare, reference, consumer.presettled)
+        link.send(head, bare, reference, self._settled)
         if consumer.credit > 0 and not link.can_send:
             consumer.blocked = True
 

@@ -454,6 +454,8 @@ class AmqpHandler:
             filters = read_filters(source)
             subscription = open_source(self, attach, source, filters)
             answer = _with_source(source, source.address, filters)
+            if filters.range is not None and filters.range.queue_id not in (None, subscription.queue.id):
+                raise NoSuchQueue(f"queue '{subscription.queue.name}' was made anew: its id is {subscription.queue.id}")
         end.subscription = subscription
         # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
         self._register(end)

@@ -1,0 +1,128 @@
+"""Reading a range of a queue: attach, credit, end of range, and going on after a broken connection.
+
+The range is asked for with the source filter `artemis:sequence-range:list` in distribution mode `copy`: deliveries
+come settled, in the order of their numbers, and the broker says when there is nothing more by giving the credit of a
+draining link back (AMQP 1.0 §2.6.7). Numbers that are missing in between were removed or have expired.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import frozen
+
+from artemis_amqp.addressing import selector_filter
+from artemis_amqp.link import SETTLED, ReceiverLink, ReceiverLinkHandler
+from artemis_amqp.performatives import Source, Target
+from artemis_amqp.types import Described, Symbol
+from artemis_py.spark.connection import Connection
+from artemis_py.spark.errors import ConnectionLost, Refused
+
+RANGE_FILTER: Final = Symbol("artemis:sequence-range:list")
+BATCH_MESSAGES: Final = 8192
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Of one Arrow batch: beyond 10,000 rows Spark gets slower, and a batch of large bodies must fit into memory."""
+
+
+@frozen(kw_only=True)
+class Range:
+    """Part of a queue: the numbers from `start` up to, but not including, `stop`."""
+
+    address: str
+    queue: str
+    queue_id: int
+    start: int
+    stop: int
+
+    @property
+    def count(self) -> int:
+        """Messages, if none is missing."""
+        return self.stop - self.start
+
+    def __str__(self) -> str:
+        return f"{self.address}::{self.queue} (queue id {self.queue_id}) [{self.start}, {self.stop})"
+
+
+class Arrivals(ReceiverLinkHandler):
+    """Keeps what came until it is taken."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+        self.size = 0
+        self.count = 0
+
+    def on_transfer(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One delivery."""
+        self.payloads.append(payload)
+        self.size += len(payload)
+        self.count += 1
+
+    def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
+        """Only with rcv-settle-mode second, which we do not ask for."""
+
+    def take(self) -> list[bytes]:
+        """What came since the last call."""
+        payloads, self.payloads, self.size = self.payloads, [], 0
+        return payloads
+
+
+class RangeLink:
+    """A draining link on one range; `batches` ends when the broker has nothing more of it."""
+
+    def __init__(self, connection: Connection, part: Range, start: int, selector: str | None, credit: int) -> None:
+        """Raises Refused, also if the broker does not know the filter, and ConnectionLost."""
+        self._connection: Final = connection
+        self._part: Final = part
+        self._credit: Final = credit
+        wanted: dict[Symbol, object] = {RANGE_FILTER: Described(RANGE_FILTER, [start, part.stop, part.queue_id])}
+        if selector is not None:
+            wanted |= selector_filter(selector)
+        source = Source(address=f"{part.address}::{part.queue}", distribution_mode="copy", filter=wanted)
+        link, answer = connection.attach(source, Target(), False, SETTLED)
+        assert isinstance(link, ReceiverLink)
+        applied = {} if answer.source is None else answer.source.filter or {}
+        if not wanted.keys() <= applied.keys():
+            raise Refused(
+                f"the broker cannot read {part} by its numbers: it does not know the filter {RANGE_FILTER}; "
+                "mode=drain works with every AMQP 1.0 broker"
+            )
+        self._link: Final = link
+        self._arrivals: Final = Arrivals()
+        self._initial_count: Final = link.delivery_count
+        link.handler = self._arrivals
+
+    def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
+        """Deliveries in batches of a few thousand. Raises ConnectionLost after `timeout_s` of silence."""
+        link, arrivals, connection = self._link, self._arrivals, self._connection
+        link.grant(self._credit, drain=True)
+        deadline = time.monotonic() + timeout_s
+        before = 0
+        while not self._is_exhausted():
+            connection.check(link)
+            connection.exchange(max(deadline - time.monotonic(), 0.0))
+            if arrivals.count != before:
+                before = arrivals.count
+                deadline = time.monotonic() + timeout_s
+            elif time.monotonic() >= deadline and not self._is_exhausted():
+                raise ConnectionLost(f"reading {self._part}: nothing came for {timeout_s:g} s")
+            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_exhausted():
+                link.grant(self._credit, drain=True)
+            if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
+                yield arrivals.take()
+        connection.check(link)
+        if arrivals.payloads:
+            yield arrivals.take()
+
+    def _is_exhausted(self) -> bool:
+        """Whether the broker gave credit back: its count of deliveries is ahead of what came."""
+        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF
