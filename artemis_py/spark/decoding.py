@@ -14,6 +14,8 @@ from artemis_amqp.types import MalformedValue, Symbol, Timestamp, ULong
 
 SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
 ENQUEUED_ANNOTATION: Final = "x-opt-enqueued-time"
+"""What Azure's brokers write; ours and Artemis write `INGRESS_ANNOTATION`, with `enable-ingress-timestamp`."""
+INGRESS_ANNOTATION: Final = "x-opt-ingress-time"
 
 HEADER_COLUMNS: Final = ("durable", "priority", "ttl_ms", "delivery_count")
 TEXT_COLUMNS: Final = (
@@ -58,9 +60,6 @@ _U32: Final = Struct(">I")
 _SEQUENCE_KEY: Final = encode_value(Symbol(SEQUENCE_ANNOTATION)) + b"\x81"
 _SEQUENCE_AT: Final = 3
 _SEQUENCE_END: Final = _SEQUENCE_AT + len(_SEQUENCE_KEY)
-_ENQUEUED_KEY: Final = encode_value(Symbol(ENQUEUED_ANNOTATION)) + b"\x83"
-_ENQUEUED_AT: Final = _SEQUENCE_END + 8
-_ENQUEUED_END: Final = _ENQUEUED_AT + len(_ENQUEUED_KEY)
 
 
 def printed(value: object) -> str | None:
@@ -132,16 +131,13 @@ class Rows:
             offset = _end_of(payload, at, end)
             if code == _MESSAGE_ANNOTATIONS:
                 if (
-                    offset >= at + _ENQUEUED_AT
+                    offset >= at + _SEQUENCE_END + 8
                     and payload[at] == 0xC1
                     and payload[at + _SEQUENCE_AT : at + _SEQUENCE_END] == _SEQUENCE_KEY
                 ):
                     sequence = _I64.unpack_from(payload, at + _SEQUENCE_END)[0]
-                    if self._enqueued:
-                        if payload[at + _ENQUEUED_AT : at + _ENQUEUED_END] == _ENQUEUED_KEY:
-                            enqueued = _I64.unpack_from(payload, at + _ENQUEUED_END)[0] * 1000
-                        else:
-                            enqueued = _enqueued(_map_at(payload, at, offset))
+                    if self._enqueued and payload[at + 2] > 2:
+                        enqueued = _enqueued(_map_at(payload, at, offset))
                 else:
                     found = _map_at(payload, at, offset)
                     number = found.get(SEQUENCE_ANNOTATION)
@@ -287,7 +283,7 @@ def _map_at(data: bytes, at: int, end: int) -> dict[object, object]:
 
 
 def _enqueued(annotations: dict[object, object]) -> object:
-    return _microseconds(annotations.get(ENQUEUED_ANNOTATION))
+    return _microseconds(annotations.get(ENQUEUED_ANNOTATION, annotations.get(INGRESS_ANNOTATION)))
 
 
 def _microseconds(value: object) -> int | None:

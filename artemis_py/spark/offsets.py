@@ -43,7 +43,7 @@ class Offset:
             if content["v"] != VERSION:
                 raise InvalidOffset(f"an offset of version {content['v']}; this is version {VERSION}")
             return cls({key: Position(int(queue_id), int(number)) for key, (queue_id, number) in content["q"].items()})
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
 
     def written(self) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import difflib
 import json
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,7 +20,7 @@ from artemis_py.spark.errors import InvalidOption
 DEFAULT_PORT: Final = 61616
 """Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
 
-SOURCE_MODES: Final = ("subscription", "browse", "drain", "spool")
+SOURCE_MODES: Final = ("subscription", "browse", "drain")
 ACK_POLICIES: Final = ("eager", "engine", "none")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
 IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
@@ -97,10 +96,8 @@ class ReadOptions:
     selector: str | None = None
     starting_offsets: str = "earliest"
     """`earliest`, `latest` or an offset in JSON."""
-    starting_timestamp_ms: int | None = None
     ending_offsets: str = "latest"
     """`latest` or an offset in JSON; batch only."""
-    ending_timestamp_ms: int | None = None
     max_messages_per_trigger: int | None = None
     min_messages_per_trigger: int = 0
     max_trigger_delay_s: float = 900.0
@@ -111,10 +108,9 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     settle: str = "after"
-    """Of a drain: `after` a row was handed to Spark, or `before`."""
+    """Of a drain: accept messages `after` their rows were handed to Spark, or let them be settled `before`."""
     receive_timeout_s: float = 5.0
-    spool_directory: str | None = None
-    pushes_filters: bool = False
+    """Of a drain: silence that means the end, for brokers that do not answer a drain."""
 
 
 @frozen(kw_only=True)
@@ -227,14 +223,6 @@ def _offsets(*words: str) -> Callable[[str], str]:
     return read
 
 
-def _timestamp_ms(text: str) -> int:
-    """Milliseconds since 1970, or a time in ISO 8601; without a zone it is UTC."""
-    if text.strip().lstrip("-").isdigit():
-        return int(text)
-    moment = datetime.fromisoformat(text.strip())
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
 @frozen
 class _Option:
     """How one option is spelt, where it goes and how it is read."""
@@ -268,9 +256,7 @@ _READ: Final = (
     _Option("subscription", "subscription"),
     _Option("selector", "selector"),
     _Option("startingOffsets", "starting_offsets", _offsets("earliest", "latest")),
-    _Option("startingTimestamp", "starting_timestamp_ms", _timestamp_ms),
     _Option("endingOffsets", "ending_offsets", _offsets("latest")),
-    _Option("endingTimestamp", "ending_timestamp_ms", _timestamp_ms),
     _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count),
     _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", _count),
     _Option("minMessagesPerTrigger", "min_messages_per_trigger", _not_negative),
@@ -283,8 +269,6 @@ _READ: Final = (
     _Option("columns", "columns", _names),
     _Option("settle", "settle", _word("before", "after")),
     _Option("receiveTimeout", "receive_timeout_s", _duration_s),
-    _Option("spoolDir", "spool_directory"),
-    _Option("pushdown", "pushes_filters", _flag),
 )
 
 _WRITE: Final = (
@@ -419,9 +403,5 @@ def _check_source(options: ReadOptions) -> None:
             )
     elif options.subscription:
         raise InvalidOption(f"option subscription is for mode=subscription, not mode={options.mode}")
-    if options.mode in ("drain", "spool") and options.address_pattern:
-        raise InvalidOption(f"mode={options.mode} reads named addresses or queues, not an addressPattern")
-    if options.mode == "spool" and not options.spool_directory:
-        raise InvalidOption("mode=spool needs the option spoolDir: a folder that driver and tasks share")
-    if options.starting_timestamp_ms is not None and options.starting_offsets != "earliest":
-        raise InvalidOption("options startingOffsets and startingTimestamp: give one of them")
+    if options.mode == "drain" and options.address_pattern:
+        raise InvalidOption("mode=drain reads named addresses or queues, not an addressPattern")

@@ -10,7 +10,7 @@ from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker
 from artemis_py.spark.decoding import Rows
 from artemis_py.spark.errors import ConnectionLost, DataLoss, Refused
 from artemis_py.spark.options import ReadOptions
-from artemis_py.spark.receiving import Range, RangeLink
+from artemis_py.spark.receiving import DrainLink, Range, RangeLink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +55,20 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
         time.sleep(delay_s)
         delay_s = min(2 * delay_s, MAX_RETRY_DELAY_S)
     _check_count(options, part, count)
+
+
+def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Iterator[pa.RecordBatch]":
+    """Take the messages of a queue out of it. Nothing is tried again: what was accepted is nowhere else any more.
+
+    Raises ConnectionLost, Refused.
+    """
+    builder = BatchBuilder(schema, address, address)
+    with Broker(options.connection).connect() as connection:
+        link = DrainLink(connection, address, options.selector, options.credit, options.settle == "before")
+        for payloads in link.batches(options.receive_timeout_s):
+            rows = builder.rows()
+            _decode(rows, payloads)
+            yield builder.build(rows)
 
 
 def _decode(rows: Rows, payloads: list[bytes]) -> None:

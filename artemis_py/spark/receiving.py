@@ -13,10 +13,13 @@ from attrs import frozen
 
 from artemis_amqp.addressing import selector_filter
 from artemis_amqp.link import SETTLED, ReceiverLink, ReceiverLinkHandler
-from artemis_amqp.performatives import Source, Target
+from artemis_amqp.performatives import Accepted, Source, Target, encode
 from artemis_amqp.types import Described, Symbol
 from artemis_py.spark.connection import Connection
 from artemis_py.spark.errors import ConnectionLost, Refused
+
+ACCEPTED_STATE: Final = encode(Accepted())
+_UNSETTLED: Final = 0
 
 RANGE_FILTER: Final = Symbol("artemis:sequence-range:list")
 BATCH_MESSAGES: Final = 8192
@@ -48,6 +51,7 @@ class Arrivals(ReceiverLinkHandler):
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
+        self.last_id = -1
         self.size = 0
         self.count = 0
 
@@ -64,6 +68,7 @@ class Arrivals(ReceiverLinkHandler):
     ) -> None:
         """One delivery."""
         self.payloads.append(payload)
+        self.last_id = delivery_id
         self.size += len(payload)
         self.count += 1
 
@@ -74,6 +79,63 @@ class Arrivals(ReceiverLinkHandler):
         """What came since the last call."""
         payloads, self.payloads, self.size = self.payloads, [], 0
         return payloads
+
+
+class DrainLink:
+    """Takes messages out of a queue of any AMQP 1.0 broker until it is empty."""
+
+    def __init__(self, connection: Connection, address: str, selector: str | None, credit: int, settled: bool) -> None:
+        """`settled`: the broker forgets a message when it has sent it. Raises Refused, ConnectionLost."""
+        wanted = None if selector is None else selector_filter(selector)
+        source = Source(address=address, filter=wanted)
+        link, answer = connection.attach(source, Target(), False, SETTLED if settled else _UNSETTLED)
+        assert isinstance(link, ReceiverLink)
+        applied = {} if answer.source is None else answer.source.filter or {}
+        if wanted is not None and not wanted.keys() <= applied.keys():
+            raise Refused(f"the broker does not know selectors: {address} would be read whole")
+        self._connection: Final = connection
+        self._link: Final = link
+        self._credit: Final = credit
+        self._settled: Final = settled
+        self._arrivals: Final = Arrivals()
+        self._initial_count: Final = link.delivery_count
+        link.handler = self._arrivals
+
+    def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
+        """Deliveries in batches; whoever asks for the next one has had the last, which is accepted then.
+
+        Ends when the broker says that the queue is empty, or after `timeout_s` of silence. Raises ConnectionLost.
+        """
+        link, arrivals, connection = self._link, self._arrivals, self._connection
+        link.grant(self._credit, drain=True)
+        heard_at = time.monotonic()
+        before = 0
+        while not self._is_empty():
+            connection.check(link)
+            connection.exchange(timeout_s)
+            if arrivals.count != before:
+                before = arrivals.count
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at >= timeout_s:
+                break
+            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_empty():
+                link.grant(self._credit, drain=True)
+            if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
+                yield from self._hand_out()
+        connection.check(link)
+        if arrivals.payloads:
+            yield from self._hand_out()
+
+    def _hand_out(self) -> Iterator[list[bytes]]:
+        payloads, last = self._arrivals.take(), self._arrivals.last_id
+        yield payloads
+        if not self._settled:
+            # The ids of a session that has one link follow each other.
+            first = (last - len(payloads) + 1) & 0xFFFFFFFF
+            self._link.session.settle_incoming(first, last, ACCEPTED_STATE, True)
+
+    def _is_empty(self) -> bool:
+        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF
 
 
 class RangeLink:

@@ -1,5 +1,6 @@
 """Batch queries: `spark.read.format("amqp")`."""
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -8,12 +9,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from artemis_py.spark.offsets import cut, lost, ranges_by_key, refuse
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner
-from artemis_py.spark.reading import read_range
+from artemis_py.spark.reading import read_out, read_range
 from artemis_py.spark.receiving import Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+
+logger: Final = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
@@ -48,6 +52,24 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
             yield from read_range(self._options, self._schema, partition.part)
 
 
+class DrainReader(DataSourceReader):  # type: ignore[misc]
+    """Takes messages out of queues: each is in the result of one query, and an action that runs twice reads twice."""
+
+    def __init__(self, options: ReadOptions, schema: "StructType") -> None:
+        self._options: Final = options
+        self._schema: Final = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Every queue at least once; more partitions than queues share them, as consumers do."""
+        names = self._options.queues or self._options.addresses
+        logger.warning("mode=drain removes what it reads: a failed query does not bring it back")
+        return [InputPartition(name) for name in names] * max(1, self._options.min_partitions // len(names))
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """In a task."""
+        yield from read_out(self._options, self._schema, partition.value)
+
+
 def batch_reader(options: ReadOptions, schema: "StructType") -> DataSourceReader:
     """The reader for the mode of a query."""
-    return RangeReader(options, schema)
+    return DrainReader(options, schema) if options.mode == "drain" else RangeReader(options, schema)

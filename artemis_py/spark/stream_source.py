@@ -1,4 +1,4 @@
-"""Streaming queries: `spark.readStream.format("amqp")`. Where each batch begins and ends, and when what is acknowledged.
+"""Streaming queries, `spark.readStream.format("amqp")`: where each batch begins and ends, when what is acknowledged.
 
 Spark calls these methods in one worker beside the driver, except for `read`, which runs in the tasks on a copy made
 before any of them was called. Three habits of the engine decide the shape (docs/spark.md):
