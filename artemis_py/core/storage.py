@@ -70,6 +70,19 @@ class Storage(Protocol):
         Asked once, before the first is saved.
         """
 
+    def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
+        """Remember a value of a protocol's or the core's own, or forget it (None), with the turn's messages.
+
+        `space` keeps the records of one owner apart; with it a key has at most 400 bytes. What values mean, and how
+        they change from release to release, is the owner's business.
+        """
+
+    def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
+        """Keys and values that an earlier run remembered in this space, in the order of the keys.
+
+        To be asked before the first is saved.
+        """
+
     def reserve(self, queue: "Queue") -> int:
         """Make sure that sequence numbers about to be used are not used again after a restart.
 

@@ -196,6 +196,8 @@ class _Check:
             self._attempt(schema.DUPLICATES, key, lambda key=key, value=value: schema.unseal(key, value))  # type: ignore[misc]
             if not self._snapshot.has(schema.ADDRESSES, key[: schema.U32.size]):
                 self._say(schema.DUPLICATES, key, "its address is not there")
+        for key, value in self._read(schema.RECORDS):
+            self._attempt(schema.RECORDS, key, lambda key=key, value=value: schema.unseal(key, value))  # type: ignore[misc]
         for key in self._snapshot.keys(schema.DAMAGED):
             database, _, original = key.partition(b"\x00")
             self._findings.damaged.append(f"{database.decode()} {original.hex()}")

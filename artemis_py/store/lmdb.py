@@ -227,6 +227,27 @@ class LmdbStore:
             LOGGER.error("duplicate ids cannot be read: address=%s reason=%s", address.name, error)
         return found
 
+    def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
+        """Gather a record; see `Storage`."""
+        full_key = schema.record_key(space, key)
+        self._define(schema.RECORDS, full_key, None if value is None else schema.seal(full_key, value))
+
+    def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
+        """Read on the loop, at start; see `Storage`. A damaged record is named in the log and passed over."""
+        if self._environment is None or self.failure is not None:
+            return []
+        found: list[tuple[bytes, bytes]] = []
+        prefix = schema.record_key(space, b"")
+        try:
+            for key, value in self._environment.read_all(schema.RECORDS, prefix):
+                try:
+                    found.append((key[len(prefix) :], schema.unseal(key, value)))
+                except schema.DamagedValue as error:
+                    LOGGER.error("damaged record passed over: space=%s key=%s reason=%s", space, key.hex(), error)
+        except lmdb.Error as error:
+            LOGGER.error("records cannot be read: space=%s reason=%s", space, error)
+        return found
+
     def reserve(self, queue: Queue) -> int:
         """Gather a new mark; see `Storage`."""
         if self.failure is not None:

@@ -43,6 +43,13 @@ class MemoryStore:
         """There was no earlier run."""
         return []
 
+    def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
+        """Its owner has it."""
+
+    def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
+        """There was no earlier run."""
+        return []
+
     def reserve(self, queue: Queue) -> int:
         """Without a restart no number comes twice."""
         return UNLIMITED

@@ -14,6 +14,7 @@ named databases:
     shares       u64 message id       u32     how many references share it
     attempts     place                failed deliveries of a reference; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
+    records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
 A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
@@ -79,8 +80,21 @@ MESSAGES: Final = b"messages"
 SHARES: Final = b"shares"
 ATTEMPTS: Final = b"attempts"
 DUPLICATES: Final = b"duplicates"
+RECORDS: Final = b"records"
 DAMAGED: Final = b"damaged"
-DATABASES: Final = (META, ADDRESSES, QUEUES, MARKS, REFERENCES, MESSAGES, SHARES, ATTEMPTS, DUPLICATES, DAMAGED)
+DATABASES: Final = (
+    META,
+    ADDRESSES,
+    QUEUES,
+    MARKS,
+    REFERENCES,
+    MESSAGES,
+    SHARES,
+    ATTEMPTS,
+    DUPLICATES,
+    RECORDS,
+    DAMAGED,
+)
 
 FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
@@ -171,6 +185,11 @@ def duplicate_key(address_id: int, number: int) -> bytes:
 def duplicate_number(key: bytes) -> int:
     """The number in the key of a duplicate id."""
     return int(_DUPLICATE.unpack(key)[1])
+
+
+def record_key(space: str, key: bytes) -> bytes:
+    """The key of a record."""
+    return space.encode() + b"\x00" + key
 
 
 def seal(key: bytes, content: bytes) -> bytes:

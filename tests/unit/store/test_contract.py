@@ -120,3 +120,18 @@ def test_resources_come_and_go(rig: Rig) -> None:
         rig.settle()
 
     assert not rig.office.queues
+
+
+def test_records_come_and_go(rig: Rig) -> None:
+    """A record is saved, replaced and forgotten; one that never was may be forgotten as well."""
+    rig.storage.save_record("space", b"key", b"one")
+    rig.storage.save_record("space", b"key", b"two")
+    rig.settle()
+    rig.storage.save_record("space", b"key", None)
+    rig.storage.save_record("space", b"other", None)
+    told: list[bool] = []
+    rig.storage.when_durable(lambda: told.append(True))
+    rig.settle()
+
+    assert told == [True]
+    assert rig.storage.load_records("space") == []
