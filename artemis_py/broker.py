@@ -47,6 +47,10 @@ from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.worker import Worker
 
+NODE_RECORDS: Final = "broker"
+NODE_ID: Final = b"node-id"
+"""Where the store keeps who we are."""
+
 LOGGER: Final = logging.getLogger(__name__)
 
 ENTRY_POINTS: Final = "artemis_py.protocols"
@@ -158,6 +162,7 @@ class Broker:
         ]
         if self._store is not None:
             self._recover(self._store, managers, loop, turn)
+            self.postoffice.staging.restore()
         self._deploy()
         self._manage()
         reaper = Reaper(self.postoffice)
@@ -326,12 +331,21 @@ class Broker:
     def _manage(self) -> None:
         facts = BrokerFacts(
             version=_installed_version(),
-            node_id=str(uuid4()),
+            node_id=self._node_id(),
             started_ms=self.postoffice.now_ms,
             acceptors=self.acceptor_facts,
         )
         endpoint = ManagementEndpoint(self.postoffice, facts)
         self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)
+
+    def _node_id(self) -> str:
+        """The same through restarts, if anything is: who remembers where it stood in a queue remembers of which node."""
+        storage = self.postoffice.storage
+        known = dict(storage.load_records(NODE_RECORDS)).get(NODE_ID)
+        if known is None:
+            known = str(uuid4()).encode()
+            storage.save_record(NODE_RECORDS, NODE_ID, known)
+        return known.decode()
 
 
 def _installed_version() -> str:

@@ -16,8 +16,10 @@ from artemis_py.core.postoffice import Endpoint, PostOffice
 from artemis_py.core.queue import Consumer, Queue, Sink
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.staging import Stage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
+    InvalidRequest,
     MaxConsumersReached,
     NoSuchAddress,
     NoSuchQueue,
@@ -31,7 +33,7 @@ from artemis_py.errors import (
 class Producer:
     """Sends to one address, with the permission that was checked when it was made."""
 
-    __slots__ = ("_endpoint", "_session", "address", "explicit_type", "messages_sent", "name", "queue_name")
+    __slots__ = ("_endpoint", "_session", "_stage", "address", "explicit_type", "messages_sent", "name", "queue_name")
 
     def __init__(
         self, session: "Session", name: str, queue_name: str, explicit_type: int, endpoint: Endpoint | None
@@ -43,6 +45,7 @@ class Producer:
         """What the client asked for; NO_TYPE leaves it to the message and the address."""
         self.address: Address | None = None
         self._endpoint: Endpoint | None = endpoint
+        self._stage: Stage | None = None
         self.messages_sent: int = 0
 
     def prepare(self) -> Address | None:
@@ -68,7 +71,7 @@ class Producer:
         return self.address
 
     def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
-        """Route a message; returns how many queues got (or will get) it.
+        """Route a message; returns how many queues got (or will get) it, 1 for a stage.
 
         `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `PostOffice.route_once`.
         Raises Refusal of some kind; a transaction it was part of can then only be rolled back.
@@ -77,6 +80,9 @@ class Producer:
         if self.explicit_type != NO_TYPE:
             message.routing_type = self.explicit_type
         try:
+            stage = self._stage
+            if stage is not None:
+                return self._send_to_stage(message, transaction, stage)
             address = self.address
             if address is None or address.is_deleted or (not address.queues and message.routing_type != 0):
                 address = self.prepare()
@@ -92,6 +98,18 @@ class Producer:
             if transaction is not None:
                 transaction.fail(refusal)
             raise
+
+    def stage(self, stage: Stage) -> None:
+        """Keep what is sent from now on in a stage, until its epoch is committed (`staging`)."""
+        self._stage = stage
+
+    def _send_to_stage(self, message: Message, transaction: Transaction | None, stage: Stage) -> int:
+        if transaction is not None:
+            raise InvalidRequest("a stage takes no transactions: its epoch is one")
+        address = self.prepare() if self.address is None or self.address.is_deleted else self.address
+        assert address is not None
+        self._session.postoffice.staging.take(stage, message, address)
+        return 1
 
     @property
     def must_wait(self) -> bool:

@@ -26,6 +26,7 @@ from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
+from artemis_py.management.writer_control import WRITER, WriterControl
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ SUCCEEDED: Final = "_AMQ_OperationSucceeded"
 REPLY_PREFIXES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
 """What JMS clients put before a reply address; they name no part of the address (reference §6.1)."""
 
-FOR_EVERYBODY: Final = (READER,)
+FOR_EVERYBODY: Final = (READER, WRITER)
 """Resources that need no permission to manage: their operations check what they do to which queue."""
 
 MAX_REQUEST_CHARS: Final = 256 * 1024
@@ -123,6 +124,8 @@ class ManagementEndpoint:
             return broker
         if resource == READER:
             return ReaderControl(self._postoffice, self._facts, session)
+        if resource == WRITER:
+            return WriterControl(self._postoffice, session)
         if kind == "address" and name:
             return AddressControl(broker.find_address(name), session)
         if kind == "queue" and name:
@@ -133,7 +136,7 @@ class ManagementEndpoint:
                 raise InvalidRequest(f"acceptor {name!r} does not exist{proposal(name, acceptors)}")
             return AcceptorControl(acceptors[name])
         raise InvalidRequest(
-            f"resource {resource[:200]!r} is unknown; it is broker, reader, address.<name>, queue.<name> or "
+            f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name> or "
             "acceptor.<name>"
         )
 

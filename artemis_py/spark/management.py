@@ -6,7 +6,7 @@ needs no permission to manage the broker.
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from artemis_py.spark.receiving import Arrivals
 
 MANAGEMENT_ADDRESS: Final = "activemq.management"
 READER: Final = "reader"
+WRITER: Final = "writer"
 
 _UNSETTLED: Final = 0
 _GLOBAL_SUBSCRIPTION: Final = (Symbol("topic"), Symbol("shared"), Symbol("global"))
@@ -136,6 +137,14 @@ class Management:
     def acknowledge(self, positions: Iterable[tuple[str, int, int]]) -> None:
         """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm."""
         self.call(READER, "acknowledgeUpTo", {"queues": [list(position) for position in positions]})
+
+    def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:
+        """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost."""
+        return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts)))
+
+    def abort_epoch(self, writer: str, epoch: int) -> None:
+        """Have the broker drop what is staged."""
+        self.call(WRITER, "abortEpoch", writer, epoch)
 
 
 def subscribe(connection: Connection, address: str, subscription: str) -> str:

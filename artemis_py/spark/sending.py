@@ -1,8 +1,8 @@
 """Sending the messages of one task: links, credit, what is under way, and going on after a broken connection.
 
 Decides when a message counts as sent: when the broker accepted it, which for a durable one means that it is on disk.
-What is not accepted when a connection breaks is sent again over the next one, in its order; where that must not make
-duplicates, the messages carry ids by which the broker knows them (docs/spark.md).
+What is not accepted when a connection breaks is sent again over the next one, in its order. That may make duplicates,
+unless the messages carry ids by which the broker knows them, or go to a stage: its broker says how many it has.
 """
 
 import logging
@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from attrs import frozen
+
 from artemis_amqp.connection import ACCEPTED_CODE
 from artemis_amqp.link import SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import Accepted, Rejected, Source, Target
 from artemis_amqp.types import Symbol
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker, Connection
 from artemis_py.spark.encoding import Encoded
-from artemis_py.spark.errors import ConnectionLost, SendFailed
+from artemis_py.spark.errors import ConnectionLost, Refused, SendFailed
 from artemis_py.spark.options import WriteOptions
 
 logger: Final = logging.getLogger(__name__)
@@ -30,13 +32,27 @@ MIXED: Final = 2
 _CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")}
 
 
+STAGE_PROPERTY: Final = Symbol("artemis:stage")
+STAGED_PROPERTY: Final = Symbol("artemis:staged")
+"""Link properties that ask for a stage, and say how many messages it holds (docs/amqp.md)."""
+
+
+@frozen
+class StageName:
+    """Where a task's messages wait for their commit."""
+
+    writer: str
+    epoch: int
+    attempt: str
+
+
 class Sender(SenderLinkHandler):
     """Sends from one thread; close it, or what is under way is lost."""
 
-    def __init__(self, options: WriteOptions, properties: dict[Symbol, object] | None = None) -> None:
-        """`properties` go with every attach."""
+    def __init__(self, options: WriteOptions, stage: StageName | None = None) -> None:
+        """With a `stage` messages are kept for the commit of its epoch, if the broker can do that."""
         self._options: Final = options
-        self._properties: Final = properties
+        self._stage: Final = stage
         self._broker: Final = Broker(options.connection)
         self._connection: Connection | None = None
         self._links: Final[dict[str, SenderLink]] = {}
@@ -51,6 +67,10 @@ class Sender(SenderLinkHandler):
         self._started_at = time.monotonic()
         self._heard_at = self._started_at
         self._pause_until = 0.0
+        self.staged: Final[dict[str, int]] = {}
+        """Messages accepted, by attempt; an address has an attempt of its own."""
+        self._attempts: Final[dict[str, str]] = {}
+        """Names of attempts by address."""
         self.accepted = 0
         self.dropped = 0
         """Rejected, with onReject=drop."""
@@ -105,7 +125,8 @@ class Sender(SenderLinkHandler):
         self.close()
         self._links.clear()
         self._to_send = deque(self._unsettled)
-        if self._tries == 0:
+        if self._tries == 0 or (self._stage is not None and self.dropped):
+            # With messages left out, the number of those in the stage does not tell which they are.
             raise error
         self._tries -= 1
         logger.warning(
@@ -135,26 +156,61 @@ class Sender(SenderLinkHandler):
         while to_send:
             message = unsettled.get(to_send[0])
             if message is not None:
-                link = self._link(message.address or self._options.address or "")
-                if not link.can_send:
-                    return
-                link.send(message.head, message.bare, to_send[0], False)
+                link = self._link(self._address(message))
+                if to_send[0] in unsettled:
+                    if not link.can_send:
+                        return
+                    link.send(message.head, message.bare, to_send[0], False)
             to_send.popleft()
 
     def _link(self, address: str) -> SenderLink:
         link = self._links.pop(address, None)
         if link is None:
-            assert self._connection is not None
             if len(self._links) >= MAX_LINKS:
                 self._drop_idle_link()
-            kind = self._options.routing_type
-            target = Target(address=address, capabilities=() if kind is None else (_CAPABILITIES[kind],))
-            attached, _ = self._connection.attach(Source(), target, True, MIXED, properties=self._properties)
-            assert isinstance(attached, SenderLink)
-            attached.handler = self
-            link = attached
+            link = self._attach(address)
         self._links[address] = link
         return link
+
+    def _attach(self, address: str) -> SenderLink:
+        assert self._connection is not None
+        kind = self._options.routing_type
+        target = Target(address=address, capabilities=() if kind is None else (_CAPABILITIES[kind],))
+        properties: dict[Symbol, object] | None = None
+        if self._stage is not None:
+            attempt = self._attempts.setdefault(address, f"{self._stage.attempt}:{len(self._attempts)}")
+            properties = {STAGE_PROPERTY: [self._stage.writer, self._stage.epoch, attempt]}
+        link, answer = self._connection.attach(Source(), target, True, MIXED, properties=properties)
+        assert isinstance(link, SenderLink)
+        link.handler = self
+        if self._stage is not None:
+            self._resume(address, (answer.properties or {}).get(STAGED_PROPERTY))
+        return link
+
+    def _resume(self, address: str, staged: object) -> None:
+        """Take as accepted what the stage has of what was under way: the first ones, for a link keeps its order."""
+        if not isinstance(staged, int):
+            if self._options.idempotence == "epoch":
+                raise Refused("the broker has no staged writes: idempotence=epoch is not possible with it")
+            return
+        attempt = self._attempts[address]
+        more = staged - self.staged.setdefault(attempt, 0)
+        for number in [number for number, message in self._unsettled.items() if self._address(message) == address]:
+            if more <= 0:
+                break
+            more -= 1
+            self._accept(number)
+
+    def _address(self, message: Encoded) -> str:
+        return message.address or self._options.address or ""
+
+    def _accept(self, number: int) -> None:
+        message = self._unsettled.pop(number, None)
+        if message is not None:
+            self.accepted += 1
+            attempt = self._attempts.get(self._address(message))
+            if attempt in self.staged:
+                self.staged[attempt] += 1
 
     def _drop_idle_link(self) -> None:
         """Close the least recently used link of which nothing is under way; with none there is one more."""
@@ -184,8 +240,7 @@ class Sender(SenderLinkHandler):
         assert isinstance(token, int)
         self._heard_at = time.monotonic()
         if state == ACCEPTED_CODE or isinstance(state, Accepted):
-            if self._unsettled.pop(token, None) is not None:
-                self.accepted += 1
+            self._accept(token)
             self._tries = self._options.connection.retries
             self._delay_s = self._options.connection.retry_delay_s
         elif isinstance(state, Rejected):

@@ -6,16 +6,20 @@ twice does not send twice is the option `idempotence`.
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from attrs import evolve
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoder, check_columns
 from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.management import Management
 from artemis_py.spark.options import WriteOptions
-from artemis_py.spark.sending import Sender
+from artemis_py.spark.sending import Sender, StageName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,33 +34,64 @@ BATCH_ID: Final = "streaming.sql.batchId"
 class Sent(WriterCommitMessage):  # type: ignore[misc]
     """What one task did."""
 
-    def __init__(self, accepted: int, dropped: int) -> None:
+    def __init__(self, writer: str, accepted: int, dropped: int, staged: dict[str, int]) -> None:
+        self.writer: Final = writer
         self.accepted: Final = accepted
         self.dropped: Final = dropped
+        self.staged: Final = staged
+        """Messages that wait for the commit, by attempt; empty if the broker or the options have no stages."""
 
 
-def write_rows(options: WriteOptions, writer: str, batches: "Iterator[pa.RecordBatch]") -> Sent:
+def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterator[pa.RecordBatch]") -> Sent:
     """Send the rows of one task. Raises SparkError."""
+    stage = None
+    if options.idempotence in (None, "epoch"):
+        # Whatever runs twice of a task has another name: only what it reports is committed.
+        stage = StageName(writer, epoch, str(uuid4()))
     encoder = Encoder(options, writer)
-    sender = Sender(options)
+    sender = Sender(options, stage)
     try:
         for batch in batches:
             sender.send(encoder.messages(batch))
         sender.flush()
     finally:
         sender.close()
-    return Sent(sender.accepted, sender.dropped)
+    return Sent(writer, sender.accepted, sender.dropped, sender.staged)
 
 
-def _log(messages: Sequence[Sent | None], what: str) -> None:
+def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:
+    """Have everything routed that the tasks staged; what was not staged is there already. Raises SparkError."""
     done = [message for message in messages if message is not None]
+    attempts = {attempt: count for message in done for attempt, count in message.staged.items()}
+    is_new = True
+    if attempts:
+        writer = done[0].writer
+        is_new = Broker(options.connection).run(
+            lambda connection: _management(connection, options).commit_epoch(writer, epoch, attempts)
+        )
     accepted = sum(message.accepted for message in done)
     dropped = sum(message.dropped for message in done)
-    logger.info("%s: tasks=%d accepted=%d dropped=%d", what, len(done), accepted, dropped)
+    again = "" if is_new else ", which the broker had before"
+    logger.info("written: epoch=%d%s tasks=%d accepted=%d dropped=%d", epoch, again, len(done), accepted, dropped)
+
+
+def abort_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:
+    """Have the broker drop what tasks staged, as far as they said so; the rest goes with the writer's next epoch."""
+    writers = {message.writer for message in messages if message is not None and message.staged}
+    for writer in writers:
+        Broker(options.connection).run(partial(_abort, options, writer, epoch))
+
+
+def _abort(options: WriteOptions, writer: str, epoch: int, connection: Connection) -> None:
+    _management(connection, options).abort_epoch(writer, epoch)
+
+
+def _management(connection: Connection, options: WriteOptions) -> Management:
+    return Management(connection, options.connection.idle_timeout_s)
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Of a batch job."""
+    """Of a batch job: one epoch of a writer named `jobId`, so that a job of the same name adds nothing."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options: Final = options
@@ -64,47 +99,54 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
         """In a task."""
-        return write_rows(self._options, self._writer, iterator)
+        return write_rows(self._options, self._writer, 0, iterator)
 
     def commit(self, messages: "list[Sent | None]") -> None:
         """Every task is done."""
-        _log(messages, "written")
+        commit_epoch(self._options, 0, messages)
 
     def abort(self, messages: "list[Sent | None]") -> None:
-        """Some task failed for good; what the others sent stays sent."""
-        _log(messages, "aborted")
+        """Some task failed for good."""
+        abort_epoch(self._options, 0, messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Of a streaming query."""
+    """Of a streaming query: its id is the writer, the number of the batch the epoch."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options: Final = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
-        """In a task."""
+        """In a task, the only place that knows the id of the query."""
         context = TaskContext.get()
-        query = self._options.job_id or (context.getLocalProperty(QUERY_ID) if context is not None else "")
-        return write_rows(self._options, query or "", iterator)
+        assert context is not None
+        writer = self._options.job_id or context.getLocalProperty(QUERY_ID)
+        return write_rows(self._options, writer, int(context.getLocalProperty(BATCH_ID)), iterator)
 
     def commit(self, messages: "list[Sent | None]", batchId: int) -> None:
         """Every task of the batch is done."""
-        _log(messages, f"batch {batchId} written")
+        commit_epoch(self._options, batchId, messages)
 
     def abort(self, messages: "list[Sent | None]", batchId: int) -> None:
         """Some task failed for good."""
-        _log(messages, f"batch {batchId} aborted")
+        abort_epoch(self._options, batchId, messages)
 
 
 def batch_writer(options: WriteOptions, schema: "StructType", overwrite: bool) -> BatchWriter:
     """The writer of a batch job. Raises InvalidOption."""
     if overwrite:
         raise InvalidOption("a queue cannot be overwritten: use mode('append')")
-    check_columns(schema, options)
-    return BatchWriter(options)
+    return BatchWriter(_completed(options, schema))
 
 
 def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
     """The writer of a streaming query. Raises InvalidOption."""
+    return StreamWriter(_completed(options, schema))
+
+
+def _completed(options: WriteOptions, schema: "StructType") -> WriteOptions:
+    """A column of ids is there to be used. Raises InvalidOption."""
+    if options.idempotence is None and "duplicate_id" in schema.names:
+        options = evolve(options, idempotence="column")
     check_columns(schema, options)
-    return StreamWriter(options)
+    return options

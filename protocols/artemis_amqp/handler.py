@@ -43,7 +43,8 @@ from artemis_amqp.types import Symbol
 from artemis_py.core.access import Subject
 from artemis_py.core.message import RoutingType
 from artemis_py.core.queue import FAILED, Reference
-from artemis_py.core.session import Session
+from artemis_py.core.session import Producer, Session
+from artemis_py.core.staging import Stage
 from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 
@@ -55,6 +56,10 @@ logger = logging.getLogger(__name__)
 SOLE_CONNECTION: Final = Symbol("sole-connection-for-container")
 DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
 OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"))
+STAGE_PROPERTY: Final = Symbol("artemis:stage")
+"""Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`core.staging`)."""
+STAGED_PROPERTY: Final = Symbol("artemis:staged")
+"""Of the answer: how many messages are in that stage already."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
 _CLOSE_EXISTING: Final = 1
@@ -87,6 +92,7 @@ class LinkEnd:
         self.coordinator: CoordinatorLink | None = None
         self.subscription: Subscription | None = None
         self.dynamic_node: str | None = None
+        self.stage: Stage | None = None
 
     def stolen(self) -> None:
         """Another attach took our name (AMQP 1.0 §2.6.1)."""
@@ -400,6 +406,7 @@ class AmqpHandler:
             name, prefixed = self.prefixes.strip(target.address)
             routing_type = routing_type_of(target.capabilities)
             producer = self.core_session.producer(name, prefixed if routing_type is None else routing_type)
+        staged = self._stage(end, attach, producer)
         incoming = end.incoming = IncomingLink(self, link, producer, supports_rejected)
         link.handler = incoming
         self._register(end)
@@ -412,8 +419,27 @@ class AmqpHandler:
             max_message_size=self.parameters.max_message_size,
             offered_capabilities=(DELAYED_DELIVERY,) if DELAYED_DELIVERY in attach.desired_capabilities else (),
             unsettled=errors.decode_states(incoming.unsettled) if incoming.unsettled else None,
+            properties=staged,
         )
         incoming.start()
+
+    def _stage(self, end: LinkEnd, attach: Attach, producer: Producer | None) -> dict[Symbol, object] | None:
+        """Open the stage that the link property `artemis:stage` asks for; the answer says how much is in it.
+
+        Raises Refusal, errors.Condition.
+        """
+        wanted = (attach.properties or {}).get(STAGE_PROPERTY)
+        if wanted is None:
+            return None
+        names = _stage_names(wanted)
+        if names is None or producer is None or producer.address is None or producer.queue_name:
+            text = "artemis:stage is a list of writer, epoch and attempt, on a link whose target is an address"
+            raise errors.Condition(errors.INVALID_FIELD, text)
+        writer, epoch, attempt = names
+        user = self.core_session.subject.name
+        end.stage = self.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
+        producer.stage(end.stage)
+        return {STAGED_PROPERTY: end.stage.count}
 
     def _create_node(
         self,
@@ -550,6 +576,8 @@ class AmqpHandler:
                 self.manager.termini.suspend(
                     end.key, SuspendedTarget(incoming.unsettled), None if timeout_s < 0 else timeout_s
                 )
+        if end.stage is not None:
+            self.postoffice.staging.release(end.stage, end)
         self._end_subscription(end, closed)
         self._clean_up(end)
 
@@ -598,6 +626,15 @@ class AmqpHandler:
 def _unsettled_references(link: Link) -> dict[bytes, Reference]:
     assert isinstance(link, SenderLink)
     return {tag: token for tag, token in link.unsettled_tokens().items() if isinstance(token, Reference)}
+
+
+def _stage_names(value: object) -> tuple[str, int, str] | None:
+    """Writer, epoch and attempt; None for anything else."""
+    match value:
+        case [str() as writer, int() as epoch, str() as attempt]:
+            return writer, int(epoch), attempt
+        case _:
+            return None
 
 
 def _resumption_timeout_s(terminus: Source | Target | None) -> int:
