@@ -339,7 +339,7 @@ class Broker:
         self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)
 
     def _node_id(self) -> str:
-        """The same through restarts, if anything is: who remembers where it stood in a queue remembers of which node."""
+        """The same through restarts: who remembers where it stood in a queue remembers of which node."""
         storage = self.postoffice.storage
         known = dict(storage.load_records(NODE_RECORDS)).get(NODE_ID)
         if known is None:

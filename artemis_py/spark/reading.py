@@ -28,6 +28,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
     broker = Broker(options.connection)
     start = part.start
     count = 0
+    is_ordered = True
     tries = options.connection.retries
     delay_s = options.connection.retry_delay_s
     while start < part.stop:
@@ -37,12 +38,14 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 for payloads in link.batches(options.connection.idle_timeout_s):
                     rows = builder.rows()
                     _decode(rows, payloads)
+                    # A broker may deliver by priority. Then nobody can say where to go on.
+                    is_ordered = is_ordered and rows.sequences == sorted(rows.sequences)
                     start = rows.sequences[-1] + 1
                     count += rows.count
                     yield builder.build(rows)
                 break
         except ConnectionLost as error:
-            if tries == 0:
+            if tries == 0 or (count and not is_ordered):
                 raise
             tries -= 1
             logger.warning("reading %s broke at %d, trying again in %.1f s: %s", part, start, delay_s, error)
