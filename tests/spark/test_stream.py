@@ -151,6 +151,7 @@ def test_a_stream_from_the_end_reads_only_what_comes(
 def test_draining_is_not_for_streams(
     spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
 ) -> None:
+    reader = spark.readStream.format("amqp").option("url", broker.url).option("mode", "drain").option("queue", name)
+
     with pytest.raises(Exception, match="mode=drain is for batch queries"):
-        frame = spark.readStream.format("amqp").option("url", broker.url).option("mode", "drain").option("queue", name)
-        finish(to_files(frame.load(), tmp_path), checkpoint)
+        finish(to_files(reader.load(), tmp_path), checkpoint)
