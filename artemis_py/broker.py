@@ -39,6 +39,7 @@ from artemis_py.security.users import UserFiles
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
+from artemis_py.store.scratch import ScratchStore
 from artemis_py.transport.acceptor import Acceptor, managers_of
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
@@ -100,6 +101,11 @@ def journal_folder(config: BrokerConfig) -> Path:
     return config.home / config.journal_directory
 
 
+def paging_folder(config: BrokerConfig) -> Path | None:
+    """Where messages go that are not durable, if they do not fit into memory; None: a temporary folder."""
+    return config.home / config.paging_directory if config.persistence_enabled else None
+
+
 class Broker:
     """One broker in a running event loop: `async with Broker() as broker`. It starts once and stops once."""
 
@@ -118,7 +124,8 @@ class Broker:
             repository.add(match, address_settings)
         self._store = self._configured_store()
         storage = MemoryStore() if self._store is None else self._store
-        self.postoffice = PostOffice(repository, storage, settings, self._access(), EventLog())
+        self._scratch = ScratchStore(paging_folder(self.config))
+        self.postoffice = PostOffice(repository, storage, settings, self._access(), EventLog(), self._scratch)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -131,6 +138,7 @@ class Broker:
             raise
 
     async def _start(self) -> None:
+        self._exits.append(self._scratch.close)
         for problem in self.config.warnings:
             LOGGER.warning("%s", problem)
         loop = asyncio.get_running_loop()

@@ -13,10 +13,11 @@ from statistics import median
 from typing import Final
 
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax
+from artemis_py.core.consumer import ACCEPTED, Consumer, Sink
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, Consumer, Reference, Sink
+from artemis_py.core.reference import Reference
 from artemis_py.core.settings import QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 

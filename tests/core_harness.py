@@ -2,11 +2,14 @@
 
 from artemis_py.core.access import Subject
 from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.consumer import Consumer, Sink
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Consumer, Queue, Reference, Sink
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.core.storage import Scratch
 from artemis_py.core.view import MessageView
 from artemis_py.store.memory import MemoryStore
 
@@ -56,7 +59,9 @@ class Recorder(Sink):
 
 
 def make_office(
-    settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
+    settings: dict[str, AddressSettings] | None = None,
+    options: BrokerSettings | None = None,
+    scratch: Scratch | None = None,
 ) -> PostOffice:
     """A post office at a fixed time, with these address settings."""
     options = BrokerSettings() if options is None else options
@@ -64,7 +69,7 @@ def make_office(
     repository = SettingsRepository(hierarchy, options)
     for match, values in (settings or {}).items():
         repository.add(match, values)
-    office = PostOffice(repository, MemoryStore(), options)
+    office = PostOffice(repository, MemoryStore(), options, scratch=scratch)
     office.now_ms = START_MS
     return office
 

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.core.access import Subject
+from artemis_py.core.consumer import ACCEPTED, Consumer, Sink
 from artemis_py.core.message import MessageFormat, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, Consumer, Reference, Sink
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.core.view import MessageView
 from artemis_py.errors import Refusal

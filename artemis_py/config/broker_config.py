@@ -81,6 +81,13 @@ class BrokerConfig:
         "if that is in no folder of this name.",
         minimum=1,
     )
+    paging_directory: str = option(
+        Kind.TEXT,
+        "data/paging",
+        "Folder for messages that are not durable and do not fit into memory; relative as the one before. Nothing in "
+        "it is kept. Without persistence-enabled it is the system's folder for temporary files.",
+        minimum=1,
+    )
     security_enabled: bool = option(
         Kind.BOOLEAN, True, "Whether permissions are checked; if not, everybody may do everything."
     )

@@ -26,15 +26,17 @@ class MemoryAccount:
     """Bytes and messages held, against limits; -1 means no limit. Producers that must wait register here."""
 
     __slots__ = (
-        "_is_closed",
         "_waiting",
+        "can_spill",
         "full_bytes",
         "full_messages",
+        "is_closed",
         "is_full",
         "max_bytes",
         "max_messages",
         "message_count",
         "size_bytes",
+        "tight_bytes",
     )
 
     def __init__(self, max_bytes: int = -1, max_messages: int = -1) -> None:
@@ -45,9 +47,13 @@ class MemoryAccount:
         self.full_bytes: int = _NO_LIMIT
         """From this size on it is full: the limit, or a number that is never reached."""
         self.full_messages: int = _NO_LIMIT
+        self.tight_bytes: int = _NO_LIMIT
+        """From this size on queues keep only what they need at once in memory."""
+        self.can_spill: bool = False
+        """Messages that are not durable can go to disk."""
         self.is_full: bool = False
         """Over a limit, or closed: each message needs a closer look before it is taken."""
-        self._is_closed: bool = False
+        self.is_closed: bool = False
         self._waiting: list[Callable[[], None]] = []
         self.set_limits(max_bytes, max_messages)
 
@@ -57,12 +63,13 @@ class MemoryAccount:
         self.max_messages = max_messages
         self.full_bytes = max_bytes if max_bytes >= 0 else _NO_LIMIT
         self.full_messages = max_messages if max_messages >= 0 else _NO_LIMIT
+        self.tight_bytes = max_bytes // 2 if max_bytes >= 0 else _NO_LIMIT
         self.update()
 
     def update(self) -> None:
         """Decide anew whether the account is full, and tell who waits if it is not."""
         over_limit = self.is_over_limit
-        self.is_full = over_limit or self._is_closed
+        self.is_full = over_limit or self.is_closed
         if not over_limit and self._waiting:
             waiting, self._waiting = self._waiting, []
             for callback in waiting:
@@ -73,9 +80,14 @@ class MemoryAccount:
         """Whether a limit is reached."""
         return self.size_bytes >= self.full_bytes or self.message_count >= self.full_messages
 
-    def close(self) -> None:
-        """From now on each message gets a closer look."""
-        self._is_closed = True
+    @property
+    def is_tight(self) -> bool:
+        """Whether half of the limit is used up."""
+        return self.size_bytes >= self.tight_bytes
+
+    def close(self, is_closed: bool = True) -> None:
+        """From now on each message gets a closer look, or does not any more."""
+        self.is_closed = is_closed
         self.update()
 
     def when_room(self, callback: Callable[[], None]) -> None:
@@ -112,6 +124,10 @@ class Address:
         """Whether routing has to look at the settings at all."""
         self.account: MemoryAccount = MemoryAccount(settings.max_size_bytes, settings.max_size_messages)
         self.broker_account: MemoryAccount = broker_account
+        self.paged_bytes: int = 0
+        """What its queues have on disk and not in memory, each on its own."""
+        self.paged_count: int = 0
+        self.has_page_limit: bool = _has_page_limit(settings)
         self.duplicates: DuplicateCache | None = None
         """Ids of messages it took; None until a producer gives one."""
         self.routed: int = 0
@@ -120,6 +136,7 @@ class Address:
         """Messages that no queue wanted."""
         self.unrouted_reported: bool = False
         self.full_reported: bool = False
+        self.page_full_reported: bool = False
         self.created_ms: int = 0
         self.binding_removed_ms: int = 0
         """When the last queue went; 0 if none ever did."""
@@ -128,27 +145,87 @@ class Address:
 
     @property
     def size_bytes(self) -> int:
-        """Memory held by messages sent to this address."""
-        return self.account.size_bytes
+        """Messages sent to this address: memory, and what its queues have on disk only."""
+        return self.account.size_bytes + (self.paged_bytes if self.pages else 0)
 
     @property
     def message_count(self) -> int:
-        """Messages held that were sent to this address, each counted once."""
-        return self.account.message_count
+        """Messages sent to this address: in memory each once, on disk once for each queue."""
+        return self.account.message_count + (self.paged_count if self.pages else 0)
+
+    @property
+    def pages(self) -> bool:
+        """Whether its limits are about memory only, and messages above them go to disk."""
+        return self.settings.address_full_policy is FullPolicy.PAGE
+
+    @property
+    def must_spill(self) -> bool:
+        """Whether a message that is not durable goes to disk."""
+        return (
+            self.pages
+            and self.broker_account.can_spill
+            and (self.account.is_over_limit or self.broker_account.is_over_limit)
+            and not self.internal
+        )
+
+    def page_out(self, count: int, size_bytes: int) -> None:
+        """Messages are on disk only. With policies that are about all messages they count as before."""
+        self.paged_count += count
+        self.paged_bytes += size_bytes
+        if not self.pages:
+            self._account_for(count, size_bytes)
+        elif self.has_page_limit:
+            self._watch()
+
+    def page_in(self, count: int, size_bytes: int) -> None:
+        """Undo `page_out`."""
+        self.paged_count -= count
+        self.paged_bytes -= size_bytes
+        if not self.pages:
+            self._account_for(-count, -size_bytes)
+        elif self.has_page_limit:
+            self._watch()
+
+    @property
+    def is_page_full(self) -> bool:
+        """Whether a page limit is reached."""
+        settings = self.settings
+        return self.has_page_limit and (
+            0 <= settings.page_limit_bytes <= self.paged_bytes or 0 <= settings.page_limit_messages <= self.paged_count
+        )
+
+    def _watch(self) -> None:
+        """While a page limit is reached, each message gets a closer look before it is taken."""
+        is_full = self.is_page_full
+        if is_full != self.account.is_closed:
+            self.account.close(is_full)
+            self.page_full_reported = False
+
+    def _account_for(self, count: int, size_bytes: int) -> None:
+        self.account.message_count += count
+        self.account.size_bytes += size_bytes
+        self.account.update()
 
     def apply_settings(self, settings: ResolvedSettings) -> None:
         """Take over changed address settings."""
+        paged = self.pages
         self.settings = settings
         self.changes_messages = settings.changes_messages
+        if paged != self.pages:
+            sign = 1 if paged else -1
+            self._account_for(sign * self.paged_count, sign * self.paged_bytes)
+        self.has_page_limit = _has_page_limit(settings)
+        self._watch()
         self.account.set_limits(settings.max_size_bytes, settings.max_size_messages)
 
     @property
     def must_wait(self) -> bool:
         """Whether producers get no more credit: full, and the policy is to hold them back.
 
-        PAGE holds them back as well for as long as the storage cannot take pages.
+        PAGE holds them back as well if nothing can go to disk.
         """
-        if self.settings.address_full_policy not in (FullPolicy.BLOCK, FullPolicy.PAGE):
+        policy = self.settings.address_full_policy
+        if policy is not FullPolicy.BLOCK and not (policy is FullPolicy.PAGE and not self.broker_account.can_spill):
             return False
         return self.account.is_full or (self.broker_account.is_over_limit and not self.internal)
 
@@ -182,3 +259,9 @@ class Address:
         account.message_count -= 1
         if account.is_full:
             account.update()
+
+
+def _has_page_limit(settings: ResolvedSettings) -> bool:
+    return settings.address_full_policy is FullPolicy.PAGE and (
+        settings.page_limit_bytes >= 0 or settings.page_limit_messages >= 0
+    )

@@ -15,19 +15,22 @@ from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAcc
 from artemis_py.core.duplicates import DuplicateCache, readable
 from artemis_py.core.events import Listener, NoListener
 from artemis_py.core.filter import Filter, parse_filter
+from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.queue import Hub, Queue, Reference
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.routing import NO_TYPE, Routes
 from artemis_py.core.settings import (
     DEFAULT_BROKER_SETTINGS,
     BrokerSettings,
     FullPolicy,
+    PageFullPolicy,
     QueueConfig,
     ResolvedSettings,
     SettingsRepository,
 )
 from artemis_py.core.staging import Staging
-from artemis_py.core.storage import Storage
+from artemis_py.core.storage import Scratch, Storage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
     AddressExists,
@@ -87,20 +90,23 @@ class PostOffice:
         options: BrokerSettings = DEFAULT_BROKER_SETTINGS,
         access: AccessControl | None = None,
         listener: Listener | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         self.settings: SettingsRepository = settings
         self.options: BrokerSettings = options
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
-        self.hub: Hub = Hub(storage)
+        self.hub: Hub = Hub(storage, scratch)
         self.hub.mover = self
         self.storage: Storage = storage
-        self.addresses: dict[str, Address] = {}
+        self.addresses: dict[str, Address] = self.hub.addresses
         self.queues: dict[str, Queue] = {}
         self.endpoints: dict[str, Endpoint] = {}
         self.sessions: dict[int, Session] = {}
         """Open sessions by id, for management."""
-        self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
+        self.account: MemoryAccount = self.hub.account
+        self.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
+        self.account.can_spill = scratch is not None
         self._storage_failure: str | None = None
         self._wild: WildcardTrie[Address] = WildcardTrie(options.wildcards)
         self._wildcard_version: int = 0
@@ -376,6 +382,7 @@ class PostOffice:
     def storage_failed(self, reason: str) -> None:
         """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
         self._storage_failure = reason
+        self.hub.stores = False
         self.account.close()
 
     # -- routing ---------------------------------------------------------------------------------------------
@@ -476,6 +483,7 @@ class PostOffice:
 
     def release(self, message: Message, address: Address) -> int:
         """Route a message that was admitted before; returns how many queues got it."""
+        message.origin = address
         return self._hand_over(message, address, "", None)
 
     def commit(self, transaction: Transaction) -> None:
@@ -556,6 +564,8 @@ class PostOffice:
 
     def _is_dropped(self, address: Address) -> bool:
         """A message arrives for a full address: True to drop it, False to take it. Raises AddressFull."""
+        if address.is_page_full:
+            return self._is_page_dropped(address)
         if not address.account.is_full and not self.account.is_over_limit:
             return False
         policy = address.settings.address_full_policy
@@ -574,8 +584,18 @@ class PostOffice:
             or 0 <= hard_limit <= self.account.size_bytes
         ):
             raise AddressFull(f"address '{address.name}' is full")
-        # BLOCK, and PAGE while the storage takes no pages: credit that is out is honoured, no more is given.
+        # PAGE: what is not durable goes to disk. BLOCK: credit that is out is honoured, no more is given.
         return False
+
+    def _is_page_dropped(self, address: Address) -> bool:
+        """A message arrives for an address at its page limit: True to drop it. Raises AddressFull."""
+        policy = address.settings.page_full_policy
+        if not address.page_full_reported:
+            address.page_full_reported = True
+            self.listener.address_full(address.name, f"PAGE, then {policy.value}", address.paged_bytes)
+        if policy is PageFullPolicy.FAIL:
+            raise AddressFull(f"address '{address.name}' has reached its page limit")
+        return True
 
     def _has_room(self, address: Address) -> None:
         address.full_reported = False

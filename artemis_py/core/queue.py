@@ -1,375 +1,36 @@
 """A queue: order, priority, dispatch to consumers with credit, and what becomes of each delivery.
 
-Messages wait in ten intrusive lists, one a priority, sorted by `sequence`. Adding, taking and putting back are
-O(1) whatever the backlog. A consumer without conditions takes the head; one that picks (a selector, a browser)
-keeps a cursor per priority, so that it examines each message once, however often it asks.
-
-The queue reads no clock and knows no protocol: a consumer's `Sink` turns a delivery into bytes.
+Messages wait in ten lists, one a priority, sorted by `sequence`. The queue reads no clock and knows no protocol.
 """
 
-from collections import deque
-from heapq import heappop, heappush
-from typing import Final, Protocol
+from heapq import heappush
+from typing import Final
 
-from mypy_extensions import mypyc_attr
-
+from artemis_py.core.backlog import PAGE_MESSAGES, Backlog
+from artemis_py.core.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
+from artemis_py.core.hub import UNSETTLED_BYTES_FULL, Hub
 from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.page import END, SCHEDULED_RANK
+from artemis_py.core.picking import find_next, move_cursor, wants
+from artemis_py.core.reference import (
+    CLAIMED,
+    DELIVERING,
+    GONE,
+    PRIORITIES,
+    Reference,
+    unhold,
+)
+from artemis_py.core.schedule import Schedule
 from artemis_py.core.settings import QueueConfig
-from artemis_py.core.storage import UNLIMITED, Storage
-from artemis_py.core.timers import Timer, Timers
-
-PRIORITIES: Final = 10
+from artemis_py.core.span import serve_spans
+from artemis_py.core.storage import UNLIMITED
+from artemis_py.core.timers import Timer
 
 # Messages examined on behalf of picking consumers before other queues and the sockets get their turn: about 2 ms in
 # pure Python, short enough that nobody notices.
 SCAN_BUDGET: Final = 2000
-
-# What a delivery ends with. Plain ints: they are compared per message in compiled code.
-ACCEPTED: Final = 0
-"""Done: the message leaves the queue."""
-RELEASED: Final = 1
-"""Never looked at: back to its place, the attempt does not count."""
-FAILED: Final = 2
-"""The attempt failed: it counts, and may lead to the dead-letter address."""
-REJECTED: Final = 3
-"""Nobody can process it: to the dead-letter address at once."""
-
-# Where a reference is.
-WAITING: Final = 0
-DELIVERING: Final = 1
-SCHEDULED: Final = 2
-GONE: Final = 3
-CLAIMED: Final = 4
-"""Acknowledged in a transaction that has not ended."""
-
-
-def hold(message: Message) -> None:
-    """Somebody keeps the message: it counts in the account of the address it was sent to, once."""
-    if message.references == 0 and message.origin is not None:
-        message.origin.charge(message)
-    message.references += 1
-
-
-def unhold(message: Message) -> None:
-    """Undo one `hold`."""
-    message.references -= 1
-    if message.references == 0 and message.origin is not None:
-        message.origin.discharge(message)
-
-
-class Reference:
-    """One message in one queue."""
-
-    __slots__ = ("consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next", "previous",
-                 "queue", "sequence", "state", "was_acquired")  # fmt: skip
-
-    def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
-        self.message: Message = message
-        self.queue: Queue = queue
-        self.handle: int = handle
-        """The store's name for it within its queue, set by the store; 0 if it is not stored."""
-        self.sequence: int = 0
-        """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
-        self.delivery_count: int = 0
-        """Earlier attempts that count."""
-        self.was_acquired: bool = False
-        """It came back from a consumer at least once, whatever that says of the attempt."""
-        self.state: int = WAITING
-        self.previous: Reference | None = None
-        self.next: Reference | None = None
-        self.consumer: Consumer | None = None
-        """Who has it while it is delivered or claimed."""
-        self.cursors: set[Consumer] | None = None
-        """Picking consumers that examined everything up to and including this reference."""
-        self.hidden_from: set[int] | None = None
-        """Ids of consumers that declared it undeliverable to them."""
-
-    def lookup(self, name: str) -> object:
-        """What a selector finds under `name`: the queue's own facts first, then the message's."""
-        if name == "amqp.annotation.x-opt-sequence-number":
-            return self.sequence
-        if name == "JMSXDeliveryCount":
-            return self.delivery_count + 1
-        if name == "JMSRedelivered":
-            return self.delivery_count > 0
-        return self.message.lookup(name)
-
-
-class ReferenceList:
-    """The waiting references of one priority, sorted by sequence."""
-
-    __slots__ = ("count", "head", "tail")
-
-    def __init__(self) -> None:
-        self.head: Reference | None = None
-        self.tail: Reference | None = None
-        self.count: int = 0
-
-    def append(self, reference: Reference) -> None:
-        """Add the newest."""
-        tail = self.tail
-        reference.previous = tail
-        reference.next = None
-        if tail is None:
-            self.head = reference
-        else:
-            tail.next = reference
-        self.tail = reference
-        self.count += 1
-
-    def insert(self, reference: Reference, near: Reference | None) -> None:
-        """Put one back at its place, looking for it from `near`, or from the head."""
-        sequence = reference.sequence
-        after = near
-        while after is not None and after.sequence > sequence:
-            after = after.previous
-        following = self.head if after is None else after.next
-        while following is not None and following.sequence < sequence:
-            after = following
-            following = following.next
-        reference.previous = after
-        reference.next = following
-        if after is None:
-            self.head = reference
-        else:
-            after.next = reference
-        if following is None:
-            self.tail = reference
-        else:
-            following.previous = reference
-        self.count += 1
-
-    def unlink(self, reference: Reference, priority: int) -> None:
-        """Take one out, wherever it is; cursors on it step back."""
-        previous = reference.previous
-        following = reference.next
-        if previous is None:
-            self.head = following
-        else:
-            previous.next = following
-        if following is None:
-            self.tail = previous
-        else:
-            following.previous = previous
-        if reference.cursors is not None:
-            for consumer in reference.cursors:
-                consumer.cursors[priority] = previous
-            if previous is not None:
-                if previous.cursors is None:
-                    previous.cursors = reference.cursors
-                else:
-                    previous.cursors |= reference.cursors
-            reference.cursors = None
-        reference.previous = None
-        reference.next = None
-        self.count -= 1
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Sink:
-    """Where a consumer's deliveries go: one protocol's half of it.
-
-    A class and not a typing.Protocol, for `deliver` is called per message: compiled sinks are called directly.
-    """
-
-    def deliver(self, reference: Reference) -> None:
-        """Write the delivery. Called from the queue's dispatch: must not add or remove consumers."""
-        raise NotImplementedError
-
-    def drained(self) -> None:
-        """There is nothing more for a draining consumer; its credit is gone."""
-        raise NotImplementedError
-
-    def ended(self, reason: str) -> None:
-        """The queue was deleted: the consumer is closed already."""
-        raise NotImplementedError
-
-
-class Consumer:
-    """One taker of messages from one queue, with credit."""
-
-    __slots__ = (
-        "accepted",
-        "blocked",
-        "browse",
-        "credit",
-        "cursors",
-        "draining",
-        "filter",
-        "id",
-        "in_ring",
-        "is_closed",
-        "outstanding",
-        "picks",
-        "presettled",
-        "priority",
-        "queue",
-        "revisit",
-        "sink",
-        "user",
-    )
-
-    def __init__(
-        self,
-        id: int,
-        queue: "Queue",
-        sink: Sink,
-        filter: Filter | None,
-        browse: bool,
-        priority: int,
-        user: str,
-        presettled: bool = False,
-    ) -> None:
-        self.id: int = id
-        self.queue: Queue = queue
-        self.sink: Sink = sink
-        self.filter: Filter | None = filter
-        self.browse: bool = browse
-        self.priority: int = priority
-        self.presettled: bool = presettled and not browse
-        """Its deliveries are acknowledged when they are handed over."""
-        self.user: str = user
-        """Who consumes, for management."""
-        self.credit: int = 0
-        """Messages it may still get."""
-        self.blocked: bool = False
-        """Its connection cannot take more output now."""
-        self.draining: bool = False
-        self.in_ring: bool = False
-        self.is_closed: bool = False
-        self.picks: bool = browse or filter is not None
-        """Whether it may pass over messages, and hence needs cursors."""
-        self.cursors: list[Reference | None] = [None] * PRIORITIES if self.picks else []
-        """Per priority the last reference it examined; None: nothing yet."""
-        self.revisit: list[tuple[int, int, Reference]] = []
-        """Messages that came back behind a cursor: a heap of (9 - priority, sequence, reference)."""
-        self.outstanding: dict[int, Reference] = {}
-        """What it has and did not settle, by sequence."""
-        self.accepted: int = 0
-        """Deliveries it acknowledged."""
-
-    def grant(self, credit: int, drain: bool = False) -> None:
-        """Set the credit (absolute). With `drain`, what cannot be used at once is given up (`Sink.drained`)."""
-        self.credit = credit
-        self.draining = drain
-        if credit > 0 or drain:
-            self.queue.consumer_ready(self)
-
-    def block(self) -> None:
-        """Deliver nothing until `unblock`."""
-        self.blocked = True
-
-    def unblock(self) -> None:
-        """Deliveries may go on."""
-        if self.blocked:
-            self.blocked = False
-            if self.credit > 0 or self.draining:
-                self.queue.consumer_ready(self)
-
-    def settle(self, reference: Reference, outcome: int, here: bool = True) -> None:
-        """End a delivery with one of the outcomes above; `here` false: never again to this consumer."""
-        outstanding = self.outstanding
-        sequence = reference.sequence
-        if sequence not in outstanding:
-            return
-        del outstanding[sequence]
-        if outcome == ACCEPTED:
-            self.accepted += 1
-            self.queue.acknowledge(reference)
-        else:
-            if not here:
-                self.hide(reference)
-            self.queue.give_back(reference, outcome)
-
-    def refuse(self, reference: Reference, outcome: int) -> None:
-        """The sink cannot send what it was just handed: the credit is unused, and it shall not come here again."""
-        self.credit += 1
-        if not self.browse:
-            self.outstanding.pop(reference.sequence, None)
-            self.hide(reference)
-            self.queue.give_back(reference, outcome)
-
-    def relinquish(self, reference: Reference) -> None:
-        """Let go of a delivery without settling it; whoever adopts it is answerable for it."""
-        self.outstanding.pop(reference.sequence, None)
-
-    def adopt(self, reference: Reference) -> None:
-        """Take over a delivery that another consumer of this queue relinquished."""
-        reference.consumer = self
-        self.outstanding[reference.sequence] = reference
-
-    def hide(self, reference: Reference) -> None:
-        """Never offer this reference to this consumer again."""
-        if reference.hidden_from is None:
-            reference.hidden_from = set()
-        reference.hidden_from.add(self.id)
-        if not self.picks:
-            self.picks = True
-            self.cursors = [None] * PRIORITIES
-            self.queue.picking_count += 1
-
-    def close(self, failed: bool = False) -> None:
-        """Leave the queue; unsettled deliveries go back, as failed attempts if the connection broke."""
-        if not self.is_closed:
-            self.queue.remove_consumer(self, failed)
-
-
-class Level:
-    """Consumers of one priority that take turns."""
-
-    __slots__ = ("priority", "ring")
-
-    def __init__(self, priority: int) -> None:
-        self.priority: int = priority
-        self.ring: deque[Consumer] = deque()
-        """Those with credit, next one first; who turns out to have none is taken out when its turn comes."""
-
-
-class Mover(Protocol):
-    """Who takes messages out of a queue that no consumer wants any more: the post office."""
-
-    def dead_letter(self, reference: Reference) -> None:
-        """Copy it to the dead-letter address of its queue's address, if there is one."""
-
-    def expire(self, reference: Reference) -> None:
-        """Copy it to the expiry address of its message's address, if there is one."""
-
-    def random(self) -> float:
-        """A number in [0, 1): collision avoidance of redeliveries."""
-
-
-class Hub:
-    """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.now_ms: int = 0
-        """Milliseconds since 1970, set at the start of each turn."""
-        self.storage: Storage = storage
-        self.timers: Timers = Timers()
-        self.mover: Mover | None = None
-        self.ready: list[Queue] = []
-        """Queues that may have something to deliver."""
-
-    def run(self, budget: int) -> bool:
-        """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""
-        ready = self.ready
-        if not ready:
-            return False
-        self.ready = []
-        index = 0
-        try:
-            while index < len(ready) and budget > 0:
-                queue = ready[index]
-                index += 1
-                queue.is_ready = False
-                budget -= queue.dispatch(budget)
-        finally:
-            # Whoever did not get its turn goes first in the next one, even if a sink failed.
-            if index < len(ready):
-                self.ready = ready[index:] + self.ready
-        return len(self.ready) > 0
 
 
 class Queue:
@@ -413,7 +74,8 @@ class Queue:
         self.next_sequence: int = 1
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
         """From this sequence on more have to be reserved in the store."""
-        self.waiting_count: int = 0
+        self.restored_below: int = 0
+        """What has a lower sequence is from an earlier run: it may have been delivered before."""
         self.delivering_count: int = 0
         self.messages_added: int = 0
         self.messages_acknowledged: int = 0
@@ -424,14 +86,12 @@ class Queue:
         """When the last consumer left; 0 if none ever did."""
         self.swept: bool = False
         """The reaper found it unused in its last pass."""
-        self._lists: list[ReferenceList] = [ReferenceList() for _ in range(PRIORITIES)]
-        self._mask: int = 0
-        """Bit p is set if messages of priority p wait."""
+        self.backlog: Backlog = Backlog(self, hub)
+        self.schedule: Schedule = Schedule(self, hub, self._on_due)
+        self.spans: list[Consumer] = []
+        """Consumers that read a part of the queue by numbers (`core.span`); dispatch does not deliver to them."""
         self._levels: list[Level] = []
         self._draining: list[Consumer] = []
-        self._scheduled: list[tuple[int, int, Reference]] = []
-        self._schedule_count: int = 0
-        self._schedule_timer: Timer | None = None
         self._earliest_expiry_ms: int = 0
         self._gate_open: bool = True
         """consumers-before-dispatch is satisfied."""
@@ -440,24 +100,19 @@ class Queue:
     # -- facts -----------------------------------------------------------------------------------------------
 
     @property
+    def waiting_count(self) -> int:
+        """Messages that could be delivered, in memory or not."""
+        return self.backlog.count
+
+    @property
     def scheduled_count(self) -> int:
         """Messages that wait for their time."""
-        return len(self._scheduled)
+        return self.schedule.count
 
     @property
     def message_count(self) -> int:
         """All messages: waiting, delivered but not settled, and scheduled."""
-        return self.waiting_count + self.delivering_count + len(self._scheduled)
-
-    @property
-    def first_sequence(self) -> int:
-        """The lowest number that waits; `next_sequence` if none does."""
-        first = self.next_sequence
-        for references in self._lists:
-            head = references.head
-            if head is not None and head.sequence < first:
-                first = head.sequence
-        return first
+        return self.backlog.count + self.delivering_count + self.schedule.count
 
     @property
     def consumer_count(self) -> int:
@@ -499,114 +154,105 @@ class Queue:
         expires_ms = message.expires_ms
         if expires_ms and (expires_ms < self._earliest_expiry_ms or self._earliest_expiry_ms == 0):
             self._earliest_expiry_ms = expires_ms
+        is_stored = message.durable and self.is_stored and self.hub.stores
         if message.delivery_time_ms > 0:
-            self._schedule(reference, message.delivery_time_ms)
+            if is_stored:
+                self.hub.storage.put(reference)
+                self.schedule.add_stored(reference)
+            else:
+                self.schedule.add(reference, message.delivery_time_ms)
         else:
-            self._append(reference)
-        if message.durable and self.is_stored:
-            self.hub.storage.put(reference)
+            self._append(reference, is_stored)
+            if is_stored:
+                self.hub.storage.put(reference)
 
-    def restore(self, reference: Reference, due_ms: int) -> None:
-        """Take back a reference from the store after a restart; those with a sequence come in ascending order.
+    def restore(self, rank: int, count: int, size_bytes: int) -> None:
+        """Know of messages that an earlier run left in the store; they are read when their turn comes.
 
-        Before `due_ms` it may not go out. Whether it was with a consumer before is not known, so nothing that comes
-        back claims to be delivered for the first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps").
+        Whether one was with a consumer before is not known, so nothing that comes back claims to be delivered for the
+        first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps").
         """
-        message = reference.message
-        hold(message)
-        reference.was_acquired = True
-        expires_ms = message.expires_ms
-        if expires_ms and (expires_ms < self._earliest_expiry_ms or self._earliest_expiry_ms == 0):
-            self._earliest_expiry_ms = expires_ms
-        if reference.sequence == 0 or due_ms > self.hub.now_ms:
-            self._schedule(reference, due_ms)
+        self.restored_below = self.next_sequence
+        # Some of them may expire; which of them is not known.
+        self._earliest_expiry_ms = 1
+        if rank == SCHEDULED_RANK:
+            self.schedule.restore(count, size_bytes)
         else:
-            self._insert(reference, self._lists[4 if self.internal else message.priority].tail)
+            self.backlog.restore(PRIORITIES - 1 - rank, count, size_bytes)
+
+    def committed(self, reference: Reference) -> None:
+        """A COLD reference can be read from the storage now; see `Storage.put`."""
+        if reference.sequence == 0:
+            self.schedule.committed(reference)
+            return
+        tail = self.backlog.tails[self.backlog.priority_of(reference)]
+        if tail is not None:
+            tail.committed(reference)
 
     def reserve_sequences(self) -> None:
         """Have the store remember that the next sequences were used."""
         self.sequence_limit = self.hub.storage.reserve(self)
 
-    def _append(self, reference: Reference) -> None:
+    def _append(self, reference: Reference, is_stored: bool) -> None:
         """Make a reference visible: number it and put it last."""
         sequence = self.next_sequence
         reference.sequence = sequence
         self.next_sequence = sequence + 1
         if sequence >= self.sequence_limit:
             self.reserve_sequences()
-        reference.state = WAITING
-        priority = 4 if self.internal else reference.message.priority
-        self._lists[priority].append(reference)
-        self._mask |= 1 << priority
-        self.waiting_count += 1
+        self.backlog.append(reference, is_stored)
         if self.consumers and not self.is_ready:
             self.is_ready = True
             self.hub.ready.append(self)
 
     def _insert(self, reference: Reference, near: Reference | None) -> None:
         """Put a returned reference back at its place."""
-        if reference.sequence == 0:
-            self._append(reference)
-            if reference.handle:
-                # The store keeps scheduled references apart: they have no place in the queue's order yet.
-                self.hub.storage.remove(reference)
-                self.hub.storage.put(reference)
-            return
-        reference.state = WAITING
-        priority = 4 if self.internal else reference.message.priority
-        self._lists[priority].insert(reference, near)
-        self._mask |= 1 << priority
-        self.waiting_count += 1
+        self.backlog.insert(reference, near)
         if self.picking_count > 0:
+            priority = self.backlog.priority_of(reference)
             for consumer in self.consumers:
                 if consumer.picks and not consumer.browse:
                     cursor = consumer.cursors[priority]
-                    if cursor is not None and cursor.sequence > reference.sequence and self._wants(consumer, reference):
+                    if cursor is not None and cursor.sequence > reference.sequence and wants(consumer, reference):
                         heappush(consumer.revisit, (PRIORITIES - 1 - priority, reference.sequence, reference))
         self.mark_ready()
-
-    def _unlink(self, reference: Reference) -> None:
-        priority = 4 if self.internal else reference.message.priority
-        references = self._lists[priority]
-        references.unlink(reference, priority)
-        if references.head is None:
-            self._mask &= ~(1 << priority)
-        self.waiting_count -= 1
 
     def _forget(self, reference: Reference) -> None:
         """The reference is gone for good."""
         reference.state = GONE
         reference.consumer = None
         if reference.handle:
-            self.hub.storage.remove(reference)
+            self._unstore(reference)
         unhold(reference.message)
+
+    def _unstore(self, reference: Reference) -> None:
+        """Have the store forget it, and remember that it can be read until then."""
+        if reference.sequence == 0:
+            self.schedule.left(reference)
+        elif self.backlog.cold_mask:
+            tail = self.backlog.tails[self.backlog.priority_of(reference)]
+            if tail is not None:
+                tail.left(reference)
+        self.hub.storage.remove(reference)
 
     # -- schedule --------------------------------------------------------------------------------------------
 
-    def _schedule(self, reference: Reference, when_ms: int) -> None:
-        reference.state = SCHEDULED
-        self._schedule_count += 1
-        heappush(self._scheduled, (when_ms, self._schedule_count, reference))
-        self._plan_schedule()
+    def delay(self, reference: Reference, when_ms: int) -> None:
+        """Keep a failed delivery back until it may be repeated."""
+        self.schedule.add(reference, when_ms)
 
-    def _plan_schedule(self) -> None:
-        if not self._scheduled:
+    def _on_due(self, reference: Reference) -> None:
+        """Its time has come."""
+        if reference.sequence:
+            self._insert(reference, None)
             return
-        when_ms = self._scheduled[0][0]
-        timer = self._schedule_timer
-        if timer is not None and timer.is_pending:
-            if timer.when_ms <= when_ms:
-                return
-            timer.cancel()
-        self._schedule_timer = self.hub.timers.at(when_ms, self._schedule_due)
-
-    def _schedule_due(self) -> None:
-        now_ms = self.hub.now_ms
-        while self._scheduled and self._scheduled[0][0] <= now_ms:
-            reference = heappop(self._scheduled)[2]
-            if reference.state == SCHEDULED:
-                self._insert(reference, None)
-        self._plan_schedule()
+        is_stored = reference.handle != 0
+        if is_stored:
+            # The store keeps scheduled references apart: they have no place in the queue's order yet.
+            self._unstore(reference)
+        self._append(reference, is_stored and self.hub.stores)
+        if is_stored:
+            self.hub.storage.put(reference)
 
     # -- out -------------------------------------------------------------------------------------------------
 
@@ -618,6 +264,9 @@ class Queue:
 
     def consumer_ready(self, consumer: Consumer) -> None:
         """A consumer got credit, or drains."""
+        if consumer.span is not None:
+            self.mark_ready()
+            return
         if consumer.draining and consumer not in self._draining:
             self._draining.append(consumer)
         if not consumer.in_ring and consumer.credit > 0:
@@ -634,8 +283,11 @@ class Queue:
         Marks itself ready again if it stopped because of the budget.
         """
         delivered = 0
+        if self.spans:
+            delivered = serve_spans(self, budget)
         scan_left = SCAN_BUDGET
-        if self._mask and self._gate_open and not self.paused and not self.address.paused:
+        backlog = self.backlog
+        if (backlog.mask or backlog.cold_mask) and self._gate_open and not self.paused and not self.address.paused:
             now_ms = self.hub.now_ms
             for level in self._levels:
                 ring = level.ring
@@ -645,6 +297,14 @@ class Queue:
                     if consumer.credit <= 0 or consumer.blocked or consumer.is_closed:
                         ring.popleft()
                         consumer.in_ring = False
+                        continue
+                    if consumer.unsettled_bytes >= UNSETTLED_BYTES_FULL and self.hub.holds_back(
+                        consumer.unsettled_bytes
+                    ):
+                        ring.popleft()
+                        consumer.in_ring = False
+                        consumer.is_starved = True
+                        self.hub.starved.add(consumer)
                         continue
                     if delivered >= budget:
                         self.mark_ready()
@@ -656,12 +316,14 @@ class Queue:
                         if scan_left <= 0:
                             self.mark_ready()
                             return delivered
-                        reference, scan_left = self._pick(consumer, scan_left)
+                        reference, scan_left = find_next(backlog, consumer, scan_left)
                         if reference is None and scan_left <= 0:
                             self.mark_ready()
                             return delivered
-                    elif self._mask:
-                        reference = self._lists[self._mask.bit_length() - 1].head
+                    elif backlog.cold_mask:
+                        reference = backlog.head()
+                    elif backlog.mask:
+                        reference = backlog.lists[backlog.mask.bit_length() - 1].head
                     elif self.picking_count == 0:
                         break
                     else:
@@ -682,12 +344,13 @@ class Queue:
                     delivered += 1
                     consumer.credit -= 1
                     if not consumer.browse:
-                        self._unlink(reference)
+                        backlog.unlink(reference)
                         reference.state = DELIVERING
                         reference.consumer = consumer
                         self.delivering_count += 1
                         if not consumer.presettled:
                             consumer.outstanding[reference.sequence] = reference
+                            consumer.unsettled_bytes += reference.message.size
                     if len(ring) > 1:
                         ring.rotate(-1)
                     consumer.sink.deliver(reference)
@@ -718,53 +381,6 @@ class Queue:
             consumer.sink.drained()
         self._draining = waiting
 
-    def _wants(self, consumer: Consumer, reference: Reference) -> bool:
-        if reference.hidden_from is not None and consumer.id in reference.hidden_from:
-            return False
-        return consumer.filter is None or consumer.filter.matches(reference)
-
-    def _pick(self, consumer: Consumer, scan_left: int) -> tuple[Reference | None, int]:
-        """The next reference a picking consumer wants, and how many more may be examined in this turn."""
-        revisit = consumer.revisit
-        while revisit and revisit[0][2].state != WAITING:
-            heappop(revisit)
-        lowest = PRIORITIES - revisit[0][0] if revisit else 0
-        for priority in range(PRIORITIES - 1, lowest - 1, -1):
-            if not self._mask & (1 << priority):
-                continue
-            cursor = consumer.cursors[priority]
-            examined = cursor
-            candidate = self._lists[priority].head if cursor is None else cursor.next
-            found: Reference | None = None
-            while candidate is not None and scan_left > 0:
-                scan_left -= 1
-                if self._wants(consumer, candidate):
-                    found = candidate
-                    if consumer.browse:
-                        examined = candidate
-                    break
-                examined = candidate
-                candidate = candidate.next
-            if examined is not cursor:
-                self._move_cursor(consumer, priority, examined)
-            if found is not None:
-                return found, scan_left
-            if scan_left <= 0:
-                return None, 0
-        if revisit:
-            return heappop(revisit)[2], scan_left
-        return None, scan_left
-
-    def _move_cursor(self, consumer: Consumer, priority: int, to: Reference | None) -> None:
-        cursor = consumer.cursors[priority]
-        if cursor is not None and cursor.cursors is not None:
-            cursor.cursors.discard(consumer)
-        consumer.cursors[priority] = to
-        if to is not None:
-            if to.cursors is None:
-                to.cursors = set()
-            to.cursors.add(consumer)
-
     # -- how deliveries end ------------------------------------------------------------------------------------
 
     def acknowledge(self, reference: Reference) -> None:
@@ -775,7 +391,10 @@ class Queue:
         reference.state = GONE
         reference.consumer = None
         if reference.handle:
-            self.hub.storage.remove(reference)
+            if self.backlog.cold_mask:
+                self._unstore(reference)
+            else:
+                self.hub.storage.remove(reference)
         message = reference.message
         message.references -= 1
         if message.references == 0 and message.origin is not None:
@@ -809,7 +428,7 @@ class Queue:
             self.messages_killed += 1
             self._forget(reference)
         elif delay_ms > 0:
-            self._schedule(reference, self.hub.now_ms + delay_ms)
+            self.delay(reference, self.hub.now_ms + delay_ms)
         else:
             near: Reference | None = None
             if consumer is not None and consumer.picks and not consumer.is_closed:
@@ -842,7 +461,7 @@ class Queue:
 
     def expire(self, reference: Reference) -> None:
         """A waiting message is past its time: to the expiry address."""
-        self._unlink(reference)
+        self.backlog.unlink(reference)
         self.messages_expired += 1
         mover = self.hub.mover
         if mover is not None:
@@ -856,7 +475,7 @@ class Queue:
             return 0
         earliest = 0
         count = 0
-        for references in self._lists:
+        for references in self.backlog.lists:
             reference = references.head
             while reference is not None:
                 following = reference.next
@@ -868,7 +487,7 @@ class Queue:
                     elif earliest == 0 or expires_ms < earliest:
                         earliest = expires_ms
                 reference = following
-        for _, _, scheduled in self._scheduled:
+        for scheduled in self.schedule.waiting():
             expires_ms = scheduled.message.expires_ms
             if expires_ms and (earliest == 0 or expires_ms < earliest):
                 earliest = expires_ms
@@ -884,7 +503,7 @@ class Queue:
         """A transaction acknowledges a delivery: its consumer is done with it, the queue not yet."""
         consumer = reference.consumer
         if consumer is not None:
-            consumer.outstanding.pop(reference.sequence, None)
+            consumer.relinquish(reference)
         reference.state = CLAIMED
 
     def unclaim(self, reference: Reference) -> bool:
@@ -893,55 +512,120 @@ class Queue:
         if consumer is None or consumer.is_closed:
             return False
         reference.state = DELIVERING
-        consumer.outstanding[reference.sequence] = reference
+        consumer.adopt(reference)
         return True
 
     def purge(self, filter: Filter | None = None) -> int:
         """Remove waiting and scheduled messages (those `filter` wants); returns how many. In-flight ones stay."""
         count = 0
-        for references in self._lists:
-            reference = references.head
+        backlog = self.backlog
+        for priority in range(PRIORITIES):
+            reference = backlog.lists[priority].head
             while reference is not None:
                 following = reference.next
                 if filter is None or filter.matches(reference):
-                    self._unlink(reference)
+                    backlog.unlink(reference)
                     self._forget(reference)
                     count += 1
                 reference = following
-        kept: list[tuple[int, int, Reference]] = []
-        for entry in self._scheduled:
-            if filter is None or filter.matches(entry[2]):
-                self._forget(entry[2])
-                count += 1
-            else:
-                kept.append(entry)
-        # A sorted list is a valid heap.
-        self._scheduled = sorted(kept, key=_schedule_order)
+            if filter is not None:
+                count += self._purge_cold(priority, filter)
+        for reference in self.schedule.take_all(filter):
+            self._forget(reference)
+            count += 1
+        if filter is None:
+            count += backlog.cold_count + self.schedule.drop()
+            backlog.drop()
         self.messages_killed += count
         return count
 
-    def acknowledge_up_to(self, sequence: int) -> int:
-        """Acknowledge everything that waits below `sequence`; how many there were. What is delivered stays."""
+    def acknowledge_below(self, sequence: int, limit: int) -> int:
+        """Acknowledge what waits below `sequence`, at most `limit` messages; how many. What is delivered stays."""
         count = 0
-        for references in self._lists:
-            reference = references.head
-            while reference is not None and reference.sequence < sequence:
+        backlog = self.backlog
+        for priority in range(PRIORITIES):
+            reference = backlog.lists[priority].head
+            while reference is not None and reference.sequence < sequence and count < limit:
                 following = reference.next
-                self._unlink(reference)
+                backlog.unlink(reference)
                 self._forget(reference)
                 count += 1
                 reference = following
+            tail = backlog.tails[priority]
+            while tail is not None and tail.frontier < sequence - 1 and count < limit:
+                page = backlog.scan(tail, tail.frontier, sequence - 1, min(PAGE_MESSAGES, limit - count))
+                if page is None:
+                    break
+                for cold in page.references:
+                    backlog.pull(tail, cold)
+                    self._forget(cold)
+                    count += 1
+                tail.advance(page.end)
+            if tail is not None:
+                backlog.close(tail, priority)
         self.messages_acknowledged += count
         return count
 
-    def browse_all(self) -> list[Reference]:
-        """The waiting references in the order they would be delivered."""
-        result: list[Reference] = []
-        for priority in range(PRIORITIES - 1, -1, -1):
-            reference = self._lists[priority].head
+    def _purge_cold(self, priority: int, filter: Filter) -> int:
+        """Remove what is on disk only and `filter` wants."""
+        count = 0
+        backlog = self.backlog
+        tail = backlog.tails[priority]
+        after = 0 if tail is None else tail.frontier
+        while tail is not None and after < END:
+            page = backlog.scan(tail, after, END, PAGE_MESSAGES)
+            if page is None:
+                break
+            for reference in page.references:
+                if filter.matches(reference):
+                    backlog.pull(tail, reference)
+                    self._forget(reference)
+                    count += 1
+            after = page.end
+        return count
+
+    def count(self, filter: Filter) -> int:
+        """How many of the waiting messages `filter` wants."""
+        count = 0
+        backlog = self.backlog
+        for priority in range(PRIORITIES):
+            reference = backlog.lists[priority].head
             while reference is not None:
-                result.append(reference)
+                count += filter.matches(reference)
                 reference = reference.next
+            tail = backlog.tails[priority]
+            after = 0 if tail is None else tail.frontier
+            while tail is not None and after < END:
+                page = backlog.scan(tail, after, END, PAGE_MESSAGES)
+                if page is None:
+                    break
+                for reference in page.references:
+                    count += filter.matches(reference)
+                after = page.end
+        return count
+
+    def browse_all(self) -> list[Reference]:
+        """The waiting references in the order they would be delivered; those on disk are read, and not kept."""
+        result: list[Reference] = []
+        backlog = self.backlog
+        for priority in range(PRIORITIES - 1, -1, -1):
+            found: list[Reference] = []
+            reference = backlog.lists[priority].head
+            while reference is not None:
+                found.append(reference)
+                reference = reference.next
+            tail = backlog.tails[priority]
+            after = 0 if tail is None else tail.frontier
+            while tail is not None and after < END:
+                page = backlog.scan(tail, after, END, PAGE_MESSAGES)
+                if page is None:
+                    break
+                for cold in page.references:
+                    cold.was_acquired = 0 < cold.sequence < self.restored_below
+                    found.append(cold)
+                after = page.end
+            found.sort(key=_sequence_of)
+            result += found
         return result
 
     # -- consumers ---------------------------------------------------------------------------------------------
@@ -949,6 +633,8 @@ class Queue:
     def add_consumer(self, consumer: Consumer) -> None:
         """Attach a consumer; limits were checked by the session."""
         self.consumers.append(consumer)
+        if consumer.span is not None:
+            self.spans.append(consumer)
         if consumer.picks:
             self.picking_count += 1
         for index, level in enumerate(self._levels):
@@ -966,6 +652,9 @@ class Queue:
         """Detach a consumer; what it did not settle goes back to its place."""
         consumer.is_closed = True
         self.consumers.remove(consumer)
+        if consumer.span is not None:
+            self.spans.remove(consumer)
+        self.hub.starved.discard(consumer)
         for level in self._levels:
             if level.priority == consumer.priority:
                 if consumer.in_ring:
@@ -977,7 +666,7 @@ class Queue:
         if consumer.picks:
             self.picking_count -= 1
             for priority in range(PRIORITIES):
-                self._move_cursor(consumer, priority, None)
+                move_cursor(consumer, priority, None)
             consumer.revisit.clear()
         if self.exclusive_owner is consumer:
             self.exclusive_owner = None
@@ -1041,6 +730,8 @@ class Queue:
         self.auto_delete = auto_delete
         self.auto_delete_delay_ms = auto_delete_delay_ms
         self.auto_delete_message_count = auto_delete_message_count
+        settings = self.address.settings
+        self.backlog.set_window(settings.max_read_page_messages, settings.max_read_page_bytes)
         self._check_gate()
         self.mark_ready()
 
@@ -1066,8 +757,7 @@ class Queue:
             self.remove_consumer(consumer, False)
             consumer.sink.ended(reason)
         self.purge()
-        if self._schedule_timer is not None:
-            self._schedule_timer.cancel()
+        self.schedule.cancel()
         if self._gate_timer is not None:
             self._gate_timer.cancel()
         if self.is_stored:
@@ -1076,7 +766,3 @@ class Queue:
 
 def _sequence_of(reference: Reference) -> int:
     return reference.sequence
-
-
-def _schedule_order(entry: tuple[int, int, Reference]) -> tuple[int, int]:
-    return entry[0], entry[1]

@@ -9,13 +9,15 @@ from uuid import uuid4
 
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.address import parse_fqqn
+from artemis_py.core.consumer import Consumer, Sink
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import Endpoint, PostOffice
-from artemis_py.core.queue import Consumer, Queue, Sink
+from artemis_py.core.queue import Queue
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.span import Span
 from artemis_py.core.staging import Stage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
@@ -332,10 +334,11 @@ class Session:
         browse: bool = False,
         priority: int = 0,
         presettled: bool = False,
+        span: Span | None = None,
     ) -> Consumer:
         """Attach to a queue, without credit yet; `presettled`: a delivery is acknowledged when it is handed over.
 
-        Raises NotAuthorized, MaxConsumersReached.
+        A browser with a `span` reads that part of the queue by numbers. Raises NotAuthorized, MaxConsumersReached.
         """
         permission = Permission.BROWSE if browse else Permission.CONSUME
         self.check(permission, queue.address.name, queue.name)
@@ -348,7 +351,7 @@ class Session:
                     f"queue '{queue.name}' has {count} of at most {queue.max_consumers} consumers"
                 )
         consumer = Consumer(
-            self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled
+            self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled, span
         )
         self.consumers[consumer.id] = consumer
         queue.add_consumer(consumer)

@@ -26,6 +26,13 @@ class FullPolicy(Enum):
     BLOCK = "BLOCK"
 
 
+class PageFullPolicy(Enum):
+    """What happens to a message for an address that pages and has reached its page limit (reference §3.15)."""
+
+    DROP = "DROP"
+    FAIL = "FAIL"
+
+
 class Kind(Enum):
     """How the text of an option is read, where it is not the name of an enum's member."""
 
@@ -166,8 +173,27 @@ class ResolvedSettings:
     address_full_policy: FullPolicy = option(  # noqa: RUF009  `option` makes a field
         FullPolicy,
         FullPolicy.PAGE,
-        "What happens to messages for an address that is at its limit. PAGE acts as BLOCK: all messages are in memory, "
-        "those that are stored too.",
+        "What happens to messages for an address that is at its limit, or when `global-max-size` is reached. PAGE: "
+        "they go to disk, and the limits are about memory only; DROP: they are dropped; FAIL: they are refused; "
+        "BLOCK: producers get no more credit.",
+    )
+    page_limit_bytes: int = option(
+        Kind.BYTES, -1, "With PAGE: what the queues of the address may have on disk only; -1: no limit."
+    )
+    page_limit_messages: int = option(Kind.COUNT, -1, "The same in messages, each counted once for each queue.")
+    page_full_policy: PageFullPolicy = option(  # noqa: RUF009  `option` makes a field
+        PageFullPolicy,
+        PageFullPolicy.FAIL,
+        "What happens to messages when a page limit is reached. DROP: they are dropped; FAIL: they are refused.",
+    )
+    max_read_page_messages: int = option(
+        Kind.COUNT,
+        4000,
+        "Waiting messages that a queue keeps in memory, of those that it can have on disk; fewer while nobody consumes "
+        "or memory is short. -1: no limit. Artemis has none because it does not always page.",
+    )
+    max_read_page_bytes: int = option(
+        Kind.BYTES, 4 * 1024 * 1024, "The same in bytes, with what Python needs for them. -1: no limit."
     )
     default_exclusive_queue: bool = option(
         Kind.BOOLEAN, False, "Queues that do not say otherwise feed one consumer at a time."
@@ -287,6 +313,11 @@ class AddressSettings:
     max_size_messages: int | None = None
     max_size_bytes_reject_threshold: int | None = None
     address_full_policy: FullPolicy | None = None
+    page_limit_bytes: int | None = None
+    page_limit_messages: int | None = None
+    page_full_policy: PageFullPolicy | None = None
+    max_read_page_messages: int | None = None
+    max_read_page_bytes: int | None = None
     default_exclusive_queue: bool | None = None
     default_consumers_before_dispatch: int | None = None
     default_delay_before_dispatch: int | None = None

@@ -19,6 +19,7 @@ from artemis_py.core.destination import Address
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.span import Span
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue
 
 if TYPE_CHECKING:
@@ -203,7 +204,9 @@ class Staging:
         return chosen
 
     def _route(self, stage: Stage, address: Address) -> None:
-        for reference in stage.queue.browse_all():
+        # Page by page: what is on disk only does not come into memory all at once.
+        span = Span(1, stage.queue.next_sequence)
+        while (reference := span.next(stage.queue)) is not None:
             message = reference.message
             extra = message.extra
             if extra is not None:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from artemis_py.core.destination import Address
-    from artemis_py.core.queue import Queue, Reference
+    from artemis_py.core.page import Page
+    from artemis_py.core.queue import Queue
+    from artemis_py.core.reference import Reference
 
 RESERVED_SEQUENCES: Final = 65536
 """How far ahead of use a queue's sequence numbers are reserved; one more is reserved when half are used up. Half is
@@ -26,22 +28,80 @@ UNLIMITED: Final = 1 << 60
 """A sequence number that no queue reaches."""
 
 
-class Storage(Protocol):
+class Pages(Protocol):
+    """Where messages are that a queue has, but not in memory."""
+
+    def read(
+        self, queue: "Queue", rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
+    ) -> "Page | None":
+        """What is there of one rank behind position `after`, up to `upto`, in order; see `page`.
+
+        At most so many messages and about so many bytes, but at least one; references at the positions `skipped`
+        are passed over. Of a store that commits, this is what was committed. None: it cannot be read.
+        """
+
+
+class Scratch(Pages, Protocol):
+    """Room on disk for messages that no restart shall bring back: neither synced nor kept."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it takes more; false once the disk failed."""
+
+    def spill(self, reference: "Reference", rank: int) -> None:
+        """Take a message; the caller forgets it. `read` finds it at once."""
+
+    def remove(self, reference: "Reference", rank: int) -> None:
+        """Forget one that was read."""
+
+    def drop(self, queue: "Queue", rank: int) -> None:
+        """Forget all that a queue has there of one rank."""
+
+
+class Storage(Pages, Protocol):
     """Durable memory for messages and for the queues that refer to them."""
 
     @property
     def is_durable(self) -> bool:
         """Whether anything survives a restart."""
 
+    @property
+    def batch(self) -> int:
+        """Number of the batch that gathers now. Each commit writes one, in order."""
+
+    @property
+    def committed(self) -> int:
+        """Number of the last batch that was committed: what `read` shows has at least that in it."""
+
     def put(self, reference: "Reference") -> None:
         """Remember that a durable queue refers to a durable message, and give the reference its `handle`.
 
         Called when the reference has its place: its sequence, or none (0) while it waits for the message's delivery
-        time. The message is stored once, however many queues refer to it.
+        time. The message is stored once, however many queues refer to it. If the reference is COLD, its queue is told
+        when it was committed (`Queue.committed`), and finds it with `read` from then on.
         """
+
+    def is_written(self, reference: "Reference") -> bool:
+        """Whether a reference that was put is committed."""
 
     def remove(self, reference: "Reference") -> None:
         """Forget a reference that has a handle; the message goes with its last one."""
+
+    def drop(
+        self,
+        queue: "Queue",
+        rank: int,
+        after: int,
+        upto: int,
+        kept: frozenset[int],
+        count: int,
+        size_bytes: int,
+    ) -> None:
+        """Forget `count` references of one rank behind position `after`, up to `upto`, all that were put there.
+
+        Those whose sequence is in `kept` stay. Deleting them may take several commits, but from the first of them on no
+        restart brings them back; until then nothing may be read of the range. (Scheduled ones are not read any more.)
+        """
 
     def update(self, reference: "Reference", due_ms: int) -> None:
         """Remember its failed attempts, and the time before which it may not go out again (0: at once)."""

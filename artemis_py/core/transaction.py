@@ -4,9 +4,11 @@ Routing is decided when a message is sent, the queues get it at commit. A settle
 end: nobody else gets the message, and it counts as in delivery.
 """
 
+from artemis_py.core.consumer import ACCEPTED, FAILED
 from artemis_py.core.destination import Address
 from artemis_py.core.message import Message
-from artemis_py.core.queue import ACCEPTED, FAILED, Queue, Reference, hold, unhold
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference, hold, unhold
 from artemis_py.errors import Refusal, TransactionRolledBack
 
 

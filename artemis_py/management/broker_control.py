@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from artemis_py.core.access import Permission
+from artemis_py.core.consumer import Consumer
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import parse_filter
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Consumer, Queue
+from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists

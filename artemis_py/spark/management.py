@@ -136,7 +136,9 @@ class Management:
 
     def acknowledge(self, positions: Iterable[tuple[str, int, int]]) -> None:
         """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm."""
-        self.call(READER, "acknowledgeUpTo", {"queues": [list(position) for position in positions]})
+        wanted = {"queues": [list(position) for position in positions]}
+        while not json.loads(self.call(READER, "acknowledgeUpTo", wanted))["complete"]:
+            pass  # A request does a part of it.
 
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:
         """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost."""

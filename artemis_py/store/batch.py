@@ -7,8 +7,8 @@ change later (its handle, its counts) is copied into it; messages do not change.
 from collections.abc import Callable
 from typing import Final
 
-from artemis_py.core.queue import Reference
-from artemis_py.store.schema import SHARED
+from artemis_py.core.reference import COLD, Reference
+from artemis_py.store.schema import SHARED, Drop
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 
@@ -17,35 +17,52 @@ class Batch:
     """Puts, removals and changes of whole turns of the loop."""
 
     __slots__ = (
+        "damaged",
         "definitions",
         "dropped_addresses",
-        "dropped_queues",
+        "drops",
+        "has_more",
+        "is_written",
         "last_put",
+        "number",
         "puts",
         "removals",
         "updates",
         "waiting",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 1) -> None:
+        self.number: int = number
+        """Batches are committed in the order of their numbers."""
         self.puts: Final[dict[Reference, int]] = {}
         """Handles of references to be stored, in the order they came."""
         self.updates: Final[dict[Reference, tuple[int, int, int]]] = {}
         """Handle, delivery count and due time."""
-        self.removals: Final[list[tuple[int, int, int, bool]]] = []
-        """Queue id, handle, message id, and whether failed attempts may be stored."""
+        self.removals: Final[list[tuple[int, int, int, int, int, bool]]] = []
+        """Queue id, handle, delivery time, message id, size, and whether failed attempts may be stored."""
+        self.drops: Final[list[Drop]] = []
+        self.damaged: Final[list[tuple[bytes, bytes, bytes]]] = []
+        """Database, key and value of what was found damaged."""
         self.definitions: Final[dict[tuple[bytes, bytes], bytes | None]] = {}
         """By database and key: the value, or None to delete it."""
         self.dropped_addresses: Final[list[int]] = []
-        self.dropped_queues: Final[list[int]] = []
         self.waiting: Final[list[Answer]] = []
         """Who wants to know when all this is durable."""
         self.last_put: Reference | None = None
+        self.has_more: bool = False
+        """Set by the worker: drops are not finished, another commit goes on with them."""
+        self.is_written: bool = False
+        """Set by the worker: it is committed."""
 
     @property
     def has_work(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.puts or self.removals or self.updates or self.definitions or self.dropped_queues)
+        return bool(self.puts or self.removals or self.updates or self.definitions or self.drops or self.damaged)
+
+    @property
+    def touched_bytes(self) -> int:
+        """About how much of the file writing it has touched."""
+        return 256 * (len(self.puts) + len(self.removals))
 
     def put(self, reference: Reference, handle: int) -> int:
         """Store a reference; returns its handle, marked if its message is shared with the one before.
@@ -67,9 +84,24 @@ class Batch:
             self.updates.pop(reference, None)
             return
         was_updated = self.updates.pop(reference, None) is not None
-        has_attempts = was_updated or reference.delivery_count > 0
-        self.removals.append((reference.queue.id, reference.handle, reference.message.id, has_attempts))
+        message = reference.message
+        self.removals.append(
+            (
+                reference.queue.id,
+                reference.handle,
+                message.delivery_time_ms,
+                message.id,
+                message.size,
+                was_updated or reference.delivery_count > 0,
+            )
+        )
 
     def update(self, reference: Reference, due_ms: int) -> None:
         """Store failed attempts."""
         self.updates[reference] = (reference.handle, reference.delivery_count, due_ms)
+
+    def release(self) -> None:
+        """It is committed: the queues need not keep in memory what they have on disk only."""
+        for reference in self.puts:
+            if reference.state == COLD:
+                reference.queue.committed(reference)

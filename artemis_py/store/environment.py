@@ -9,6 +9,7 @@ reports a lost write only once: nothing is tried again after it.
 import fcntl
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -16,9 +17,14 @@ from typing import Final
 
 import lmdb
 
+from artemis_py.core.message import MessageFormat
+from artemis_py.core.page import Page
+from artemis_py.core.queue import Queue
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
+from artemis_py.store.pages import PageReader
+from artemis_py.store.writer import Writer
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
@@ -27,6 +33,10 @@ NEW_NAME: Final = "new"
 
 # The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
+
+# Pages of the map that were touched count as memory of the process until they are unmapped. Mapping anew costs some
+# 20 us and a fault for every 16 pages that are touched again.
+MAPPED_BYTES: Final = 32 << 20
 
 
 def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
@@ -86,6 +96,8 @@ class Environment:
         self._lock = FolderLock(folder)
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
+        self._touched_bytes = 0
+        """Since the file was mapped, about."""
         try:
             if not (folder / FILE_NAME).exists():
                 self._create()
@@ -160,6 +172,30 @@ class Environment:
                     found.append((bytes(key), bytes(value)))
         return found
 
+    def read_page(
+        self,
+        formats: Mapping[str, MessageFormat],
+        queue: Queue,
+        rank: int,
+        after: int,
+        upto: int,
+        max_messages: int,
+        max_bytes: int,
+        skipped: set[int],
+        above: int,
+    ) -> tuple[Page, list[tuple[bytes, bytes, bytes, str]]]:
+        """A page of a queue, and what was found damaged on the way; see `PageReader`. Raises lmdb.Error."""
+        with self._resizing, self.begin() as transaction:
+            reader = PageReader(self._databases, transaction, formats)
+            page = reader.read(queue, rank, after, upto, max_messages, max_bytes, skipped, above)
+            self._touched_bytes += reader.read_bytes
+        return page, reader.damaged
+
+    @property
+    def is_due_to_unmap(self) -> bool:
+        """Whether pages take more memory than they should."""
+        return self._touched_bytes > MAPPED_BYTES
+
     def close(self) -> None:
         """Close the files and let others have the folder."""
         self._env.close()
@@ -180,96 +216,30 @@ class Environment:
         while True:
             try:
                 with self.begin(write=True) as transaction:
-                    _Writer(self, transaction).write(batch)
-                return
+                    has_more = Writer(self._databases, transaction).write(batch)
+                break
             except lmdb.MapFullError:
                 # Nothing was written: the map is used up before the first page goes out.
                 with self._resizing:
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
+        batch.has_more = has_more
+        batch.is_written = True
+        self._touched_bytes += batch.touched_bytes
+        if self._touched_bytes > MAPPED_BYTES:
+            self.unmap()
 
+    def drop_all(self) -> None:
+        """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
+        while True:
+            with self.begin(write=True) as transaction:
+                if not Writer(self._databases, transaction).drop_some():
+                    return
 
-class _Writer:
-    """Applies one batch to one transaction."""
+    def unmap(self) -> None:
+        """Give back the memory that pages of the file take which were read or written: they stay in the cache.
 
-    def __init__(self, environment: Environment, transaction: lmdb.Transaction) -> None:
-        self._environment = environment
-        self._transaction = transaction
-        self._references = environment.database(schema.REFERENCES)
-        self._attempts = environment.database(schema.ATTEMPTS)
-        self._messages = environment.database(schema.MESSAGES)
-        self._shares = environment.database(schema.SHARES)
-
-    def write(self, batch: Batch) -> None:
-        """Everything; a removal may be of something that an earlier batch put, so puts come first."""
-        self._define(batch)
-        self._put(batch)
-        for reference, (handle, delivery_count, due_ms) in batch.updates.items():
-            key = schema.place_key(reference.queue.id, handle)
-            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms), db=self._attempts)
-        for queue_id, handle, message_id, has_attempts in batch.removals:
-            key = schema.place_key(queue_id, handle)
-            if self._transaction.delete(key, db=self._references) and handle & schema.SHARED:
-                self._release(message_id)
-            if has_attempts:
-                self._transaction.delete(key, db=self._attempts)
-        for queue_id in batch.dropped_queues:
-            self._drop(queue_id)
-        for address_id in batch.dropped_addresses:
-            self._drop_duplicates(address_id)
-
-    def _define(self, batch: Batch) -> None:
-        for (database, key), value in batch.definitions.items():
-            if value is None:
-                self._transaction.delete(key, db=self._environment.database(database))
-            else:
-                self._transaction.put(key, value, db=self._environment.database(database))
-
-    def _put(self, batch: Batch) -> None:
-        put = self._transaction.put
-        shares: dict[int, int] = {}
-        for reference, handle in batch.puts.items():
-            message = reference.message
-            key = schema.place_key(reference.queue.id, handle)
-            if handle & schema.SHARED:
-                id = message.id
-                if id not in shares:
-                    shares[id] = 0
-                    message_key = schema.U64.pack(id)
-                    put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
-                shares[id] += 1
-                put(key, schema.sharing(key, id), db=self._references)
-            else:
-                put(key, schema.alone(key, message), db=self._references)
-        for id, count in shares.items():
-            put(schema.U64.pack(id), schema.U32.pack(count), db=self._shares)
-
-    def _release(self, message_id: int) -> None:
-        """One reference to a shared message is gone; the message goes with the last."""
-        key = schema.U64.pack(message_id)
-        value = self._transaction.get(key, db=self._shares)
-        count = 0 if value is None else schema.U32.unpack(value)[0] - 1
-        if count > 0:
-            self._transaction.put(key, schema.U32.pack(count), db=self._shares)
-        else:
-            self._transaction.delete(key, db=self._shares)
-            self._transaction.delete(key, db=self._messages)
-
-    def _drop(self, queue_id: int) -> None:
-        """Whatever a deleted queue still refers to: what consumers held when it was deleted."""
-        prefix = schema.U32.pack(queue_id)
-        for database in (self._references, self._attempts):
-            cursor = self._transaction.cursor(db=database)
-            found = cursor.set_range(prefix)
-            while found and bytes(cursor.key()).startswith(prefix):
-                value = bytes(cursor.value())
-                found = cursor.delete()
-                if database is self._references and value[4:5] == schema.SHARING:
-                    self._release(schema.U64.unpack_from(value, 5)[0])
-
-    def _drop_duplicates(self, address_id: int) -> None:
-        """The ids that a deleted address remembered."""
-        prefix = schema.U32.pack(address_id)
-        cursor = self._transaction.cursor(db=self._environment.database(schema.DUPLICATES))
-        found = cursor.set_range(prefix)
-        while found and bytes(cursor.key()).startswith(prefix):
-            found = cursor.delete()
+        For the worker, between transactions.
+        """
+        with self._resizing:
+            self._touched_bytes = 0
+            self._env.set_mapsize(self._env.info()["map_size"])

@@ -9,14 +9,17 @@ Batches are cut in calls of their own from the loop, hence between turns and nev
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
 import lmdb
 
 from artemis_py.core.destination import Address
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.message import MessageFormat
+from artemis_py.core.page import SCHEDULED_RANK, Page
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
@@ -65,13 +68,19 @@ class LmdbStore:
         self._on_failure: Callable[[str], None] | None = None
         self._gathering = Batch()
         self._in_flight: Batch | None = None
+        self._has_drops = False
+        """What was dropped is not all deleted: each commit goes on with it."""
         self._is_planned = False
         """A commit will start by itself."""
         self._is_urgent = False
         """It will start in the coming iteration of the loop."""
         self._address_ids: dict[str, int] = {}
         self._next_address_id = 1
+        self._formats: Mapping[str, MessageFormat] = {}
         self._next_scheduled = 1
+        self._reserved_scheduled = 0
+        self._dropped_scheduled: dict[int, int] = {}
+        """By queue id: scheduled references up to this number are gone, or on their way."""
         self._highest_message_id = 0
         self._reserved_message_id = 0
         self._highest_queue_id = 0
@@ -80,8 +89,9 @@ class LmdbStore:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def open(self) -> Environment:
-        """Take the folder. Until `start` nothing is written. Raises StoreError."""
+    def open(self, formats: Mapping[str, MessageFormat]) -> Environment:
+        """Take the folder; `formats` by name. Until `start` nothing is written. Raises StoreError."""
+        self._formats = formats
         self._environment = Environment(self.folder, self._map_bytes)
         return self._environment
 
@@ -104,15 +114,15 @@ class LmdbStore:
         self._gathering = Batch()
         try:
             if self.failure is None and self._worker is not None:
-                if self._in_flight is not None:
-                    # The worker may have ended before it began. Writing a batch twice changes nothing.
+                if self._in_flight is not None and not self._in_flight.is_written:
+                    # The worker ended before it began.
                     environment.write(self._in_flight)
                 for queue in queues:
                     if queue.is_stored:
                         key = (schema.MARKS, schema.U32.pack(queue.id))
                         batch.definitions[key] = schema.U64.pack(queue.next_sequence)
                 if batch.puts:
-                    self._reserve_message_ids(batch)
+                    self._reserve_numbers(batch)
                 environment.write(batch)
         except lmdb.Error as error:
             LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
@@ -127,10 +137,20 @@ class LmdbStore:
         self._next_address_id = max(self._next_address_id, id + 1)
 
     def know_scheduled(self, number: int) -> None:
-        """A scheduled reference of this number is stored."""
-        self._next_scheduled = max(self._next_scheduled, number + 1)
+        """Running numbers below this one may be taken."""
+        self._next_scheduled = max(self._next_scheduled, number)
 
     # -- messages --------------------------------------------------------------------------------------------
+
+    @property
+    def batch(self) -> int:
+        """The batch that gathers; see `Storage`."""
+        return self._gathering.number
+
+    @property
+    def committed(self) -> int:
+        """The last that was committed; see `Storage`."""
+        return self._gathering.number - 1 if self._in_flight is None else self._in_flight.number - 1
 
     def put(self, reference: Reference) -> None:
         """Gather a reference; see `Storage`."""
@@ -153,6 +173,60 @@ class LmdbStore:
         """Gather a removal; see `Storage`."""
         if self.failure is None:
             self._gathering.remove(reference)
+            if not self._is_planned:
+                self._plan()
+
+    def is_written(self, reference: Reference) -> bool:
+        """Whether it is in no batch that is still to be committed; see `Storage`."""
+        in_flight = self._in_flight
+        return reference not in self._gathering.puts and (in_flight is None or reference not in in_flight.puts)
+
+    def drop(
+        self, queue: Queue, rank: int, after: int, upto: int, kept: frozenset[int], count: int, size_bytes: int
+    ) -> None:
+        """Gather the removal of a range; see `Storage`."""
+        highest = self._next_scheduled - 1
+        if rank == SCHEDULED_RANK:
+            self._dropped_scheduled[queue.id] = highest
+        if self.failure is None:
+            drop = schema.Drop(queue.id, rank, after, upto, highest, kept)
+            drop.count = count
+            drop.size_bytes = size_bytes
+            self._gathering.drops.append(drop)
+            if not self._is_planned:
+                self._plan()
+
+    def read(
+        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
+    ) -> Page | None:
+        """Read on the loop, some 4 us a message; see `Pages`."""
+        environment = self._environment
+        if environment is None:
+            return None
+        above = self._dropped_scheduled.get(queue.id, 0)
+        try:
+            page, damaged = environment.read_page(
+                self._formats, queue, rank, after, upto, max_messages, max_bytes, skipped, above
+            )
+        except lmdb.Error as error:
+            LOGGER.error("messages cannot be read: queue=%s reason=%s", queue.name, error)
+            return None
+        if environment.is_due_to_unmap and self._in_flight is None:
+            environment.unmap()
+        for database, key, value, reason in damaged:
+            self._set_aside(queue, database, key, value, reason)
+        return page
+
+    def _set_aside(self, queue: Queue, database: bytes, key: bytes, value: bytes, reason: str) -> None:
+        LOGGER.error(
+            "damaged value set aside: queue=%s database=%s key=%s reason=%s",
+            queue.name,
+            database.decode(),
+            key.hex(),
+            reason,
+        )
+        if self.failure is None:
+            self._gathering.damaged.append((database, key, value))
             if not self._is_planned:
                 self._plan()
 
@@ -196,7 +270,7 @@ class LmdbStore:
         self._define(schema.QUEUES, key, None)
         self._define(schema.MARKS, key, None)
         if self.failure is None:
-            self._gathering.dropped_queues.append(queue.id)
+            self._gathering.drops.append(schema.Drop(queue.id, schema.ALL_RANKS))
 
     def save_duplicate(self, address: Address, number: int, id: bytes) -> None:
         """Gather a duplicate id; see `Storage`."""
@@ -296,25 +370,29 @@ class LmdbStore:
         batch = self._gathering
         self._is_planned = False
         self._is_urgent = False
-        if not batch.has_work:
+        if not batch.has_work and not self._has_drops:
             if batch.waiting:
-                self._gathering = Batch()
+                self._gathering = Batch(batch.number + 1)
                 self._answer(batch)
             return
         if self._environment is None or self._worker is None:
             return
-        self._reserve_message_ids(batch)
-        self._gathering = Batch()
+        self._reserve_numbers(batch)
+        self._gathering = Batch(batch.number + 1)
         self._in_flight = batch
         environment = self._environment
         self._worker.submit(lambda: _write(environment, batch), self._committed)
 
-    def _reserve_message_ids(self, batch: Batch) -> None:
-        """Never give an id again: a shared message is stored under its own."""
+    def _reserve_numbers(self, batch: Batch) -> None:
+        """Never give an id again: a shared message is stored under its own. Nor a scheduled reference's number."""
         if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
             self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
             mark = schema.U64.pack(self._reserved_message_id)
             batch.definitions[(schema.META, schema.NEXT_MESSAGE_ID)] = mark
+        if self._next_scheduled > self._reserved_scheduled:
+            self._reserved_scheduled = self._next_scheduled + RESERVED_MESSAGE_IDS
+            mark = schema.U64.pack(self._reserved_scheduled)
+            batch.definitions[(schema.META, schema.NEXT_SCHEDULED)] = mark
 
     def _committed(self, failure: str | None) -> None:
         batch = self._in_flight
@@ -323,12 +401,14 @@ class LmdbStore:
         if failure is not None:
             self._fail(failure, batch)
             return
+        self._has_drops = batch.has_more
+        batch.release()
         self._answer(batch)
         # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
         self._is_planned = False
         if self._gathering.waiting:
             self._commit()
-        elif self._gathering.has_work:
+        elif self._gathering.has_work or self._has_drops:
             self._plan()
 
     def _answer(self, batch: Batch) -> None:
@@ -347,7 +427,9 @@ class LmdbStore:
             reason,
         )
         waiting = [*batch.waiting, *self._gathering.waiting]
-        self._gathering = Batch()
+        # Its number stays: what it held was never committed.
+        self._gathering = Batch(batch.number)
+        self._in_flight = None
         if self._on_failure is not None:
             self._on_failure(reason)
         for _, failed in waiting:

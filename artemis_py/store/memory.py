@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 from artemis_py.core.destination import Address
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.page import Page
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.storage import UNLIMITED
 
 
@@ -11,12 +13,29 @@ class MemoryStore:
     """Fulfils `Storage` without a disk: what was put is as durable at once as it will ever be."""
 
     is_durable = False
+    batch = 0
+    committed = 0
 
     def put(self, reference: Reference) -> None:
         """Nothing to remember; the queue itself holds the message."""
 
     def remove(self, reference: Reference) -> None:
         """Nothing was remembered."""
+
+    def is_written(self, reference: Reference) -> bool:
+        """Nothing ever is."""
+        return False
+
+    def drop(
+        self, queue: Queue, rank: int, after: int, upto: int, kept: frozenset[int], count: int, size_bytes: int
+    ) -> None:
+        """Nothing was remembered."""
+
+    def read(
+        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
+    ) -> Page | None:
+        """There is nothing that is not in memory."""
+        return None
 
     def update(self, reference: Reference, due_ms: int) -> None:
         """Nothing was remembered."""

@@ -4,11 +4,15 @@ There is nothing to repair: LMDB shows the last commit. What is left to decide a
 
     case                                       why it can happen                  decision
     a value's checksum is wrong                the medium, or another program     moved to `damaged`, named in the log
-    a reference's message is missing           its value was damaged              the reference is moved as well
+    the value of a count is wrong              the same                           its references are counted again
     references of a queue that is not there    the queue's value was damaged      left alone, counted in the log
+    references that were to be deleted         the end came in between            deleted
     a queue whose address is not there         the address' value was damaged     the address is made for the queue's
                                                                                   routing type, said in the log
-    a message of a protocol not installed      it was uninstalled                 waits in its queue, counted in the log
+
+Messages are not read here: a start costs as much as there are addresses and queues. What is wrong with a message is
+found when its turn comes: one with a wrong checksum, or whose message is missing, is moved to `damaged` then, and one
+of a protocol that is not installed waits in its queue.
 """
 
 import logging
@@ -18,9 +22,9 @@ from typing import Final
 import lmdb
 from attrs import define
 
-from artemis_py.core.message import Message, MessageFormat, RoutingType
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, MessageFormat, RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue, Reference
+from artemis_py.core.queue import Queue
 from artemis_py.core.storage import RESERVED_SEQUENCES
 from artemis_py.errors import Refusal, StoreError
 from artemis_py.store import schema
@@ -42,16 +46,15 @@ class Recovered:
     damaged: int = 0
     lost_queues: int = 0
     """References whose queue is not there."""
-    unreadable: int = 0
-    """Messages whose protocol is not installed."""
 
 
 def recover(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, MessageFormat]) -> Recovered:
     """Open `store` and fill `postoffice` from it; `formats` by name. Raises StoreError."""
-    environment = store.open()
+    environment = store.open(formats)
     try:
+        environment.drop_all()
         with environment.begin(write=True) as transaction:
-            return _Recovery(store, environment, transaction, postoffice, formats).run()
+            return _Recovery(store, environment, transaction, postoffice).run()
     except lmdb.Error as error:
         raise StoreError(f"the store in {environment.folder} cannot be read: {error}") from error
 
@@ -65,27 +68,22 @@ class _Recovery:
         environment: Environment,
         transaction: lmdb.Transaction,
         postoffice: PostOffice,
-        formats: Mapping[str, MessageFormat],
     ) -> None:
         self._store = store
         self._environment = environment
         self._transaction = transaction
         self._office = postoffice
-        self._formats = formats
         self._queues: dict[int, Queue] = {}
-        self._shared: dict[int, Message] = {}
         self._found = Recovered()
 
     def run(self) -> Recovered:
         self._addresses()
         self._define_queues()
         self._numbers()
-        self._references()
+        self._counts()
         found = self._found
         if found.lost_queues:
             LOGGER.error("messages of queues that are not there were left alone: count=%d", found.lost_queues)
-        if found.unreadable:
-            LOGGER.warning("messages wait for a protocol that is not installed: count=%d", found.unreadable)
         return found
 
     def _addresses(self) -> None:
@@ -133,68 +131,42 @@ class _Recovery:
         meta = self._environment.database(schema.META)
         message_id = self._transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
         queue_id = self._transaction.get(schema.NEXT_QUEUE_ID, db=meta)
+        scheduled = self._transaction.get(schema.NEXT_SCHEDULED, db=meta)
+        self._store.know_scheduled(1 if scheduled is None else schema.U64.unpack(scheduled)[0])
         self._office.go_on_from(
             1 if message_id is None else schema.U64.unpack(message_id)[0],
             1 if queue_id is None else schema.U32.unpack(queue_id)[0],
         )
 
-    def _references(self) -> None:
-        attempts = self._environment.database(schema.ATTEMPTS)
-        for key, value in self._all(schema.REFERENCES):
-            queue_id, handle = schema.read_place(key)
+    def _counts(self) -> None:
+        for key, value in self._all(schema.COUNTS):
+            try:
+                count, size_bytes = schema.read_counts(key, value)
+            except DamagedValue as error:
+                self._set_aside(schema.COUNTS, key, value, str(error))
+                count, size_bytes = self._count_again(key)
+            queue_id, rank = schema.read_rank(key)
             queue = self._queues.get(queue_id)
             if queue is None:
-                self._found.lost_queues += 1
+                self._found.lost_queues += count
                 continue
-            try:
-                content = schema.unseal(key, value)
-                shared_id = schema.shared_id(content)
-                if shared_id is None:
-                    message = schema.decode_message(content[1:], self._formats)
-                    self._took(message)
-                else:
-                    message = self._shared_message(shared_id)
-                    handle |= schema.SHARED
-            except DamagedValue as error:
-                self._set_aside(schema.REFERENCES, key, value, str(error))
-                continue
-            reference = Reference(message, queue, handle)
-            due_ms = message.delivery_time_ms
-            if schema.is_scheduled(handle):
-                self._store.know_scheduled(schema.number_in(handle))
-            else:
-                reference.sequence = schema.sequence_in(handle)
-                due_ms = 0
-                found = self._transaction.get(key, db=attempts)
-                if found is not None:
-                    try:
-                        reference.delivery_count, due_ms = schema.read_attempts(key, bytes(found))
-                    except DamagedValue as error:
-                        self._set_aside(schema.ATTEMPTS, key, bytes(found), str(error))
-            queue.restore(reference, due_ms)
-            self._found.references += 1
+            self._found.references += count
+            if count:
+                queue.restore(rank, count, size_bytes)
 
-    def _shared_message(self, id: int) -> Message:
-        """A message that several references share. Raises DamagedValue if it is not there any more."""
-        message = self._shared.get(id)
-        if message is None:
-            key = schema.U64.pack(id)
-            value = self._transaction.get(key, db=self._environment.database(schema.MESSAGES))
-            if value is None:
-                raise DamagedValue(f"its message {id} is missing")
-            try:
-                message = schema.decode_message(schema.unseal(key, bytes(value)), self._formats)
-            except DamagedValue as error:
-                self._set_aside(schema.MESSAGES, key, bytes(value), str(error))
-                raise
-            self._shared[id] = message
-            self._took(message)
-        return message
-
-    def _took(self, message: Message) -> None:
-        message.origin = self._office.addresses.get(message.address)
-        if isinstance(message.format, schema.MissingFormat):
-            self._found.unreadable += 1
+    def _count_again(self, key: bytes) -> tuple[int, int]:
+        """What a count should be."""
+        count = size_bytes = 0
+        cursor = self._transaction.cursor(db=self._environment.database(schema.REFERENCES))
+        found = cursor.set_range(key)
+        while found and bytes(cursor.key()).startswith(key):
+            count += 1
+            size_bytes += len(cursor.value()) + MESSAGE_OVERHEAD_BYTES
+            found = cursor.next()
+        if count:
+            value = schema.counts(key, count, size_bytes)
+            self._transaction.put(key, value, db=self._environment.database(schema.COUNTS))
+        return count, size_bytes
 
     def _all(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Everything in a database, in the order of the keys; the pair that came last may be deleted meanwhile."""

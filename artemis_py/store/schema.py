@@ -6,10 +6,13 @@ named databases:
     meta         b"format"            u32     FORMAT_VERSION
                  b"next-message-id"   u64     ids below it may be taken
                  b"next-queue-id"     u32     ids below it may be taken
+                 b"next-scheduled"    u64     running numbers below it may be taken
     addresses    u32 address id       text    JSON: what `definitions.address_record` gives
     queues       u32 queue id         text    JSON: what `definitions.queue_record` gives
     marks        u32 queue id         u64     sequences below it may be taken
     references   place                one reference of a queue, mostly with its message
+    counts       u32 queue id, u8 rank        how many references of this rank there are, and their size in memory
+    drops        u64 number           references that are still to be deleted: a purge, or the end of a queue
     messages     u64 message id       a message that several references share
     shares       u64 message id       u32     how many references share it
     attempts     place                failed deliveries of a reference; absent: none
@@ -22,13 +25,21 @@ A place is where a reference stands. Sorted, the places of a queue are the order
      0         4         5                                        12
     +---------+---------+----------------------------------------+
     | u32     | u8      | u56                                    |
-    | queue   | rank    | sequence; rank 10: a running number    |
+    | queue   | rank    | sequence                               |
     +---------+---------+----------------------------------------+
-    rank: 0 to 9 is 9 minus the priority (an internal queue has priority 4 only); 10: waits for the delivery time of
-    its message, and has no sequence yet.
+    rank: 0 to 9 is 9 minus the priority (an internal queue has priority 4 only).
 
-The last eight bytes as a number are `Reference.handle`; in memory bit 60 of it (`SHARED`) says that the message is
-not in the reference's own value.
+A reference that waits for the delivery time of its message has rank 10, and no sequence yet:
+
+     0         4         5                                        12                     20
+    +---------+---------+----------------------------------------+----------------------+
+    | u32     | u8      | u56                                    | u64                  |
+    | queue   | 10      | delivery time in ms                    | running number       |
+    +---------+---------+----------------------------------------+----------------------+
+
+Rank and sequence as one number (for rank 10: rank and running number) are `Reference.handle`; in memory bit 60 of it
+(`SHARED`) says that the message is not in the reference's own value. What orders the references of one rank is their
+position: the sequence, or for rank 10 the delivery time times 2**64 plus the number.
 
 Every value above whose type is not text or a number, and every JSON text, begins with a checksum:
 
@@ -39,6 +50,10 @@ Every value above whose type is not text or a number, and every JSON text, begin
 
     content of references:   u8 1, then a message          it has the message to itself
                              u8 2, then u64 message id     the message is in `messages`
+    content of counts:       u64 count, u64 bytes (`Message.size`)
+    content of drops:        u32 queue id, u8 rank (255: all of a deleted queue), u128 positions above this one,
+                             u128 up to this one, u64 running numbers up to this one (rank 10), then u64 each
+                             sequence that stays
     content of attempts:     u32 delivery count, u64 due time in ms since 1970 (0: at once)
     content of messages:     a message
     content of duplicates:   the id, as `core.duplicates` makes it
@@ -66,16 +81,19 @@ from typing import Final
 from zlib import crc32
 
 from artemis_py.core.message import Message, MessageFormat
+from artemis_py.core.page import SCHEDULED_RANK
 from artemis_py.core.view import MessageView
 from artemis_py.errors import ArtemisError, ProtocolError
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 META: Final = b"meta"
 ADDRESSES: Final = b"addresses"
 QUEUES: Final = b"queues"
 MARKS: Final = b"marks"
 REFERENCES: Final = b"references"
+COUNTS: Final = b"counts"
+DROPS: Final = b"drops"
 MESSAGES: Final = b"messages"
 SHARES: Final = b"shares"
 ATTEMPTS: Final = b"attempts"
@@ -88,6 +106,8 @@ DATABASES: Final = (
     QUEUES,
     MARKS,
     REFERENCES,
+    COUNTS,
+    DROPS,
     MESSAGES,
     SHARES,
     ATTEMPTS,
@@ -99,16 +119,23 @@ DATABASES: Final = (
 FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
 NEXT_QUEUE_ID: Final = b"next-queue-id"
+NEXT_SCHEDULED: Final = b"next-scheduled"
 
-SCHEDULED_RANK: Final = 10
+ALL_RANKS: Final = 255
 SHARED: Final = 1 << 60
 _HANDLE_MASK: Final = SHARED - 1
 _RANK_SHIFT: Final = 56
 _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
+_LAST_U64: Final = (1 << 64) - 1
+_NONE: Final[frozenset[int]] = frozenset()
 
 U32: Final = Struct(">I")
 U64: Final = Struct(">Q")
 _PLACE: Final = Struct(">IQ")
+_SCHEDULED_PLACE: Final = Struct(">IQQ")
+_RANK: Final = Struct(">IB")
+_COUNTS: Final = Struct(">QQ")
+_DROP: Final = Struct(">IBQQQQQ")
 _DUPLICATE: Final = Struct(">IQ")
 _ATTEMPTS: Final = Struct(">IQ")
 _HEAD: Final = Struct(">QQQBbHIIII")
@@ -151,9 +178,9 @@ def scheduled_handle(number: int) -> int:
     return SCHEDULED_RANK << _RANK_SHIFT | number
 
 
-def sequence_in(handle: int) -> int:
-    """The sequence of the reference; 0 if it has none yet."""
-    return 0 if is_scheduled(handle) else handle & _SEQUENCE_MASK
+def rank_in(handle: int) -> int:
+    """The rank of a reference."""
+    return (handle & _HANDLE_MASK) >> _RANK_SHIFT
 
 
 def number_in(handle: int) -> int:
@@ -166,15 +193,115 @@ def is_scheduled(handle: int) -> bool:
     return (handle & _HANDLE_MASK) >> _RANK_SHIFT == SCHEDULED_RANK
 
 
-def place_key(queue_id: int, handle: int) -> bytes:
-    """The key of a reference."""
-    return _PLACE.pack(queue_id, handle & _HANDLE_MASK)
+def place_key(queue_id: int, handle: int, delivery_time_ms: int) -> bytes:
+    """The key of a reference; the time counts if it is scheduled."""
+    place = handle & _HANDLE_MASK
+    if place >> _RANK_SHIFT == SCHEDULED_RANK:
+        due = SCHEDULED_RANK << _RANK_SHIFT | delivery_time_ms
+        return _SCHEDULED_PLACE.pack(queue_id, due, place & _SEQUENCE_MASK)
+    return _PLACE.pack(queue_id, place)
+
+
+def position_key(queue_id: int, rank: int, position: int) -> bytes:
+    """The key of the reference at a position, were there one."""
+    if rank == SCHEDULED_RANK:
+        return _SCHEDULED_PLACE.pack(queue_id, rank << _RANK_SHIFT | position >> 64, position & _LAST_U64)
+    return _PLACE.pack(queue_id, rank << _RANK_SHIFT | position)
 
 
 def read_place(key: bytes) -> tuple[int, int]:
     """Queue id and handle of a key."""
-    queue_id, handle = _PLACE.unpack(key)
-    return queue_id, handle
+    if len(key) == _PLACE.size:
+        queue_id, handle = _PLACE.unpack(key)
+        return queue_id, handle
+    queue_id, _, number = _SCHEDULED_PLACE.unpack(key)
+    return queue_id, scheduled_handle(number)
+
+
+def read_position(key: bytes) -> int:
+    """The position of a reference within its rank."""
+    if len(key) == _PLACE.size:
+        place: int = _PLACE.unpack(key)[1]
+        return place & _SEQUENCE_MASK
+    _, due, number = _SCHEDULED_PLACE.unpack(key)
+    return int(due & _SEQUENCE_MASK) << 64 | int(number)
+
+
+def rank_key(queue_id: int, rank: int) -> bytes:
+    """The key of a count, and what the keys of its references begin with."""
+    return _RANK.pack(queue_id, rank)
+
+
+def read_rank(key: bytes) -> tuple[int, int]:
+    """Queue id and rank of a count."""
+    queue_id, rank = _RANK.unpack(key)
+    return queue_id, rank
+
+
+def counts(key: bytes, count: int, size_bytes: int) -> bytes:
+    """The value that keeps how many references there are."""
+    return seal(key, _COUNTS.pack(count, size_bytes))
+
+
+def read_counts(key: bytes, value: bytes) -> tuple[int, int]:
+    """Count and bytes. Raises DamagedValue."""
+    content = unseal(key, value)
+    if len(content) != _COUNTS.size:
+        raise DamagedValue("it is no count")
+    count, size_bytes = _COUNTS.unpack(content)
+    return count, size_bytes
+
+
+class Drop:
+    """References that shall go: of one queue and rank between two positions, or all of a queue."""
+
+    __slots__ = ("after", "count", "highest_number", "kept", "queue_id", "rank", "size_bytes", "upto")
+
+    def __init__(
+        self,
+        queue_id: int,
+        rank: int,
+        after: int = 0,
+        upto: int = 0,
+        highest_number: int = 0,
+        kept: frozenset[int] = _NONE,
+    ) -> None:
+        self.queue_id: int = queue_id
+        self.rank: int = rank
+        """ALL_RANKS: everything that belongs to the queue."""
+        self.after: int = after
+        self.upto: int = upto
+        self.highest_number: int = highest_number
+        """Scheduled references that came later stay, wherever they are."""
+        self.kept: frozenset[int] = kept
+        """Sequences of those that stay: consumers have them."""
+        self.count: int = 0
+        """How many go, for the counts; not stored."""
+        self.size_bytes: int = 0
+
+
+def drop_value(key: bytes, drop: Drop) -> bytes:
+    """The value that keeps what is still to be deleted."""
+    head = _DROP.pack(
+        drop.queue_id,
+        drop.rank,
+        drop.after >> 64,
+        drop.after & _LAST_U64,
+        drop.upto >> 64,
+        drop.upto & _LAST_U64,
+        drop.highest_number,
+    )
+    return seal(key, head + b"".join([U64.pack(number) for number in sorted(drop.kept)]))
+
+
+def read_drop(key: bytes, value: bytes) -> Drop:
+    """What is still to be deleted. Raises DamagedValue."""
+    content = unseal(key, value)
+    if len(content) < _DROP.size or (len(content) - _DROP.size) % U64.size:
+        raise DamagedValue("it is no drop")
+    queue_id, rank, after_high, after_low, upto_high, upto_low, highest_number = _DROP.unpack_from(content)
+    kept = frozenset([number for (number,) in U64.iter_unpack(content[_DROP.size :])])
+    return Drop(queue_id, rank, after_high << 64 | after_low, upto_high << 64 | upto_low, highest_number, kept)
 
 
 def duplicate_key(address_id: int, number: int) -> bytes:
@@ -226,7 +353,7 @@ def encode_message(message: Message) -> bytes:
     return b"".join((head, format_name, address, producer, extra, message.annotations, message.data))
 
 
-def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Message:
+def decode_message(content: bytes, formats: Mapping[str, MessageFormat], durable: bool = True) -> Message:
     """The message that was stored; its body is not looked into. Raises DamagedValue."""
     if len(content) < _HEAD.size:
         raise DamagedValue("it is too short for a message")
@@ -255,7 +382,7 @@ def decode_message(content: bytes, formats: Mapping[str, MessageFormat]) -> Mess
         content[address_offset:producer_offset].decode(),
         content[data_offset:],
         content[annotations_offset:data_offset],
-        True,
+        durable,
         priority,
         expires_ms,
         delivery_time_ms,

@@ -126,21 +126,12 @@ class SourceFilters:
     """What the answer may echo: a filter that is not applied is left out."""
 
     def combined(self, container_id: str) -> Filter | None:
-        """Selector, no-local and range as one filter."""
-        texts = []
-        if self.no_local:
-            quoted = container_id.replace("'", "''")
-            texts.append(f"__AMQ_CID <> '{quoted}'")
-        if self.range is not None:
-            texts.append(
-                f"amqp.annotation.x-opt-sequence-number >= {self.range.start} "
-                f"AND amqp.annotation.x-opt-sequence-number < {self.range.stop}"
-            )
-        if not texts:
+        """Selector and no-local as one filter."""
+        if not self.no_local:
             return self.selector
-        if self.selector is not None:
-            texts.insert(0, f"({self.selector.text})")
-        return parse_filter(" AND ".join(texts))
+        quoted = container_id.replace("'", "''")
+        others = f"__AMQ_CID <> '{quoted}'"
+        return parse_filter(others if self.selector is None else f"({self.selector.text}) AND {others}")
 
 
 def read_filters(source: Source) -> SourceFilters:

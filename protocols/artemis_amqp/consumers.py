@@ -17,8 +17,10 @@ from artemis_amqp.performatives import (
     encode,
 )
 from artemis_amqp.sections import annotations_bytes, from_view, header_bytes
+from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message
-from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Hub, Reference, Sink
+from artemis_py.core.reference import Reference
 from artemis_py.errors import ProtocolError, UnknownTransaction
 
 if TYPE_CHECKING:

@@ -41,9 +41,11 @@ from artemis_amqp.subscriptions import Afterlife, Subscription, find_durable, op
 from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource, SuspendedTarget
 from artemis_amqp.types import Symbol
 from artemis_py.core.access import Subject
+from artemis_py.core.consumer import FAILED
 from artemis_py.core.message import RoutingType
-from artemis_py.core.queue import FAILED, Reference
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Producer, Session
+from artemis_py.core.span import Span
 from artemis_py.core.staging import Stage
 from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
@@ -469,6 +471,8 @@ class AmqpHandler:
             subscription = Subscription(queue=queue, afterlife=Afterlife.UNSUBSCRIBE)
         elif source.dynamic:
             filters = read_filters(source)
+            if filters.range is not None:
+                raise errors.Condition(errors.INVALID_FIELD, "a new queue has no messages, hence no range of them")
             name = self._create_node(end, source.capabilities, source.dynamic_node_properties, source.expiry_policy)
             answer = _with_source(source, name, filters)
             if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
@@ -497,6 +501,7 @@ class AmqpHandler:
                 subscription.browse,
                 subscription.priority,
                 presettled=attach.snd_settle_mode == 1,
+                span=None if filters.range is None else Span(filters.range.start, filters.range.stop),
             )
         except Refusal:
             for reference in resumed.values():

@@ -24,8 +24,8 @@ from artemis_amqp.sections import Sections, read_to, split_sections
 from artemis_amqp.types import Symbol
 from artemis_py.core.destination import Address
 from artemis_py.core.duplicates import duplicate_id
+from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.queue import Hub
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.transaction import Transaction

@@ -9,7 +9,9 @@ terminus' own timeout runs out. Nothing here survives a restart: deliveries then
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from artemis_py.core.queue import Consumer, Queue, Reference, Sink
+from artemis_py.core.consumer import Consumer, Sink
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.timers import Timer, Timers
 
 UNSETTLED_STATE: Final = 2

@@ -4,12 +4,14 @@ from typing import Any, Final
 
 from artemis_py.core.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax
+from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.filter import parse_filter
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Queue, Reference, Sink
+from artemis_py.core.queue import Queue
 from artemis_py.core.reaper import Reaper
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.core.view import MessageView

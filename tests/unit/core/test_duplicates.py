@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
+from artemis_py.core.consumer import ACCEPTED, REJECTED
 from artemis_py.core.duplicates import LONGEST_KEPT, duplicate_id, readable
 from artemis_py.core.events import NoListener
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, REJECTED
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.core.transaction import Transaction

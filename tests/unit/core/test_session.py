@@ -3,9 +3,9 @@
 import pytest
 
 from artemis_py.core.access import Permission, Subject
+from artemis_py.core.consumer import ACCEPTED, RELEASED
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, RELEASED
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, QueueConfig

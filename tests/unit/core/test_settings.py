@@ -15,6 +15,7 @@ from artemis_py.core.settings import (
     BrokerSettings,
     FullPolicy,
     Option,
+    PageFullPolicy,
     ResolvedSettings,
     SettingsRepository,
     merge,
@@ -44,6 +45,13 @@ ARTEMIS_DEFAULTS = {
     "max-size-messages": -1,
     "max-size-bytes-reject-threshold": -1,
     "address-full-policy": FullPolicy.PAGE,
+    "page-limit-bytes": -1,
+    "page-limit-messages": -1,
+    # Unset in Artemis, and then the limits do nothing.
+    "page-full-policy": PageFullPolicy.FAIL,
+    # Here every queue pages always, so what it keeps in memory has a limit: Artemis has -1 and twice page-size-bytes.
+    "max-read-page-messages": 4000,
+    "max-read-page-bytes": 4 * 1024 * 1024,
     "default-exclusive-queue": False,
     "default-consumers-before-dispatch": 0,
     "default-delay-before-dispatch": -1,

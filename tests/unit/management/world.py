@@ -5,10 +5,12 @@ from typing import Any
 
 from artemis_py.core.access import AccessControl, OpenAccess, Permission, Subject
 from artemis_py.core.address import MatchHierarchy, WildcardSyntax
+from artemis_py.core.consumer import Sink
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue, Reference, Sink
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, SettingsRepository
 from artemis_py.core.storage import Storage

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from artemis_py.core.address import MatchHierarchy
+from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import ACCEPTED, FAILED, REJECTED
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
 from artemis_py.core.storage import Storage
 from artemis_py.core.view import MessageView

@@ -26,7 +26,7 @@ def spoil(folder: Path, database: bytes, offset: int = -1) -> bytes:
         return key
 
 
-@pytest.mark.parametrize(("version", "advice"), [(2, "newer release"), (0, "older release")])
+@pytest.mark.parametrize(("version", "advice"), [(3, "newer release"), (1, "older release")])
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path, version: int, advice: str) -> None:
     """A store is never read by guessing."""
     with Environment(tmp_path, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:
@@ -72,12 +72,16 @@ def test_a_damaged_message_is_set_aside_and_named(tmp_path: Path, caplog: pytest
 
     with caplog.at_level(logging.ERROR), World(tmp_path) as world:
         assert bodies(world.queue()) == ["b", "c"]
-        assert world.found.damaged == 1
+        assert world.queue().message_count == 2
+        world.settle()
         assert world.count(schema.DAMAGED) == 1
+        world.audit()
     assert key.hex() in caplog.text
 
+    caplog.clear()
     with World(tmp_path) as world:
-        assert world.found.damaged == 0
+        assert bodies(world.queue()) == ["b", "c"]
+    assert not caplog.records
 
 
 def test_references_to_a_damaged_shared_message_go_with_it(tmp_path: Path) -> None:
@@ -91,7 +95,9 @@ def test_references_to_a_damaged_shared_message_go_with_it(tmp_path: Path) -> No
 
     with World(tmp_path) as world:
         assert [bodies(world.queue(name)) for name in ("a", "b")] == [["two"], ["two"]]
-        assert world.found.damaged == 3
+        world.settle()
+        assert world.count(schema.DAMAGED) == 3
+        world.audit()
 
 
 def test_a_damaged_delivery_count_starts_anew(tmp_path: Path) -> None:
@@ -108,6 +114,20 @@ def test_a_damaged_delivery_count_starts_anew(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         (reference,) = world.queue().browse_all()
         assert (reference.message.view.body, reference.delivery_count) == ("m", 0)
+
+
+def test_a_damaged_count_is_counted_again(tmp_path: Path) -> None:
+    """R8: what is counted is on disk."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", "a", "b")
+        world.settle()
+    spoil(tmp_path, schema.COUNTS)
+
+    with World(tmp_path) as world:
+        assert world.queue().message_count == 2
+        assert bodies(world.queue()) == ["a", "b"]
+        world.audit()
 
 
 def test_messages_of_a_damaged_queue_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +166,6 @@ def test_a_message_whose_protocol_is_missing_waits_for_it(tmp_path: Path) -> Non
 
     with World(tmp_path) as world:
         (reference,) = world.queue().browse_all()
-        assert world.found.unreadable == 1
         assert reference.lookup("colour") is None
         with pytest.raises(ProtocolError, match="exotic"):
             _ = reference.message.view

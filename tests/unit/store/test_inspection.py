@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.queue import FAILED
+from artemis_py.core.consumer import FAILED
 from artemis_py.errors import StoreError
 from artemis_py.store import inspection, schema
 from artemis_py.store.environment import FILE_NAME, LOCK_NAME, Environment, FolderLock
@@ -103,8 +103,10 @@ def test_values_that_were_set_aside_are_listed(tmp_path: Path) -> None:
     """They stay until somebody looked."""
     fill(tmp_path)
     key = spoil(tmp_path, schema.REFERENCES)
-    with World(tmp_path):
-        pass
+    with World(tmp_path) as world:
+        for queue in world.office.queues.values():
+            queue.browse_all()
+        world.settle()
 
     assert inspection.check(tmp_path).damaged == [f"references {key.hex()}"]
 

@@ -9,7 +9,9 @@ from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.storage import Scratch
 from artemis_py.core.view import MessageView
+from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
@@ -50,7 +52,11 @@ class World:
     """One broker's life on a folder; `with` closes the folder as a crash would, without a last word."""
 
     def __init__(
-        self, folder: Path, settings: dict[str, AddressSettings] | None = None, options: BrokerSettings | None = None
+        self,
+        folder: Path,
+        settings: dict[str, AddressSettings] | None = None,
+        options: BrokerSettings | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         self.hands = Handmade()
         self.store = LmdbStore(folder, SMALL_MAP_BYTES)
@@ -59,7 +65,7 @@ class World:
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
             repository.add(match, values)
-        self.office = PostOffice(repository, self.store, options)
+        self.office = PostOffice(repository, self.store, options, scratch=scratch)
         self.office.now_ms = START_MS
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
@@ -104,6 +110,30 @@ class World:
         """How many values a database holds on disk."""
         with self.environment.begin() as transaction:
             return int(transaction.stat(self.environment.database(database))["entries"])
+
+    def audit(self) -> None:
+        """What is counted on disk must be there: references of each queue and rank, and those that share a message."""
+        counted: dict[bytes, int] = {}
+        shared: dict[bytes, int] = {}
+        with self.environment.begin() as transaction:
+            assert transaction.stat(self.environment.database(schema.DROPS))["entries"] == 0
+            for key, value in transaction.cursor(db=self.environment.database(schema.REFERENCES)):
+                counted[bytes(key[:5])] = counted.get(bytes(key[:5]), 0) + 1
+                id = schema.shared_id(schema.unseal(bytes(key), bytes(value)))
+                if id is not None:
+                    shared[schema.U64.pack(id)] = shared.get(schema.U64.pack(id), 0) + 1
+            counts = {
+                bytes(key): schema.read_counts(bytes(key), bytes(value))[0]
+                for key, value in transaction.cursor(db=self.environment.database(schema.COUNTS))
+            }
+            shares = {
+                bytes(key): schema.U32.unpack(value)[0]
+                for key, value in transaction.cursor(db=self.environment.database(schema.SHARES))
+            }
+            messages = [bytes(key) for key, _ in transaction.cursor(db=self.environment.database(schema.MESSAGES))]
+        assert counts == counted
+        assert shares == shared
+        assert messages == sorted(shared)
 
     def queue(self, name: str = "q", **options: object) -> Queue:
         """The queue of this name, made if it is not there."""

@@ -1,0 +1,89 @@
+"""What all queues of a broker share, and whose turn it is to deliver."""
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from artemis_py.core.destination import Address, MemoryAccount
+from artemis_py.core.message import Message
+from artemis_py.core.reference import Reference
+from artemis_py.core.storage import Scratch, Storage
+from artemis_py.core.timers import Timers
+
+if TYPE_CHECKING:
+    from artemis_py.core.consumer import Consumer
+    from artemis_py.core.queue import Queue
+
+# What a consumer may have and not settle while memory is tight (half of the limit is used) or full, with what Python
+# needs for it: some ten thousand small messages, and some hundred. A consumer that never settles stops there, the
+# others of its queue go on.
+UNSETTLED_BYTES_TIGHT: Final = 8 << 20
+UNSETTLED_BYTES_FULL: Final = 256 << 10
+
+
+class Mover(Protocol):
+    """Who takes messages out of a queue that no consumer wants any more: the post office."""
+
+    def dead_letter(self, reference: Reference) -> None:
+        """Copy it to the dead-letter address of its queue's address, if there is one."""
+
+    def expire(self, reference: Reference) -> None:
+        """Copy it to the expiry address of its message's address, if there is one."""
+
+    def random(self) -> float:
+        """A number in [0, 1): collision avoidance of redeliveries."""
+
+
+class Hub:
+    """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
+
+    def __init__(self, storage: Storage, scratch: Scratch | None = None) -> None:
+        self.now_ms: int = 0
+        """Milliseconds since 1970, set at the start of each turn."""
+        self.storage: Storage = storage
+        self.stores: bool = storage.is_durable
+        """Whether the storage takes durable messages; false once it failed."""
+        self.scratch: Scratch | None = scratch
+        """Where messages go that are not durable, if they do not fit into memory."""
+        self.addresses: dict[str, Address] = {}
+        """All addresses by name."""
+        self.account: MemoryAccount = MemoryAccount()
+        """Memory that messages of all addresses take."""
+        self.starved: set[Consumer] = set()
+        """Consumers that get nothing until memory is free, or they settle something."""
+        self.timers: Timers = Timers()
+        self.mover: Mover | None = None
+        self.ready: list[Queue] = []
+        """Queues that may have something to deliver."""
+
+    def origin(self, message: Message, likely: Address) -> Address | None:
+        """The address a stored message was sent to; None if it is gone."""
+        return likely if message.address == likely.name else self.addresses.get(message.address)
+
+    def holds_back(self, unsettled_bytes: int) -> bool:
+        """Whether a consumer that has so much and did not settle it gets nothing more for now."""
+        account = self.account
+        if account.size_bytes >= account.full_bytes:
+            return unsettled_bytes >= UNSETTLED_BYTES_FULL
+        return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT
+
+    def run(self, budget: int) -> bool:
+        """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""
+        if self.starved and not self.account.is_tight:
+            starved, self.starved = self.starved, set()
+            for consumer in starved:
+                consumer.feed()
+        ready = self.ready
+        if not ready:
+            return False
+        self.ready = []
+        index = 0
+        try:
+            while index < len(ready) and budget > 0:
+                queue = ready[index]
+                index += 1
+                queue.is_ready = False
+                budget -= queue.dispatch(budget)
+        finally:
+            # Whoever did not get its turn goes first in the next one, even if a sink failed.
+            if index < len(ready):
+                self.ready = ready[index:] + self.ready
+        return len(self.ready) > 0

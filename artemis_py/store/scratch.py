@@ -1,0 +1,197 @@
+"""Room on disk for messages that need not survive: those that are not durable, above the limits of memory.
+
+An LMDB environment that is never synced, used by the loop alone. Its file has no name any more once it is open, so
+whatever ends the process gives the room back. Keys are those of the store; a value is
+
+     0         1
+    +---------+-----------
+    | u8      | message      as in `schema`; 1: it is durable (in a queue that is not)
+    +---------+-----------
+
+What is spilled gathers and is written some hundred at a time, before anything is read at the latest.
+"""
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import lmdb
+
+from artemis_py.core.message import MessageFormat
+from artemis_py.core.page import Page
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
+from artemis_py.store import schema
+from artemis_py.store.environment import INITIAL_MAP_BYTES, MAPPED_BYTES
+
+LOGGER: Final = logging.getLogger(__name__)
+
+# One write for so many messages costs 2 us each, and holds up the loop for a millisecond.
+GATHERED_MESSAGES: Final = 500
+GATHERED_BYTES: Final = 1 << 20
+
+
+class ScratchStore:
+    """Fulfils `Scratch`."""
+
+    def __init__(self, folder: Path | None = None, map_bytes: int = INITIAL_MAP_BYTES) -> None:
+        """`folder` is made when it is needed; None: the system's folder for temporary files."""
+        self._folder: Final = folder
+        self._map_bytes: Final = map_bytes
+        self._env: lmdb.Environment | None = None
+        self._formats: Final[dict[str, MessageFormat]] = {}
+        self._gathered: dict[bytes, bytes] = {}
+        self._gathered_bytes = 0
+        self._removed: set[bytes] = set()
+        self._touched_bytes = 0
+        self.is_usable = True
+        """False once the disk failed: what is here can be read, and nothing is added."""
+
+    def close(self) -> None:
+        """Give the room back."""
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+        self._gathered = {}
+        self._removed = set()
+
+    # -- in and out ------------------------------------------------------------------------------------------
+
+    def spill(self, reference: Reference, rank: int) -> None:
+        """See `Scratch`."""
+        message = reference.message
+        self._formats[message.format.name] = message.format
+        value = (b"\x01" if message.durable else b"\x00") + schema.encode_message(message)
+        self._gathered[schema.position_key(reference.queue.id, rank, reference.sequence)] = value
+        self._gathered_bytes += len(value)
+        if len(self._gathered) >= GATHERED_MESSAGES or self._gathered_bytes >= GATHERED_BYTES:
+            self._write()
+
+    def remove(self, reference: Reference, rank: int) -> None:
+        """See `Scratch`."""
+        key = schema.position_key(reference.queue.id, rank, reference.sequence)
+        if self._gathered.pop(key, None) is None:
+            self._removed.add(key)
+            if len(self._removed) >= GATHERED_MESSAGES:
+                self._write()
+
+    def drop(self, queue: Queue, rank: int) -> None:
+        """See `Scratch`; a million messages take about a second."""
+        prefix = schema.rank_key(queue.id, rank)
+        self._write()
+        self._gathered = {key: value for key, value in self._gathered.items() if not key.startswith(prefix)}
+        if self._env is None:
+            return
+        try:
+            with self._env.begin(write=True) as transaction:
+                cursor = transaction.cursor()
+                found = cursor.set_range(prefix)
+                while found and bytes(cursor.key()).startswith(prefix):
+                    found = cursor.delete()
+        except lmdb.Error as error:
+            self._fail(error)
+
+    def read(
+        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
+    ) -> Page | None:
+        """See `Pages`."""
+        self._write()
+        first = schema.position_key(queue.id, rank, after + 1)
+        last = schema.position_key(queue.id, rank, upto)
+        try:
+            found, end = self._read(first, last, max_messages, max_bytes)
+        except lmdb.Error as error:
+            self._fail(error)
+            return None
+        if self._gathered:
+            # Only after the disk failed.
+            found += [(key, value) for key, value in self._gathered.items() if first <= key <= end]
+            found.sort()
+        page = Page()
+        page.end = upto if end == last else schema.read_position(end)
+        for key, value in found:
+            position = schema.read_position(key)
+            if position not in skipped:
+                message = schema.decode_message(value[1:], self._formats, value[:1] == b"\x01")
+                reference = Reference(message, queue)
+                reference.sequence = position
+                page.references.append(reference)
+        return page
+
+    def _read(
+        self, first: bytes, last: bytes, max_messages: int, max_bytes: int
+    ) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Keys and values of a range, and how far they go. Raises lmdb.Error."""
+        found: list[tuple[bytes, bytes]] = []
+        size = 0
+        if self._env is None:
+            return found, last
+        with self._env.begin() as transaction:
+            cursor = transaction.cursor()
+            more = cursor.set_range(first)
+            while more:
+                key = bytes(cursor.key())
+                if key > last:
+                    break
+                if found and (len(found) >= max_messages or size >= max_bytes):
+                    return found, found[-1][0]
+                if key not in self._removed:
+                    value = bytes(cursor.value())
+                    size += len(value)
+                    found.append((key, value))
+                more = cursor.next()
+        self._touch(size)
+        return found, last
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Write what gathered, and delete what was removed."""
+        if not self.is_usable or not (self._gathered or self._removed):
+            return
+        try:
+            if self._env is None:
+                self._env = self._open()
+            self._write_to(self._env)
+        except (lmdb.Error, OSError) as error:
+            self._fail(error)
+            return
+        self._touch(2 * self._gathered_bytes + 256 * len(self._removed))
+        self._gathered = {}
+        self._gathered_bytes = 0
+        self._removed = set()
+
+    def _write_to(self, env: lmdb.Environment) -> None:
+        while True:
+            try:
+                with env.begin(write=True) as transaction:
+                    for key, value in self._gathered.items():
+                        transaction.put(key, value)
+                    for key in self._removed:
+                        transaction.delete(key)
+                return
+            except lmdb.MapFullError:
+                env.set_mapsize(2 * env.info()["map_size"])
+
+    def _open(self) -> lmdb.Environment:
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(prefix="scratch-", dir=self._folder)
+        try:
+            return lmdb.open(folder, map_size=self._map_bytes, sync=False, metasync=False, lock=False, readahead=False)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _touch(self, size: int) -> None:
+        """Pages of the map that were touched count as memory of the process until it is mapped anew."""
+        self._touched_bytes += size
+        if self._touched_bytes > MAPPED_BYTES and self._env is not None:
+            self._touched_bytes = 0
+            self._env.set_mapsize(self._env.info()["map_size"])
+
+    def _fail(self, error: Exception) -> None:
+        if self.is_usable:
+            self.is_usable = False
+            LOGGER.error("no more messages go to scratch files: reason=%s", error)

@@ -1,0 +1,220 @@
+"""Applies one batch to one transaction of LMDB; called by the worker.
+
+The counts of each queue and rank are kept in the same transaction as the references that they count. Deleting a
+range of references is spread over commits: the first notes what goes and takes it off the counts, each deletes a
+slice of it.
+"""
+
+from typing import Any, Final
+
+from artemis_py.core.page import SCHEDULED_RANK
+from artemis_py.store import schema
+from artemis_py.store.batch import Batch
+from artemis_py.store.schema import Drop
+
+# References deleted in one commit at most, so that the batches that wait for it wait no more than some 50 ms.
+DROP_SLICE: Final = 20_000
+
+
+class Writer:
+    """One batch and one transaction."""
+
+    def __init__(self, databases: dict[bytes, Any], transaction: Any) -> None:
+        self._transaction: Any = transaction
+        self._databases: dict[bytes, Any] = databases
+        self._references: Any = databases[schema.REFERENCES]
+        self._attempts: Any = databases[schema.ATTEMPTS]
+        self._messages: Any = databases[schema.MESSAGES]
+        self._shares: Any = databases[schema.SHARES]
+        self._counts: dict[int, int] = {}
+        """Changes, by queue id and rank in one number."""
+        self._bytes: dict[int, int] = {}
+
+    def write(self, batch: Batch) -> bool:
+        """Everything; True if drops are not finished.
+
+        A removal may be of something that an earlier batch put, so puts come first; what is dropped was there before.
+        """
+        self._define(batch)
+        self._put(batch)
+        for reference, (handle, delivery_count, due_ms) in batch.updates.items():
+            key = schema.place_key(reference.queue.id, handle, 0)
+            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms), db=self._attempts)
+        self._remove(batch)
+        for database, key, value in batch.damaged:
+            self._set_aside(database, key, value)
+        for drop in batch.drops:
+            self._note(drop)
+        self._write_counts()
+        for address_id in batch.dropped_addresses:
+            self._drop_duplicates(address_id)
+        return self.drop_some()
+
+    def _define(self, batch: Batch) -> None:
+        for (database, key), value in batch.definitions.items():
+            if value is None:
+                self._transaction.delete(key, db=self._databases[database])
+            else:
+                self._transaction.put(key, value, db=self._databases[database])
+
+    def _put(self, batch: Batch) -> None:
+        put = self._transaction.put
+        references = self._references
+        shares: dict[int, int] = {}
+        for reference, handle in batch.puts.items():
+            message = reference.message
+            queue_id = reference.queue.id
+            key = schema.place_key(queue_id, handle, message.delivery_time_ms)
+            if handle & schema.SHARED:
+                id = message.id
+                if id not in shares:
+                    shares[id] = 0
+                    message_key = schema.U64.pack(id)
+                    put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
+                shares[id] += 1
+                put(key, schema.sharing(key, id), db=references)
+            else:
+                put(key, schema.alone(key, message), db=references)
+            self._count(queue_id, schema.rank_in(handle), 1, message.size)
+        for id, count in shares.items():
+            put(schema.U64.pack(id), schema.U32.pack(count), db=self._shares)
+
+    def _remove(self, batch: Batch) -> None:
+        delete = self._transaction.delete
+        for queue_id, handle, delivery_time_ms, message_id, size, has_attempts in batch.removals:
+            key = schema.place_key(queue_id, handle, delivery_time_ms)
+            if delete(key, db=self._references):
+                self._count(queue_id, schema.rank_in(handle), -1, -size)
+                if handle & schema.SHARED:
+                    self._release(message_id)
+            if has_attempts:
+                delete(key, db=self._attempts)
+
+    def _release(self, message_id: int) -> None:
+        """One reference to a shared message is gone; the message goes with the last."""
+        key = schema.U64.pack(message_id)
+        value = self._transaction.get(key, db=self._shares)
+        count: int = 0 if value is None else schema.U32.unpack(value)[0] - 1
+        if count > 0:
+            self._transaction.put(key, schema.U32.pack(count), db=self._shares)
+        else:
+            self._transaction.delete(key, db=self._shares)
+            self._transaction.delete(key, db=self._messages)
+
+    def _set_aside(self, database: bytes, key: bytes, value: bytes) -> None:
+        self._transaction.put(database + b"\x00" + key, value, db=self._databases[schema.DAMAGED])
+        if self._transaction.delete(key, db=self._databases[database]) and database == schema.REFERENCES:
+            queue_id, handle = schema.read_place(key)
+            self._count(queue_id, schema.rank_in(handle), -1, 0)
+            try:
+                shared_id = schema.shared_id(schema.unseal(key, value))
+            except schema.DamagedValue:
+                return
+            if shared_id is not None:
+                self._release(shared_id)
+
+    # -- counts ------------------------------------------------------------------------------------------------
+
+    def _count(self, queue_id: int, rank: int, count: int, size_bytes: int) -> None:
+        both = queue_id << 8 | rank
+        self._counts[both] = self._counts.get(both, 0) + count
+        self._bytes[both] = self._bytes.get(both, 0) + size_bytes
+
+    def _write_counts(self) -> None:
+        database = self._databases[schema.COUNTS]
+        for both, change in self._counts.items():
+            key = schema.rank_key(both >> 8, both & 255)
+            value = self._transaction.get(key, db=database)
+            count = 0
+            size_bytes = 0
+            if value is not None:
+                count, size_bytes = schema.read_counts(key, bytes(value))
+            count += change
+            if count > 0:
+                size_bytes = max(0, size_bytes + self._bytes[both])
+                self._transaction.put(key, schema.counts(key, count, size_bytes), db=database)
+            elif value is not None:
+                self._transaction.delete(key, db=database)
+
+    # -- drops -------------------------------------------------------------------------------------------------
+
+    def _note(self, drop: Drop) -> None:
+        """What is to be deleted is not counted from now on, and no restart may find it."""
+        database = self._databases[schema.DROPS]
+        cursor = self._transaction.cursor(db=database)
+        number = schema.U64.unpack(cursor.key())[0] + 1 if cursor.last() else 1
+        key = schema.U64.pack(number)
+        self._transaction.put(key, schema.drop_value(key, drop), db=database)
+        if drop.rank != schema.ALL_RANKS:
+            self._count(drop.queue_id, drop.rank, -drop.count, -drop.size_bytes)
+            return
+        counts = self._transaction.cursor(db=self._databases[schema.COUNTS])
+        prefix = schema.U32.pack(drop.queue_id)
+        found = counts.set_range(prefix)
+        while found and bytes(counts.key()).startswith(prefix):
+            found = counts.delete()
+        for rank in range(schema.ALL_RANKS):
+            self._counts.pop(drop.queue_id << 8 | rank, None)
+
+    def drop_some(self) -> bool:
+        """Delete a slice of what is noted; True if there is more."""
+        database = self._databases[schema.DROPS]
+        cursor = self._transaction.cursor(db=database)
+        left = DROP_SLICE
+        while cursor.first():
+            key = bytes(cursor.key())
+            try:
+                drop = schema.read_drop(key, bytes(cursor.value()))
+            except schema.DamagedValue:
+                self._set_aside(schema.DROPS, key, bytes(cursor.value()))
+                continue
+            for references in (self._attempts, self._references):
+                left = self._drop_from(references, drop, left)
+                if left <= 0:
+                    return True
+            self._transaction.delete(key, db=database)
+        return False
+
+    def _drop_from(self, database: Any, drop: Drop, left: int) -> int:
+        """Delete from one database; how many more may be deleted in this commit."""
+        everything = drop.rank == schema.ALL_RANKS
+        if everything:
+            prefix = schema.U32.pack(drop.queue_id)
+            start = prefix
+        else:
+            prefix = schema.rank_key(drop.queue_id, drop.rank)
+            start = schema.position_key(drop.queue_id, drop.rank, drop.after)
+        cursor = self._transaction.cursor(db=database)
+        found: bool = cursor.set_range(start)
+        while found and left > 0:
+            key = bytes(cursor.key())
+            if not key.startswith(prefix):
+                break
+            if not everything:
+                position = schema.read_position(key)
+                if position > drop.upto:
+                    break
+                if position <= drop.after or not _goes(drop, key, position):
+                    found = cursor.next()
+                    continue
+            value = bytes(cursor.value())
+            found = cursor.delete()
+            left -= 1
+            if database is self._references and value[4:5] == schema.SHARING:
+                self._release(schema.U64.unpack_from(value, 5)[0])
+        return left
+
+    def _drop_duplicates(self, address_id: int) -> None:
+        """The ids that a deleted address remembered."""
+        prefix = schema.U32.pack(address_id)
+        cursor = self._transaction.cursor(db=self._databases[schema.DUPLICATES])
+        found: bool = cursor.set_range(prefix)
+        while found and bytes(cursor.key()).startswith(prefix):
+            found = cursor.delete()
+
+
+def _goes(drop: Drop, key: bytes, position: int) -> bool:
+    """Whether what stands between the ends of a drop is part of it."""
+    if drop.rank == SCHEDULED_RANK:
+        return schema.number_in(schema.read_place(key)[1]) <= drop.highest_number
+    return position not in drop.kept
