@@ -10,17 +10,23 @@ Adding, taking and putting back are O(1) whatever the length.
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.core.destination import Address, MemoryAccount
 from artemis_py.core.hub import Hub
 from artemis_py.core.page import END, Page
 from artemis_py.core.reference import PRIORITIES, WAITING, Reference, ReferenceList
 from artemis_py.core.tail import Tail
 
 if TYPE_CHECKING:
+    from artemis_py.core.consumer import Consumer
     from artemis_py.core.queue import Queue
 
 # What is read from disk at a time: some 2 ms, so that the sockets do not wait.
 PAGE_MESSAGES: Final = 500
 PAGE_BYTES: Final = 1 << 20
+
+# The same while memory is tight: enough not to wait for each message.
+TIGHT_PAGE_MESSAGES: Final = 50
+TIGHT_PAGE_BYTES: Final = 1 << 16
 
 # With nobody to read it a queue keeps this share of its window: 10,000 queues without consumers are no rare thing.
 IDLE_SHARE: Final = 16
@@ -30,6 +36,9 @@ class Backlog:
     """What waits in one queue."""
 
     __slots__ = (
+        "_address",
+        "_broker_account",
+        "_consumers",
         "_queue",
         "_window_bytes",
         "_window_messages",
@@ -45,6 +54,9 @@ class Backlog:
 
     def __init__(self, queue: "Queue", hub: Hub) -> None:
         self._queue: Queue = queue
+        self._address: Address = queue.address
+        self._broker_account: MemoryAccount = hub.account
+        self._consumers: list[Consumer] = queue.consumers
         self.hub: Hub = hub
         self.lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
         self.mask: int = 0
@@ -85,16 +97,15 @@ class Backlog:
     def append(self, reference: Reference, is_stored: bool) -> None:
         """Add the newest. If it ends up COLD the caller still has to put it into the storage, if `is_stored`."""
         message = reference.message
-        address = self._queue.address
         reference.state = WAITING
         self.count += 1
         if (
-            self.cold_mask
+            self.cold_mask != 0
             or self.count > self._window_messages
             or self.memory_bytes > self._window_bytes
-            or address.account.is_full
-            or address.broker_account.is_tight
-            or not self._queue.consumers
+            or self._address.account.is_full
+            or self._broker_account.size_bytes >= self._broker_account.tight_bytes
+            or len(self._consumers) == 0
         ) and self._page_out(reference, is_stored):
             return
         priority = 4 if self._queue.internal else message.priority
@@ -106,8 +117,8 @@ class Backlog:
         """Whether the newest message goes to disk only."""
         if is_stored:
             return self._page_out_stored(reference)
-        address = self._queue.address
-        if not address.must_spill or (self.count == 1 and self._queue.consumers):
+        address = self._address
+        if not address.must_spill or (self.count == 1 and self._consumers):
             return False
         scratch = self.hub.scratch
         if scratch is None or not scratch.is_usable:
@@ -123,23 +134,18 @@ class Backlog:
         priority = self.priority_of(reference)
         tail = self.tails[priority]
         if tail is None:
-            queue = self._queue
             waiting = self.count - self.cold_count
-            if queue.consumers:
-                # The only one that waits is about to leave, whatever the state of the memory.
-                is_needed = (
-                    waiting > self._window_messages
-                    or self.memory_bytes > self._window_bytes
-                    or (waiting > 1 and (queue.address.account.is_full or queue.address.broker_account.is_tight))
-                )
-            else:
-                is_needed = (
-                    waiting > max(1, self._window_messages // IDLE_SHARE)
-                    or self.memory_bytes > self._window_bytes // IDLE_SHARE
-                    or queue.address.account.is_full
-                    or queue.address.broker_account.is_tight
-                )
-            if not is_needed:
+            is_short = self._address.account.is_full or self._broker_account.is_tight
+            share = IDLE_SHARE
+            if self._consumers:
+                share = 1
+                # The only one that waits is about to leave, however short memory is.
+                is_short = is_short and waiting > 1
+            if (
+                waiting <= max(1, self._window_messages // share)
+                and self.memory_bytes <= self._window_bytes // share
+                and not is_short
+            ):
                 return False
             tail = self._tail(priority, reference.sequence - 1)
         tail.put(reference)
@@ -199,7 +205,11 @@ class Backlog:
         tail = self.tails[priority]
         assert tail is not None
         max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
-        page = tail.read(tail.frontier, END, max_messages, min(PAGE_BYTES, max(1, self._window_bytes)))
+        max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
+        if self.hub.account.is_tight:
+            max_messages = min(TIGHT_PAGE_MESSAGES, max_messages)
+            max_bytes = min(TIGHT_PAGE_BYTES, max_bytes)
+        page = tail.read(tail.frontier, END, max_messages, max_bytes)
         if page is None:
             return False
         tail.advance(page.end)
@@ -216,6 +226,8 @@ class Backlog:
     def _take(self, tail: Tail, reference: Reference, priority: int, page: Page) -> None:
         tail.take(reference)
         self.cold_count -= 1
+        if reference.message.expires_ms:
+            self._queue.note_expiry(reference.message.expires_ms)
         due_ms = page.due.get(reference.sequence, 0) if page.due else 0
         if due_ms > self.hub.now_ms:
             self.count -= 1

@@ -12,7 +12,7 @@ from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.hub import UNSETTLED_BYTES_FULL, Hub
 from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.page import END, SCHEDULED_RANK
+from artemis_py.core.page import END, SCHEDULED_RANK, Page
 from artemis_py.core.picking import find_next, move_cursor, wants
 from artemis_py.core.reference import (
     CLAIMED,
@@ -93,6 +93,11 @@ class Queue:
         self._levels: list[Level] = []
         self._draining: list[Consumer] = []
         self._earliest_expiry_ms: int = 0
+        self.may_expire_on_disk: bool = False
+        """Some of what is on disk only may have an expiry."""
+        self._swept_priority: int = PRIORITIES - 1
+        self._swept_position: int = 0
+        self._swept_expiry: bool = False
         self._gate_open: bool = True
         """consumers-before-dispatch is satisfied."""
         self._gate_timer: Timer | None = None
@@ -152,8 +157,9 @@ class Queue:
         self.messages_added += 1
         reference = Reference(message, self)
         expires_ms = message.expires_ms
-        if expires_ms and (expires_ms < self._earliest_expiry_ms or self._earliest_expiry_ms == 0):
-            self._earliest_expiry_ms = expires_ms
+        if expires_ms:
+            self.note_expiry(expires_ms)
+            self.may_expire_on_disk = True
         is_stored = message.durable and self.is_stored and self.hub.stores
         if message.delivery_time_ms > 0:
             if is_stored:
@@ -173,8 +179,7 @@ class Queue:
         first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps").
         """
         self.restored_below = self.next_sequence
-        # Some of them may expire; which of them is not known.
-        self._earliest_expiry_ms = 1
+        self.may_expire_on_disk = True
         if rank == SCHEDULED_RANK:
             self.schedule.restore(count, size_bytes)
         else:
@@ -188,6 +193,11 @@ class Queue:
         tail = self.backlog.tails[self.backlog.priority_of(reference)]
         if tail is not None:
             tail.committed(reference)
+
+    def note_expiry(self, expires_ms: int) -> None:
+        """A message in memory expires then."""
+        if expires_ms < self._earliest_expiry_ms or self._earliest_expiry_ms == 0:
+            self._earliest_expiry_ms = expires_ms
 
     def reserve_sequences(self) -> None:
         """Have the store remember that the next sequences were used."""
@@ -246,13 +256,16 @@ class Queue:
         if reference.sequence:
             self._insert(reference, None)
             return
-        is_stored = reference.handle != 0
-        if is_stored:
-            # The store keeps scheduled references apart: they have no place in the queue's order yet.
-            self._unstore(reference)
-        self._append(reference, is_stored and self.hub.stores)
-        if is_stored:
-            self.hub.storage.put(reference)
+        if not reference.handle:
+            self._append(reference, False)
+            return
+        # The store keeps scheduled references apart: they have no place in the queue's order yet. The commit of the old
+        # place may still be under way, so the new place is another reference.
+        self._unstore(reference)
+        reference.state = GONE
+        visible = Reference(reference.message, self)
+        self._append(visible, self.hub.stores)
+        self.hub.storage.put(visible)
 
     # -- out -------------------------------------------------------------------------------------------------
 
@@ -462,6 +475,9 @@ class Queue:
     def expire(self, reference: Reference) -> None:
         """A waiting message is past its time: to the expiry address."""
         self.backlog.unlink(reference)
+        self._expired(reference)
+
+    def _expired(self, reference: Reference) -> None:
         self.messages_expired += 1
         mover = self.hub.mover
         if mover is not None:
@@ -498,6 +514,35 @@ class Queue:
                     earliest = expires_ms
         self._earliest_expiry_ms = earliest
         return count
+
+    def sweep(self, max_messages: int) -> bool:
+        """Expire what is due of the next messages that are on disk only; True when it came round."""
+        backlog = self.backlog
+        priority = self._swept_priority
+        tail = backlog.tails[priority]
+        page: Page | None = None
+        if tail is not None:
+            page = backlog.scan(tail, max(tail.frontier, self._swept_position), END, max_messages)
+        if tail is not None and page is not None:
+            for reference in page.references:
+                expires_ms = reference.message.expires_ms
+                if expires_ms and expires_ms <= self.hub.now_ms:
+                    backlog.pull(tail, reference)
+                    self._expired(reference)
+                elif expires_ms:
+                    self._swept_expiry = True
+            backlog.close(tail, priority)
+            self._swept_position = page.end
+            if page.end < END:
+                return False
+        self._swept_position = 0
+        if priority > 0:
+            self._swept_priority = priority - 1
+            return False
+        self._swept_priority = PRIORITIES - 1
+        self.may_expire_on_disk = self._swept_expiry
+        self._swept_expiry = False
+        return True
 
     def claim(self, reference: Reference) -> None:
         """A transaction acknowledges a delivery: its consumer is done with it, the queue not yet."""

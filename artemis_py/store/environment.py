@@ -24,7 +24,7 @@ from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.pages import PageReader
-from artemis_py.store.writer import Writer
+from artemis_py.store.writer import DROP_SLICE, Writer
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
@@ -96,6 +96,8 @@ class Environment:
         self._lock = FolderLock(folder)
         self._resizing = Lock()
         """LMDB's map may only change its size while nobody reads."""
+        self.drop_slice = DROP_SLICE
+        """References of a purge that are deleted in one commit at most."""
         self._touched_bytes = 0
         """Since the file was mapped, about."""
         try:
@@ -216,7 +218,7 @@ class Environment:
         while True:
             try:
                 with self.begin(write=True) as transaction:
-                    has_more = Writer(self._databases, transaction).write(batch)
+                    has_more = Writer(self._databases, transaction, self.drop_slice).write(batch)
                 break
             except lmdb.MapFullError:
                 # Nothing was written: the map is used up before the first page goes out.
@@ -232,7 +234,7 @@ class Environment:
         """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
         while True:
             with self.begin(write=True) as transaction:
-                if not Writer(self._databases, transaction).drop_some():
+                if not Writer(self._databases, transaction, self.drop_slice).drop_some():
                     return
 
     def unmap(self) -> None:

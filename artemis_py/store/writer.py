@@ -19,7 +19,8 @@ DROP_SLICE: Final = 20_000
 class Writer:
     """One batch and one transaction."""
 
-    def __init__(self, databases: dict[bytes, Any], transaction: Any) -> None:
+    def __init__(self, databases: dict[bytes, Any], transaction: Any, drop_slice: int) -> None:
+        self._drop_slice: int = drop_slice
         self._transaction: Any = transaction
         self._databases: dict[bytes, Any] = databases
         self._references: Any = databases[schema.REFERENCES]
@@ -160,7 +161,7 @@ class Writer:
         """Delete a slice of what is noted; True if there is more."""
         database = self._databases[schema.DROPS]
         cursor = self._transaction.cursor(db=database)
-        left = DROP_SLICE
+        left = self._drop_slice
         while cursor.first():
             key = bytes(cursor.key())
             try:

@@ -8,6 +8,7 @@ from artemis_py.core.message import RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
 from artemis_py.core.storage import Scratch
 from artemis_py.core.view import MessageView
@@ -153,6 +154,17 @@ class World:
 def bodies(queue: Queue) -> list[object]:
     """What waits in a queue, in the order it would be delivered."""
     return [reference.message.view.body for reference in queue.browse_all()]
+
+
+def send_plain(office: PostOffice, address: str, *bodies: str) -> None:
+    """Messages that are not durable and in a format that every store can read."""
+    for body in bodies:
+        office.route(plain_message(address, MessageView(body=body)), office.addresses[address])
+
+
+def plain_bodies(references: list[Reference]) -> list[object]:
+    """What they say."""
+    return [reference.message.view.body for reference in references]
 
 
 def multicast(world: World, address: str, *names: str) -> list[Queue]:

@@ -1,0 +1,257 @@
+"""A queue that keeps a tiny window in memory behaves as one that keeps everything there."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED, Consumer
+from artemis_py.core.filter import parse_filter
+from artemis_py.core.plain import plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
+from artemis_py.core.settings import AddressSettings
+from artemis_py.core.view import MessageView
+from artemis_py.store.scratch import ScratchStore
+from tests.core_harness import Recorder, attach, make_office, make_queue, pass_time, settle_down
+from tests.unit.store.world import SMALL_MAP_BYTES, World
+
+COLOURS: Final = ("red", "green")
+
+OPERATIONS: Final = st.one_of(
+    st.tuples(st.just("send"), st.integers(1, 8), st.integers(3, 5), st.sampled_from(COLOURS), st.booleans()),
+    st.tuples(st.just("send"), st.integers(1, 8), st.just(4), st.sampled_from(COLOURS), st.just(True)),
+    st.tuples(st.just("later"), st.integers(1, 6), st.integers(0, 30)),
+    st.tuples(st.just("attach"), st.sampled_from(("plain", "red", "green", "browser", "red browser"))),
+    st.tuples(st.just("credit"), st.integers(0, 3), st.integers(1, 6)),
+    st.tuples(st.just("settle"), st.integers(0, 3), st.sampled_from((ACCEPTED, ACCEPTED, RELEASED, FAILED))),
+    st.tuples(st.just("hide"), st.integers(0, 3)),
+    st.tuples(st.just("detach"), st.integers(0, 3)),
+    st.tuples(st.just("purge"), st.sampled_from((None, None, "red"))),
+    st.tuples(st.just("wait"), st.integers(1, 20)),
+    st.tuples(st.just("cut")),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("restart")),
+)
+
+
+class Side:
+    """A queue and its consumers."""
+
+    def __init__(self, office: PostOffice) -> None:
+        self.consumers: list[tuple[Recorder, Consumer, list[Reference]]] = []
+        self.seen: list[object] = []
+        self.take_over(office)
+
+    def take_over(self, office: PostOffice) -> None:
+        self.office = office
+        self.queue: Queue = office.queues["q"] if "q" in office.queues else make_queue(office)
+        self.queue.schedule.window_messages = 2 if self.queue.address.settings.max_read_page_messages >= 0 else 1000
+
+    def apply(self, operation: tuple[object, ...], number: int) -> object:
+        """Do it; returns what can be seen of it."""
+        name, *arguments = operation
+        getattr(self, str(name), lambda *_: None)(*arguments, number)
+        settle_down(self.office)
+        for recorder, consumer, unsettled in self.consumers:
+            taken = recorder.take()
+            self.seen += [(consumer.browse, one.message.view.body, one.delivery_count) for one in taken]
+            if not consumer.browse:
+                unsettled += taken
+        seen, self.seen = self.seen, []
+        return seen, self.queue.waiting_count, self.queue.delivering_count, self.queue.scheduled_count
+
+    def send(self, count: int, priority: int, colour: str, durable: bool, number: int) -> None:
+        for index in range(count):
+            self._route(f"{number}.{index}", colour, priority, durable, 0)
+
+    def later(self, count: int, delay_ms: int, number: int) -> None:
+        for index in range(count):
+            self._route(f"{number}.{index}", "red", 4, True, self.office.now_ms + delay_ms + 7 * (index % 3))
+
+    def _route(self, body: str, colour: str, priority: int, durable: bool, delivery_time_ms: int) -> None:
+        message = plain_message("q", MessageView(body=body, properties={"colour": colour}), durable, priority)
+        message.delivery_time_ms = delivery_time_ms
+        self.office.route(message, self.office.addresses["q"])
+
+    def attach(self, kind: str, number: int) -> None:
+        if len(self.consumers) < 4:
+            wanted = next((colour for colour in COLOURS if colour in kind), None)
+            selector = None if wanted is None else parse_filter(f"colour = '{wanted}'")
+            recorder, consumer = attach(self.office, self.queue, 1, filter=selector, browse="browser" in kind)
+            self.consumers.append((recorder, consumer, []))
+
+    def credit(self, index: int, credit: int, number: int) -> None:
+        if index < len(self.consumers):
+            self.consumers[index][1].grant(credit)
+
+    def settle(self, index: int, outcome: int, number: int, here: bool = True) -> None:
+        if index < len(self.consumers) and self.consumers[index][2]:
+            _, consumer, unsettled = self.consumers[index]
+            consumer.settle(unsettled.pop(number % len(unsettled)), outcome, here)
+
+    def hide(self, index: int, number: int) -> None:
+        self.settle(index, RELEASED, number, False)
+
+    def detach(self, index: int, number: int) -> None:
+        if index < len(self.consumers):
+            self.consumers.pop(index)[1].close()
+
+    def purge(self, colour: str | None, number: int) -> None:
+        self.seen.append(self.queue.purge(None if colour is None else parse_filter(f"colour = '{colour}'")))
+
+    def wait(self, milliseconds: int, number: int) -> None:
+        pass_time(self.office, milliseconds)
+
+    def leave(self) -> None:
+        """The broker goes: consumers are gone, what was not durable too."""
+        for _, consumer, _ in self.consumers:
+            consumer.close()
+        self.consumers = []
+
+
+class PagedSide(Side):
+    """On disk, with a window of two messages; `scratch` takes what is not durable if it is given."""
+
+    SETTINGS: Final = {
+        "#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=3, max_size_messages=1),
+    }
+
+    def __init__(self, folder: Path, spills: bool) -> None:
+        self.folder = folder
+        self.scratch = ScratchStore(folder / "scratch", SMALL_MAP_BYTES) if spills else None
+        self.world = World(folder / "journal", self.SETTINGS, scratch=self.scratch)
+        super().__init__(self.world.office)
+
+    def cut(self, number: int) -> None:
+        """A commit begins, and does not end yet."""
+        self.world.hands.turn()
+
+    def commit(self, number: int) -> None:
+        self.world.settle()
+        self.world.audit()
+
+    def restart(self, number: int) -> None:
+        now_ms = self.office.now_ms
+        self.world.settle()
+        self.leave()
+        self.world.settle()
+        self.world.audit()
+        self.end()
+        self.scratch = None if self.scratch is None else ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
+        self.world = World(self.folder / "journal", self.SETTINGS, scratch=self.scratch)
+        self.world.office.now_ms = now_ms
+        self.take_over(self.world.office)
+        pass_time(self.office, 0)
+
+    def end(self) -> None:
+        self.world.crash()
+        if self.scratch is not None:
+            self.scratch.close()
+
+
+class SpilledSide(Side):
+    """In memory, with room for one message; everything else goes to scratch files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.scratch = ScratchStore(folder, SMALL_MAP_BYTES)
+        settings = {"#": AddressSettings(max_delivery_attempts=3, max_size_messages=1)}
+        super().__init__(make_office(settings, scratch=self.scratch))
+
+    def end(self) -> None:
+        self.scratch.close()
+
+
+class PlainSide(Side):
+    """In memory."""
+
+    def __init__(self) -> None:
+        unlimited = AddressSettings(max_read_page_messages=-1, max_read_page_bytes=-1, max_delivery_attempts=3)
+        super().__init__(make_office({"#": unlimited}))
+
+    def restart(self, number: int) -> None:
+        self.leave()
+        volatile = _Volatile()
+        self.queue.purge(volatile)  # type: ignore[arg-type]  # it needs nothing else of a filter
+        pass_time(self.office, 0)
+
+
+class _Volatile:
+    """Wants what is not durable."""
+
+    text = ""
+
+    def matches(self, reference: Reference) -> bool:
+        return not reference.message.durable
+
+
+def compare(operations: list[tuple[object, ...]], plain: Side, paged: Side) -> None:
+    """Both sides show the same after every operation, and when everything is consumed in the end."""
+    for number, operation in enumerate(operations):
+        expected, actual = plain.apply(operation, number), paged.apply(operation, number)
+        assert actual == expected, (number, operation)
+    order = []
+    for side in (plain, paged):
+        side.leave()
+        pass_time(side.office, 1000)
+        order.append([reference.message.view.body for reference in side.queue.browse_all()])
+        recorder, consumer = attach(side.office, side.queue)
+        order.append([reference.message.view.body for reference in recorder.deliveries])
+        for reference in recorder.take():
+            consumer.settle(reference, ACCEPTED)
+    assert order[2:] == order[:2]
+    assert paged.queue.message_count == 0
+    assert (paged.office.account.message_count, paged.office.account.size_bytes) == (0, 0) or isinstance(
+        paged, PagedSide
+    )
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One for all examples: hypothesis calls the test often."""
+    path = Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)
+
+
+def check_accounts(side: Side) -> None:
+    """An empty queue takes no memory and no disk."""
+    address = side.queue.address
+    assert (side.office.account.size_bytes, address.size_bytes, address.message_count) == (0, 0, 0)
+    assert (address.paged_count, address.paged_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("spills", [False, True])
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=st.lists(OPERATIONS, max_size=25))
+def test_a_paged_queue_behaves_as_one_in_memory(
+    folder: Path, spills: bool, operations: list[tuple[object, ...]]
+) -> None:
+    """Order, counts and selections are those of a queue that never pages, through commits and restarts."""
+    shutil.rmtree(folder)
+    paged = PagedSide(folder, spills)
+    try:
+        compare(operations, PlainSide(), paged)
+        paged.world.settle()
+        paged.world.audit()
+        check_accounts(paged)
+    finally:
+        paged.end()
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=st.lists(OPERATIONS.filter(lambda operation: operation[0] != "restart"), max_size=25))
+def test_a_queue_that_spills_behaves_as_one_in_memory(folder: Path, operations: list[tuple[object, ...]]) -> None:
+    """Without a store as well."""
+    spilled = SpilledSide(folder)
+    try:
+        compare(operations, PlainSide(), spilled)
+        check_accounts(spilled)
+    finally:
+        spilled.end()
