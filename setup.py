@@ -30,6 +30,7 @@ HOT = [
     "artemis_py/core/tail.py",
     "artemis_py/core/timers.py",
     "artemis_py/core/transaction.py",
+    "artemis_py/spark/decoding.py",
     "artemis_py/store/batch.py",
     "artemis_py/store/pages.py",
     "artemis_py/store/schema.py",

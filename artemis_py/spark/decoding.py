@@ -8,7 +8,6 @@ from struct import Struct
 from typing import Final
 
 from artemis_amqp.codec import encode_value, read_value, skip_value
-from artemis_amqp.performatives import Properties, read_composite
 from artemis_amqp.sections import plain
 from artemis_amqp.types import MalformedValue, Symbol, Timestamp, ULong
 
@@ -30,6 +29,25 @@ TEXT_COLUMNS: Final = (
     "group_id",
 )
 PROPERTIES_COLUMNS: Final = (*TEXT_COLUMNS, "group_sequence", "creation_time", "expiry_time")
+
+# The columns of the properties' fields, in the order of the fields (AMQP 1.0 §3.2.4).
+_FIELDS: Final = (
+    "message_id",
+    "user_id",
+    "to",
+    "subject",
+    "reply_to",
+    "correlation_id",
+    "content_type",
+    "content_encoding",
+    "expiry_time",
+    "creation_time",
+    "group_id",
+    "group_sequence",
+)
+_FIRST_TIME: Final = 8
+_LAST_TIME: Final = 9
+_GROUP_SEQUENCE: Final = 11
 
 _DEFAULT_PRIORITY: Final = 4
 
@@ -104,6 +122,8 @@ class Rows:
                 self.keys[name] = []
                 self.items[name] = []
                 self.ends[name] = [0]
+        self._slots: list[list[object] | None] = [self.columns.get(name) for name in _FIELDS]
+        """The columns of the properties' fields; None for those nobody wants."""
         self._bodies: list[object] = self.columns.get("body", [])
         self._times: list[object] = self.columns.get("enqueued_time", [])
 
@@ -115,7 +135,7 @@ class Rows:
         sequence = -1
         enqueued: object = None
         header: list[object] = []
-        properties: Properties | None = None
+        properties = 0
         application = 0
         annotations = 0
         body: object = None
@@ -148,10 +168,7 @@ class Rows:
                 if bare_start < 0:
                     bare_start = start
                 if code == _PROPERTIES:
-                    if self._properties:
-                        read, _ = read_composite(payload, start, offset)
-                        assert isinstance(read, Properties)
-                        properties = read
+                    properties = at
                 elif code == _APPLICATION_PROPERTIES:
                     application = at
                 elif code == _DATA:
@@ -194,11 +211,11 @@ class Rows:
         if self._header:
             self._add_header(header)
         if self._properties:
-            self._add_properties(properties)
+            self._add_properties(payload, properties)
         if self._application:
-            self._add_map("properties", _map_at(payload, application, end) if application else {})
+            self._add_map("properties", payload, application)
         if self._annotations:
-            self._add_map("annotations", _map_at(payload, annotations, end) if annotations else {})
+            self._add_map("annotations", payload, annotations)
         if self._message:
             self.columns["message"].append(payload[bare_start:] if bare_start >= 0 else b"")
 
@@ -212,27 +229,73 @@ class Rows:
             if column is not None:
                 column.append(default if value is None else value)
 
-    def _add_properties(self, properties: Properties | None) -> None:
-        read = Properties() if properties is None else properties
-        columns = self.columns
-        for name in TEXT_COLUMNS:
-            column = columns.get(name)
-            if column is not None:
-                column.append(printed(getattr(read, name)))
-        if "group_sequence" in columns:
-            columns["group_sequence"].append(read.group_sequence)
-        if "creation_time" in columns:
-            columns["creation_time"].append(_microseconds(read.creation_time))
-        if "expiry_time" in columns:
-            columns["expiry_time"].append(_microseconds(read.absolute_expiry_time))
+    def _add_properties(self, data: bytes, at: int) -> None:
+        """The fields of the properties section whose list is at `at`; 0: there is none."""
+        count, offset, stop = _items_at(data, at, 0xC0)
+        for index in range(len(_FIELDS)):
+            slot = self._slots[index]
+            value: object = None
+            if index < count:
+                code = data[offset] if offset < stop else 0
+                if code == 0x40:
+                    offset += 1
+                elif code == 0xA1 or code == 0xA3:
+                    # Nearly every field is a short text.
+                    start = offset + 2
+                    offset = start + data[offset + 1]
+                    if slot is not None:
+                        value = str(data[start:offset], "utf-8", "replace")
+                elif slot is None:
+                    offset = skip_value(data, offset, stop, 2)
+                else:
+                    value, offset = read_value(data, offset, stop, 2)
+                    if _FIRST_TIME <= index <= _LAST_TIME:
+                        value = _microseconds(value)
+                    elif index == _GROUP_SEQUENCE:
+                        value = int(value) if isinstance(value, int) else None
+                    else:
+                        value = printed(value)
+            if slot is not None:
+                slot.append(value)
+        if offset > stop:
+            raise MalformedValue(f"the properties at octet {at} are cut short")
 
-    def _add_map(self, name: str, found: dict[object, object]) -> None:
+    def _add_map(self, name: str, data: bytes, at: int) -> None:
+        """The entries of the map at `at`, printed; 0: there is none."""
         keys = self.keys[name]
         items = self.items[name]
-        for key, value in found.items():
-            keys.append(str(key))
-            items.append(printed(value))
+        count, offset, stop = _items_at(data, at, 0xC1)
+        for _ in range(count >> 1):
+            key, offset = _text_at(data, offset, stop)
+            item, offset = _text_at(data, offset, stop)
+            keys.append("" if key is None else key)
+            items.append(item)
+        if offset != stop:
+            raise MalformedValue(f"the map at octet {at} does not add up")
         self.ends[name].append(len(keys))
+
+
+def _items_at(data: bytes, at: int, kind: int) -> tuple[int, int, int]:
+    """Count, start and stop of the list (0xC0) or map (0xC1) at `at`, whose outline was walked over before."""
+    code = data[at]
+    if at == 0 or code == 0x45:
+        return 0, 0, 0
+    if code == kind:
+        return data[at + 2], at + 3, at + 2 + data[at + 1]
+    if code == kind | 0x10 and at + 9 <= len(data):
+        size: int = _U32.unpack_from(data, at + 1)[0]
+        count: int = _U32.unpack_from(data, at + 5)[0]
+        return count, at + 9, at + 5 + size
+    raise MalformedValue(f"0x{code:02x} at octet {at} is not what its section has")
+
+
+def _text_at(data: bytes, offset: int, stop: int) -> tuple[str | None, int]:
+    """The value at `offset` as text, and the offset behind it."""
+    if offset + 2 <= stop and (data[offset] == 0xA1 or data[offset] == 0xA3):
+        end = offset + 2 + data[offset + 1]
+        return str(data[offset + 2 : end], "utf-8", "replace"), end
+    value, end = read_value(data, offset, stop, 2)
+    return printed(value), end
 
 
 def _section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:

@@ -203,9 +203,15 @@ class _Columns:
         self._text: Final = {field.name for field in batch.schema if field.type in (pa.string(), pa.large_string())}
         names = set(batch.schema.names) & {*COLUMNS, *SOURCE_ONLY} - {"body", "message", "annotations", "enqueued_time"}
         self._values: Final[dict[str, list[Any]]] = {name: batch.column(name).to_pylist() for name in names}
-        self._fields: Final = [name for name in TEXTS if name in names]
-        self._has_more: Final = bool(names & {"user_id", "group_sequence", "creation_time", "expiry_time"})
-        self._content_type: Final = Symbol("application/json") if options.payload == "json" else None
+        if options.payload == "json":
+            given = self._values.get("content_type", [None] * batch.num_rows)
+            self._values["content_type"] = [value or "application/json" for value in given]
+        present = [index for index, (name, _) in enumerate(_FIELDS) if name in self._values]
+        self._fields: Final = [
+            (self._values.get(name), encoder) for name, encoder in _FIELDS[: present[-1] + 1 if present else 0]
+        ]
+        """Values and encoder of each field up to the last there is a column for."""
+        self._application: Final = self._values.get("properties")
 
     def is_text(self, name: str) -> bool:
         """Whether a column is a string."""
@@ -218,32 +224,80 @@ class _Columns:
 
     def properties(self, row: int, duplicate_id: str | None) -> bytes:
         """The sections properties and application properties, as far as there is something in them."""
-        given: dict[str, Any] = {}
-        for name in self._fields:
-            value = self._values[name][row]
-            if value is not None:
-                given[name] = Symbol(value) if name.startswith("content_") else value
-        if self._content_type is not None:
-            given.setdefault("content_type", self._content_type)
-        if self._has_more:
-            self._add_more(given, row)
-        out = encode(Properties(**given)) if given else b""
-        application: dict[object, object] = dict(self.get("properties", row) or ())
+        content = bytearray()
+        count = filled = 0
+        for values, encoder in self._fields:
+            value = None if values is None else values[row]
+            count += 1
+            if value is None:
+                content += b"\x40"
+            else:
+                content += encoder(value)
+                filled += 1
+        out = _section(b"\x00\x53\x73", 0xC0, count, content) if filled else b""
+        entries = None if self._application is None else self._application[row]
+        if not entries and duplicate_id is None:
+            return out
+        content = bytearray()
+        count = 0
+        for key, value in entries or ():
+            content += _string(key)
+            content += _string(value) if type(value) is str else encode_value(value)
+            count += 2
         if duplicate_id is not None:
-            application[DUPLICATE_ID] = duplicate_id
-        return out + encode_value(Described(ULong(0x74), application)) if application else out
+            content += _string(DUPLICATE_ID) + _string(duplicate_id)
+            count += 2
+        return out + _section(b"\x00\x53\x74", 0xC1, count, content)
 
-    def _add_more(self, given: dict[str, Any], row: int) -> None:
-        user_id = self.get("user_id", row)
-        if user_id is not None:
-            given["user_id"] = user_id.encode() if isinstance(user_id, str) else user_id
-        group_sequence = self.get("group_sequence", row)
-        if group_sequence is not None:
-            given["group_sequence"] = UInt(group_sequence)
-        for name, field in (("creation_time", "creation_time"), ("expiry_time", "absolute_expiry_time")):
-            moment = self.get(name, row)
-            if moment is not None:
-                given[field] = Timestamp(_ms(moment))
+
+def _section(descriptor: bytes, kind: int, count: int, content: bytearray) -> bytes:
+    """A list (0xC0) or map (0xC1) behind its descriptor."""
+    size = len(content) + 1
+    if size < 256 and count < 256:
+        return descriptor + bytes((kind, size, count)) + content
+    return descriptor + bytes((kind | 0x10,)) + (size + 3).to_bytes(4, "big") + count.to_bytes(4, "big") + content
+
+
+def _string(value: str) -> bytes:
+    octets = value.encode()
+    size = len(octets)
+    return b"\xa1" + bytes((size,)) + octets if size < 256 else b"\xb1" + size.to_bytes(4, "big") + octets
+
+
+def _symbol(value: str) -> bytes:
+    if not value.isascii():
+        raise SendFailed(f"content type and content encoding are ASCII only, not {value!r}")
+    return encode_value(Symbol(value))
+
+
+def _octets(value: str | bytes) -> bytes:
+    return encode_value(value.encode() if isinstance(value, str) else value)
+
+
+def _time(moment: datetime) -> bytes:
+    return encode_value(Timestamp(_ms(moment)))
+
+
+def _uint(value: int) -> bytes:
+    return encode_value(UInt(value))
+
+
+# The fields of the properties section in their order (AMQP 1.0 §3.2.4), and how each column becomes one.
+_FIELDS: Final[tuple[tuple[str, Callable[[Any], bytes]], ...]] = (
+    ("message_id", _string),
+    ("user_id", _octets),
+    ("to", _string),
+    ("subject", _string),
+    ("reply_to", _string),
+    ("correlation_id", _string),
+    ("content_type", _symbol),
+    ("content_encoding", _symbol),
+    ("expiry_time", _time),
+    ("creation_time", _time),
+    ("group_id", _string),
+    ("group_sequence", _uint),
+)
+_CONTENT_TYPE: Final = 6
 
 
 def _data(octets: Any) -> bytes:
