@@ -26,9 +26,10 @@ from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
-from artemis_py.core.settings import QueueConfig, SettingsRepository
+from artemis_py.core.settings import DEFAULT_BROKER_SETTINGS, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import recover
+from artemis_py.store.scratch import ScratchStore
 from artemis_py.transport.worker import Worker
 
 BODY_BYTES: Final = 100
@@ -58,10 +59,12 @@ class Taker(Sink):
 class Run:
     """One life of a broker's core on the folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: BrokerSettings = DEFAULT_BROKER_SETTINGS) -> None:
         start = time.perf_counter()
         self.store = LmdbStore(folder)
-        self.office = PostOffice(SettingsRepository(MatchHierarchy(WildcardSyntax())), self.store)
+        self.scratch = ScratchStore(folder)
+        settings = SettingsRepository(MatchHierarchy(WildcardSyntax()), options)
+        self.office = PostOffice(settings, self.store, options, scratch=self.scratch)
         self.office.now_ms = int(time.time() * 1000)
         recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
         self.start_s = time.perf_counter() - start
@@ -79,7 +82,8 @@ class Run:
     def stop(self) -> None:
         """In good order."""
         self.worker.stop()
-        self.store.close([self.queue])
+        self.store.close(list(self.office.queues.values()))
+        self.scratch.close()
 
     async def durable(self) -> None:
         """Wait for the commit of everything so far."""
@@ -168,7 +172,7 @@ async def measure(folder: Path, messages: int) -> dict[str, object]:
     watch = Watch()
     watching = asyncio.create_task(watch.run())
     run = Run(folder)
-    count = min(20_000, messages)
+    count = min(20_000, messages // 50)
     await run.fill(0, SHALLOW)
     await rates(run, 0, SHALLOW, 1000)
     shallow, first, last = await rates(run, ROUNDS * 1000, SHALLOW + ROUNDS * 1000, count)

@@ -26,6 +26,7 @@ class MemoryAccount:
     """Bytes and messages held, against limits; -1 means no limit. Producers that must wait register here."""
 
     __slots__ = (
+        "_overdrawn_waiting",
         "_waiting",
         "can_spill",
         "full_bytes",
@@ -35,6 +36,7 @@ class MemoryAccount:
         "max_bytes",
         "max_messages",
         "message_count",
+        "overdrawn_bytes",
         "size_bytes",
         "tight_bytes",
     )
@@ -49,12 +51,15 @@ class MemoryAccount:
         self.full_messages: int = _NO_LIMIT
         self.tight_bytes: int = _NO_LIMIT
         """From this size on queues keep only what they need at once in memory."""
+        self.overdrawn_bytes: int = _NO_LIMIT
+        """From this size on producers wait even if what they send can go to disk."""
         self.can_spill: bool = False
         """Messages that are not durable can go to disk."""
         self.is_full: bool = False
         """Over a limit, or closed: each message needs a closer look before it is taken."""
         self.is_closed: bool = False
         self._waiting: list[Callable[[], None]] = []
+        self._overdrawn_waiting: list[Callable[[], None]] = []
         self.set_limits(max_bytes, max_messages)
 
     def set_limits(self, max_bytes: int, max_messages: int) -> None:
@@ -64,6 +69,7 @@ class MemoryAccount:
         self.full_bytes = max_bytes if max_bytes >= 0 else _NO_LIMIT
         self.full_messages = max_messages if max_messages >= 0 else _NO_LIMIT
         self.tight_bytes = max_bytes // 2 if max_bytes >= 0 else _NO_LIMIT
+        self.overdrawn_bytes = max_bytes + max_bytes // 2 if max_bytes >= 0 else _NO_LIMIT
         self.update()
 
     def update(self) -> None:
@@ -72,6 +78,10 @@ class MemoryAccount:
         self.is_full = over_limit or self.is_closed
         if not over_limit and self._waiting:
             waiting, self._waiting = self._waiting, []
+            for callback in waiting:
+                callback()
+        if self._overdrawn_waiting and self.size_bytes < self.overdrawn_bytes:
+            waiting, self._overdrawn_waiting = self._overdrawn_waiting, []
             for callback in waiting:
                 callback()
 
@@ -93,6 +103,10 @@ class MemoryAccount:
     def when_room(self, callback: Callable[[], None]) -> None:
         """Run `callback` once, when the account is not full any more."""
         self._waiting.append(callback)
+
+    def when_not_overdrawn(self, callback: Callable[[], None]) -> None:
+        """Run `callback` once, when the account is below `overdrawn_bytes` again."""
+        self._overdrawn_waiting.append(callback)
 
 
 class Address:
@@ -222,15 +236,20 @@ class Address:
     def must_wait(self) -> bool:
         """Whether producers get no more credit: full, and the policy is to hold them back.
 
-        PAGE holds them back as well if nothing can go to disk.
+        PAGE holds them back as well if nothing can go to disk, and while too much is in memory on its way there.
         """
         policy = self.settings.address_full_policy
-        if policy is not FullPolicy.BLOCK and not (policy is FullPolicy.PAGE and not self.broker_account.can_spill):
+        if policy is FullPolicy.PAGE and self.broker_account.can_spill:
+            return self.broker_account.size_bytes >= self.broker_account.overdrawn_bytes and not self.internal
+        if policy is not FullPolicy.BLOCK and policy is not FullPolicy.PAGE:
             return False
         return self.account.is_full or (self.broker_account.is_over_limit and not self.internal)
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Run `callback` once when `must_wait` may have become false."""
+        if self.pages and self.broker_account.can_spill:
+            self.broker_account.when_not_overdrawn(callback)
+            return
         account = self.account if self.account.is_full else self.broker_account
         account.when_room(callback)
 

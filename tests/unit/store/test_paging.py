@@ -8,11 +8,12 @@ import pytest
 from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings, FullPolicy
+from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store import schema
+from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import START_MS, attach, pass_time, settle_down
 from tests.unit.store.test_damage import spoil
-from tests.unit.store.world import World, bodies, multicast
+from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
 TINY = {"#": AddressSettings(max_read_page_messages=3, dead_letter_address="DLQ", max_delivery_attempts=2)}
 
@@ -330,3 +331,21 @@ def test_limits_that_do_not_page_count_what_is_on_disk(tmp_path: Path, policy: F
         consumer.settle(recorder.take()[0], ACCEPTED)
         assert told == [True]
         assert not queue.address.account.is_full
+
+
+def test_page_holds_producers_back_only_while_too_much_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
+    """A producer that waits for no answer, and a slow disk: memory stays bounded, and a commit lets it go on."""
+    scratch = ScratchStore(tmp_path / "scratch", SMALL_MAP_BYTES)
+    options = BrokerSettings(global_max_size_bytes=100_000)
+    with World(tmp_path, options=options, scratch=scratch) as world:
+        address = world.queue().address
+        while not address.must_wait:
+            world.send("q", "x" * 1000)
+        assert world.office.account.size_bytes < 160_000
+        told: list[bool] = []
+        address.when_room(lambda: told.append(True))
+
+        world.settle()
+
+        assert (told, address.must_wait) == ([True], False)
+    scratch.close()
