@@ -72,6 +72,8 @@ class Queue:
         """Consumers that keep cursors."""
         self.is_ready: bool = False
         self.next_sequence: int = 1
+        self.numbered_from: int = 1
+        """The first number of this run of the broker. Some numbers before it, reserved and not used, may be skipped."""
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
         """From this sequence on more have to be reserved in the store."""
         self.restored_below: int = 0

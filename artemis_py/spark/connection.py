@@ -21,7 +21,7 @@ from artemis_amqp.link import Link, ReceiverLink
 from artemis_amqp.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
 from artemis_amqp.session import AmqpSession
 from artemis_amqp.types import Symbol
-from artemis_py.spark.errors import ConnectionLost, InvalidOption, Refused
+from artemis_py.spark.errors import ConnectionLost, Gone, InvalidOption, Refused
 from artemis_py.spark.options import ConnectionOptions, Server
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,8 @@ def failure(error: AmqpError | None, what: str) -> ConnectionLost | Refused:
     if error is None:
         return ConnectionLost(f"{what}: the broker gave no reason")
     text = f"{what}: {error.description or error.condition} ({error.condition})"
+    if error.condition in (errors.NOT_FOUND, errors.RESOURCE_DELETED):
+        return Gone(text)
     return ConnectionLost(text) if error.condition in _PASSING else Refused(text)
 
 

@@ -23,6 +23,10 @@ class Refused(SparkError):
     """The broker said no; trying again would not help."""
 
 
+class Gone(Refused):
+    """The queue or address is not there, or not the one that was meant."""
+
+
 class DataLoss(SparkError):
     """Messages that an offset promised are not there any more."""
 

@@ -43,6 +43,15 @@ class Head:
     """The lowest number that is there; equals `next` if the queue is empty."""
     next: int
     """The number of the next message to come."""
+    skipped_from: int = 1
+    skipped_to: int = 1
+    """A crash of the broker may have skipped the last numbers of this range: all behind the last that was given."""
+
+    def skipped(self, start: int, stop: int) -> int:
+        """How many of the missing numbers from `start` up to `stop` may never have been given."""
+        if not start < self.skipped_to <= stop:
+            return 0
+        return self.skipped_to - max(start, self.skipped_from)
 
 
 @frozen(kw_only=True)
@@ -129,6 +138,8 @@ class Management:
                     queue_id=row["queueId"],
                     first=row["first"],
                     next=row["next"],
+                    skipped_from=row["skippedFrom"],
+                    skipped_to=row["skippedTo"],
                 )
                 for row in answer["queues"]
             ),

@@ -89,8 +89,7 @@ def lost(start: Offset, heads: Heads) -> list[str]:
             losses.append(f"{key} was made anew: its id is {head.queue_id}, it was {position.queue_id}")
         elif head.next < position.next:
             losses.append(f"{key} ends at {head.next}, the offset is {position.next}")
-        elif head.first > position.next:
-            missing = head.first - position.next
+        elif (missing := head.first - position.next - head.skipped(position.next, head.first)) > 0:
             losses.append(f"{key}: {missing} messages from {position.next} up to {head.first - 1} are gone")
     return losses
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.spark.columns import BatchBuilder
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker
 from artemis_py.spark.decoding import Rows
-from artemis_py.spark.errors import ConnectionLost, DataLoss, Refused
+from artemis_py.spark.errors import ConnectionLost, DataLoss, Gone
 from artemis_py.spark.options import ReadOptions
+from artemis_py.spark.planning import Planner
 from artemis_py.spark.receiving import DrainLink, Range, RangeLink
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
     builder = BatchBuilder(schema, part.address, part.queue)
     broker = Broker(options.connection)
     start = part.start
-    count = 0
-    is_ordered = True
+    gaps: list[tuple[int, int]] = []
     tries = options.connection.retries
     delay_s = options.connection.retry_delay_s
     while start < part.stop:
@@ -38,18 +38,16 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 for payloads in link.batches(options.connection.idle_timeout_s):
                     rows = builder.rows()
                     _decode(rows, payloads)
-                    # A broker may deliver by priority. Then nobody can say where to go on.
-                    is_ordered = is_ordered and rows.sequences == sorted(rows.sequences)
+                    gaps += gaps_of(start, rows.sequences)
                     start = rows.sequences[-1] + 1
-                    count += rows.count
                     yield builder.build(rows)
-                break
+            break
         except ConnectionLost as error:
-            if tries == 0 or (count and not is_ordered):
+            if tries == 0:
                 raise
             tries -= 1
             logger.warning("reading %s broke at %d, trying again in %.1f s: %s", part, start, delay_s, error)
-        except Refused as error:
+        except Gone as error:
             # Between planning and reading the queue went: the same as messages that went.
             if options.fail_on_data_loss:
                 raise DataLoss(f"{part} cannot be read any more: {error}") from None
@@ -57,7 +55,22 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
             return
         time.sleep(delay_s)
         delay_s = min(2 * delay_s, MAX_RETRY_DELAY_S)
-    _check_count(options, part, count)
+    if start < part.stop:
+        gaps.append((start, part.stop))
+    if gaps and options.selector is None:
+        _check(options, part, gaps)
+
+
+def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
+    """The ranges of numbers that are missing among these, which are ascending and begin at `expected` or later."""
+    if sequences[0] == expected and sequences[-1] - expected + 1 == len(sequences):
+        return []
+    gaps = []
+    for sequence in sequences:
+        if sequence > expected:
+            gaps.append((expected, sequence))
+        expected = sequence + 1
+    return gaps
 
 
 def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Iterator[pa.RecordBatch]":
@@ -80,14 +93,15 @@ def _decode(rows: Rows, payloads: list[bytes]) -> None:
         add(payload)
 
 
-def _check_count(options: ReadOptions, part: Range, count: int) -> None:
-    """Numbers are dense: what is missing was removed or has expired. With a selector nobody can tell."""
-    missing = part.count - count
-    if missing <= 0 or options.selector is not None:
-        return
+def _check(options: ReadOptions, part: Range, gaps: list[tuple[int, int]]) -> None:
+    """Numbers are missing: they were removed or have expired, or were never given. Raises DataLoss."""
     if options.mode == "browse":
         # Its messages belong to others, who may take them at any time.
-        logger.info("messages were taken meanwhile: range=%s missing=%d", part, missing)
+        logger.info("numbers are missing, others took the messages: range=%s gaps=%d", part, len(gaps))
+        return
+    heads = [head for head in Planner(options).heads().queues if head.queue_id == part.queue_id]
+    missing = sum(stop - start - sum(head.skipped(start, stop) for head in heads) for start, stop in gaps)
+    if missing <= 0:
         return
     text = f"{missing} of {part.count} messages of {part} are gone: they expired or were removed"
     if options.fail_on_data_loss:

@@ -81,50 +81,97 @@ class Arrivals(ReceiverLinkHandler):
         return payloads
 
 
-class DrainLink:
-    """Takes messages out of a queue of any AMQP 1.0 broker until it is empty."""
+class DrainingLink:
+    """A link that gives what its source has, and then says that there is nothing more."""
 
-    def __init__(self, connection: Connection, address: str, selector: str | None, credit: int, settled: bool) -> None:
-        """`settled`: the broker forgets a message when it has sent it. Raises Refused, ConnectionLost."""
-        wanted = None if selector is None else selector_filter(selector)
-        source = Source(address=address, filter=wanted)
-        link, answer = connection.attach(source, Target(), False, SETTLED if settled else _UNSETTLED)
+    def __init__(
+        self,
+        connection: Connection,
+        address: str,
+        credit: int,
+        filters: dict[Symbol, object],
+        settle_mode: int,
+        distribution_mode: str | None = None,
+    ) -> None:
+        """Raises Refused, also if the broker does not know a filter, and ConnectionLost."""
+        source = Source(address=address, distribution_mode=distribution_mode, filter=filters or None)
+        link, answer = connection.attach(source, Target(), False, settle_mode)
         assert isinstance(link, ReceiverLink)
         applied = {} if answer.source is None else answer.source.filter or {}
-        if wanted is not None and not wanted.keys() <= applied.keys():
-            raise Refused(f"the broker does not know selectors: {address} would be read whole")
+        unknown = filters.keys() - applied.keys()
+        if unknown:
+            raise Refused(f"{address}: the broker does not know the filter {', '.join(sorted(unknown))}")
         self._connection: Final = connection
         self._link: Final = link
+        self._address: Final = address
         self._credit: Final = credit
-        self._settled: Final = settled
         self._arrivals: Final = Arrivals()
         self._initial_count: Final = link.delivery_count
         link.handler = self._arrivals
 
     def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
-        """Deliveries in batches; whoever asks for the next one has had the last, which is accepted then.
+        """Deliveries in batches of a few thousand, until the broker says that there are no more.
 
-        Ends when the broker says that the queue is empty, or after `timeout_s` of silence. Raises ConnectionLost.
+        Raises ConnectionLost, also after `timeout_s` of silence.
         """
         link, arrivals, connection = self._link, self._arrivals, self._connection
         link.grant(self._credit, drain=True)
         heard_at = time.monotonic()
         before = 0
-        while not self._is_empty():
+        while not self._is_exhausted():
             connection.check(link)
-            connection.exchange(timeout_s)
+            connection.exchange(max(heard_at + timeout_s - time.monotonic(), 0.0))
             if arrivals.count != before:
                 before = arrivals.count
                 heard_at = time.monotonic()
-            elif time.monotonic() - heard_at >= timeout_s:
+            elif time.monotonic() - heard_at >= timeout_s and not self._is_exhausted():
+                self._is_silent(timeout_s)
                 break
-            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_empty():
+            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_exhausted():
                 link.grant(self._credit, drain=True)
             if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
                 yield from self._hand_out()
         connection.check(link)
         if arrivals.payloads:
             yield from self._hand_out()
+
+    def _is_exhausted(self) -> bool:
+        """Whether the broker gave credit back: its count of deliveries is ahead of what came."""
+        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF
+
+    def _is_silent(self, timeout_s: float) -> None:
+        """Nothing came for so long."""
+        raise ConnectionLost(f"reading {self._address}: nothing came for {timeout_s:g} s")
+
+    def _hand_out(self) -> Iterator[list[bytes]]:
+        yield self._arrivals.take()
+
+
+class RangeLink(DrainingLink):
+    """Reads one range, in the order of its numbers."""
+
+    def __init__(self, connection: Connection, part: Range, start: int, selector: str | None, credit: int) -> None:
+        """From `start` within the range. Raises Refused, ConnectionLost."""
+        filters: dict[Symbol, object] = {RANGE_FILTER: Described(RANGE_FILTER, [start, part.stop, part.queue_id])}
+        if selector is not None:
+            filters |= selector_filter(selector)
+        super().__init__(connection, f"{part.address}::{part.queue}", credit, filters, SETTLED, "copy")
+
+
+class DrainLink(DrainingLink):
+    """Takes messages out of a queue of any AMQP 1.0 broker until it is empty.
+
+    Whoever asks for the next batch has had the last one, which is accepted then.
+    """
+
+    def __init__(self, connection: Connection, address: str, selector: str | None, credit: int, settled: bool) -> None:
+        """`settled`: the broker forgets a message when it has sent it. Raises Refused, ConnectionLost."""
+        filters = {} if selector is None else selector_filter(selector)
+        super().__init__(connection, address, credit, filters, SETTLED if settled else _UNSETTLED)
+        self._settled: Final = settled
+
+    def _is_silent(self, timeout_s: float) -> None:
+        """Some brokers do not answer a drain: silence is the end."""
 
     def _hand_out(self) -> Iterator[list[bytes]]:
         payloads, last = self._arrivals.take(), self._arrivals.last_id
@@ -133,58 +180,3 @@ class DrainLink:
             # The ids of a session that has one link follow each other.
             first = (last - len(payloads) + 1) & 0xFFFFFFFF
             self._link.session.settle_incoming(first, last, ACCEPTED_STATE, True)
-
-    def _is_empty(self) -> bool:
-        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF
-
-
-class RangeLink:
-    """A draining link on one range; `batches` ends when the broker has nothing more of it."""
-
-    def __init__(self, connection: Connection, part: Range, start: int, selector: str | None, credit: int) -> None:
-        """Raises Refused, also if the broker does not know the filter, and ConnectionLost."""
-        self._connection: Final = connection
-        self._part: Final = part
-        self._credit: Final = credit
-        wanted: dict[Symbol, object] = {RANGE_FILTER: Described(RANGE_FILTER, [start, part.stop, part.queue_id])}
-        if selector is not None:
-            wanted |= selector_filter(selector)
-        source = Source(address=f"{part.address}::{part.queue}", distribution_mode="copy", filter=wanted)
-        link, answer = connection.attach(source, Target(), False, SETTLED)
-        assert isinstance(link, ReceiverLink)
-        applied = {} if answer.source is None else answer.source.filter or {}
-        if not wanted.keys() <= applied.keys():
-            raise Refused(
-                f"the broker cannot read {part} by its numbers: it does not know the filter {RANGE_FILTER}; "
-                "mode=drain works with every AMQP 1.0 broker"
-            )
-        self._link: Final = link
-        self._arrivals: Final = Arrivals()
-        self._initial_count: Final = link.delivery_count
-        link.handler = self._arrivals
-
-    def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
-        """Deliveries in batches of a few thousand. Raises ConnectionLost after `timeout_s` of silence."""
-        link, arrivals, connection = self._link, self._arrivals, self._connection
-        link.grant(self._credit, drain=True)
-        deadline = time.monotonic() + timeout_s
-        before = 0
-        while not self._is_exhausted():
-            connection.check(link)
-            connection.exchange(max(deadline - time.monotonic(), 0.0))
-            if arrivals.count != before:
-                before = arrivals.count
-                deadline = time.monotonic() + timeout_s
-            elif time.monotonic() >= deadline and not self._is_exhausted():
-                raise ConnectionLost(f"reading {self._part}: nothing came for {timeout_s:g} s")
-            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_exhausted():
-                link.grant(self._credit, drain=True)
-            if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
-                yield arrivals.take()
-        connection.check(link)
-        if arrivals.payloads:
-            yield arrivals.take()
-
-    def _is_exhausted(self) -> bool:
-        """Whether the broker gave credit back: its count of deliveries is ahead of what came."""
-        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF

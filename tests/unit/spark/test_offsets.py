@@ -145,3 +145,21 @@ def test_no_partition_is_longer_than_asked() -> None:
 
 def test_a_range_of_one_message_is_one_partition() -> None:
     assert len(cut(ranges_by_key(at(a=0), at(a=1)).values(), 16, None)) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "number", "lost_count"),
+    [
+        (200, 150, 0),  # 150 and on may never have been given: reserved, and then the broker crashed
+        (200, 90, 10),  # but 90 to 99 were
+        (180, 150, 30),  # 180 is there, so everything below it was given
+        (210, 150, 10),  # 200 and on were given after the crash
+        (200, 200, 0),
+    ],
+)
+def test_numbers_that_a_crash_skipped_are_not_lost(first: int, number: int, lost_count: int) -> None:
+    now = Head(address="a", queue="a", queue_id=1, first=first, next=300, skipped_from=100, skipped_to=200)
+
+    losses = lost(at(a=number), heads(now))
+
+    assert [line.split()[1] for line in losses] == ([str(lost_count)] if lost_count else [])
