@@ -13,12 +13,12 @@ from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import ConnectionLost, InvalidOption, Refused, SendFailed
 from artemis_py.spark.management import Management
-from artemis_py.spark.offsets import earliest, latest, ranges_by_key
+from artemis_py.spark.offsets import earliest, latest, lost, ranges_by_key
 from artemis_py.spark.options import ConnectionOptions, read_options, write_options
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.receiving import RangeLink
 from artemis_py.spark.sending import Sender, StageName
-from tests.interop.broker_process import BrokerProcess, Instance
+from tests.interop.broker_process import BrokerProcess, Instance, launch, start_broker
 from tests.interop.conftest import StartBroker
 from tests.interop.proton.client import Client
 
@@ -272,3 +272,29 @@ def test_a_range_is_read_in_pieces_and_ends_by_itself(broker: BrokerProcess, nam
         batches: list[Any] = [len(batch) for batch in RangeLink(connection, part, 1, None, 100).batches(10)]
 
     assert (sum(batches), len(batches)) == (10_000, 2)
+
+
+def test_a_crash_of_the_broker_loses_nothing_and_raises_no_alarm(tmp_path: Path) -> None:
+    """Its numbers jump; an offset of before means the same messages, and the node and queue are the same ones."""
+
+    def send(process: BrokerProcess, count: int) -> None:
+        sender = Sender(write_options({"url": process.url, "address": "q"}))
+        sender.send(messages(count))
+        sender.flush()
+        sender.close()
+
+    process = start_broker(Instance(persistence="true"), tmp_path)
+    send(process, 10)
+    before = Planner(read_options({"url": process.url, "mode": "browse", "queue": "q"})).heads()
+    process.kill()
+    process = launch(tmp_path)
+    send(process, 5)
+    planner = Planner(read_options({"url": process.url, "mode": "browse", "queue": "q"}))
+    heads = planner.heads()
+
+    assert lost(earliest(before), heads) == []
+    assert heads.queues[0].next - before.queues[0].next > 5
+    planner.acknowledge(latest(before))
+    assert lost(latest(before), planner.heads()) == []
+    assert planner.heads().queues[0].first > before.queues[0].next
+    process.stop()
