@@ -50,6 +50,10 @@ from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
 from artemis_py.transport.worker import Worker
 
+NODE_RECORDS: Final = "broker"
+NODE_ID: Final = b"node-id"
+"""Where the store keeps who we are."""
+
 LOGGER: Final = logging.getLogger(__name__)
 
 ENTRY_POINTS: Final = "artemis_py.protocols"
@@ -175,6 +179,7 @@ class Broker:
         if self._store is not None:
             self._recover(self._store, managers, loop, turn)
             self._watch_disk(self._store.folder, loop, turn)
+            self.postoffice.staging.restore()
         self._deploy()
         self._manage()
         for manager in managers:
@@ -384,13 +389,22 @@ class Broker:
     def _manage(self) -> None:
         facts = BrokerFacts(
             version=_installed_version(),
-            node_id=str(uuid4()),
+            node_id=self._node_id(),
             started_ms=self.postoffice.now_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )
         endpoint = ManagementEndpoint(self.postoffice, facts)
         self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)
+
+    def _node_id(self) -> str:
+        """The same through restarts: who remembers where it stood in a queue remembers of which node."""
+        storage = self.postoffice.storage
+        known = dict(storage.load_records(NODE_RECORDS)).get(NODE_ID)
+        if known is None:
+            known = str(uuid4()).encode()
+            storage.save_record(NODE_RECORDS, NODE_ID, known)
+        return known.decode()
 
 
 def _installed_version() -> str:

@@ -30,11 +30,16 @@ ROWS: Final = {
     "artemis_py.spark": 8,
     "artemis_py.console": 8,
     "artemis_py.cli": 8,
+    "pyspark_artemis": 9,  # what Spark looks for by its name: an import of artemis_py.spark
     "artemis_conf": 0,  # data files; read through importlib.resources
 }
 """Imports point to lower numbers only (docs/architecture.md draws the same rows)."""
 
 PROTOCOLS: Final = {name for name, row in ROWS.items() if row == 4 and not name.startswith("artemis_py.")}
+
+
+CLIENTS: Final = ("artemis_py.cli", "artemis_py.spark")
+"""Parts that talk to a broker over the wire, and may use a protocol's client side for it."""
 
 
 def package_roots() -> dict[str, Path]:
@@ -119,7 +124,21 @@ def test_nothing_below_the_command_line_imports_a_protocol() -> None:
         f"{module} imports {name}"
         for module, path in known.items()
         for name in our_imports(path, known)
-        if part_of(name) in PROTOCOLS and part_of(module) not in (part_of(name), "artemis_py.cli")
+        if part_of(name) in PROTOCOLS and part_of(module) not in (part_of(name), *CLIENTS)
+    ]
+
+    assert wrong == []
+
+
+def test_the_spark_connector_is_a_client_like_any_other() -> None:
+    """It uses the client side of the AMQP engine and our errors, and nothing of the broker."""
+    known = modules()
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in known.items()
+        for name in our_imports(path, known)
+        if part_of(module) == "artemis_py.spark"
+        and part_of(name) not in ("artemis_py.spark", "artemis_py.errors", "artemis_amqp")
     ]
 
     assert wrong == []

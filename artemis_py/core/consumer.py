@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 
 from artemis_py.core.filter import Filter
 from artemis_py.core.reference import PRIORITIES, Reference
+from artemis_py.core.span import Span
 
 if TYPE_CHECKING:
     from artemis_py.core.queue import Queue
@@ -72,6 +73,7 @@ class Consumer:
         "reach",
         "revisit",
         "sink",
+        "span",
         "unsettled_bytes",
         "user",
     )
@@ -86,6 +88,7 @@ class Consumer:
         priority: int,
         user: str,
         presettled: bool = False,
+        span: Span | None = None,
     ) -> None:
         self.id: int = id
         self.queue: Queue = queue
@@ -95,6 +98,8 @@ class Consumer:
         self.priority: int = priority
         self.presettled: bool = presettled and not browse
         """Its deliveries are acknowledged when they are handed over."""
+        self.span: Span | None = span
+        """What it reads by numbers, if it does."""
         self.user: str = user
         """Who consumes, for management."""
         self.credit: int = 0
@@ -104,7 +109,7 @@ class Consumer:
         self.draining: bool = False
         self.in_ring: bool = False
         self.is_closed: bool = False
-        self.picks: bool = browse or filter is not None
+        self.picks: bool = (browse or filter is not None) and span is None
         """Whether it may pass over messages, and hence needs cursors."""
         self.cursors: list[Reference | None] = [None] * PRIORITIES if self.picks else []
         """Per priority the last reference it examined; None: nothing yet."""

@@ -31,6 +31,7 @@ from artemis_py.core.settings import (
     ResolvedSettings,
     SettingsRepository,
 )
+from artemis_py.core.staging import Staging
 from artemis_py.core.storage import UNLIMITED, Scratch, Storage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
@@ -116,6 +117,7 @@ class PostOffice:
         self._next_queue_id: int = 1
         self._next_id: int = 1
         self._random: random.Random = random.Random()
+        self.staging: Staging = Staging(self)
         settings.on_change(self._settings_changed)
 
     # -- time ------------------------------------------------------------------------------------------------
@@ -483,6 +485,30 @@ class PostOffice:
         else:
             transaction.claim(address, duplicate_id)
         return count
+
+    def admit(self, message: Message, address: Address) -> bool:
+        """What `route` does before it looks for queues, for a message that is routed later; False: it is dropped.
+
+        Raises AddressFull, StoreError.
+        """
+        message.id = self._next_message_id
+        self._next_message_id += 1
+        message.address = address.name
+        message.origin = address
+        if (address.account.is_full or self.account.is_full) and not address.internal:
+            if self._storage_failure is not None and message.durable:
+                raise StoreError(f"nothing can be stored any more: {self._storage_failure}")
+            if self._is_dropped(address):
+                return False
+        if address.changes_messages:
+            self._change(message, address.settings)
+        return True
+
+    def release(self, message: Message, address: Address) -> int:
+        """Route a message that was admitted before; returns how many queues got it."""
+        message.origin = address
+        message.stored_first = True
+        return self._hand_over(message, address, "", None)
 
     def commit(self, transaction: Transaction) -> None:
         """Make everything happen. Raises TransactionRolledBack, everything undone, if something had failed.

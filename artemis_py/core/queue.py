@@ -24,6 +24,7 @@ from artemis_py.core.reference import (
 )
 from artemis_py.core.schedule import Schedule
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.span import serve_spans
 from artemis_py.core.storage import UNLIMITED
 from artemis_py.core.timers import Timer
 
@@ -73,6 +74,8 @@ class Queue:
         self.awaits_store: bool = False
         """It is ready again when what it has was stored."""
         self.next_sequence: int = 1
+        self.numbered_from: int = 1
+        """The first number of this run of the broker. Some numbers before it, reserved and not used, may be skipped."""
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
         """From this sequence on more have to be reserved in the store."""
         self.restored_below: int = 0
@@ -89,6 +92,8 @@ class Queue:
         """The reaper found it unused in its last pass."""
         self.backlog: Backlog = Backlog(self, hub)
         self.schedule: Schedule = Schedule(self, hub, self._on_due)
+        self.spans: list[Consumer] = []
+        """Consumers that read a part of the queue by numbers (`core.span`); dispatch does not deliver to them."""
         self._levels: list[Level] = []
         self._draining: list[Consumer] = []
         self._earliest_expiry_ms: int = 0
@@ -279,6 +284,9 @@ class Queue:
 
     def consumer_ready(self, consumer: Consumer) -> None:
         """A consumer got credit, or drains."""
+        if consumer.span is not None:
+            self.mark_ready()
+            return
         if consumer.draining and consumer not in self._draining:
             self._draining.append(consumer)
         if not consumer.in_ring and consumer.credit > 0:
@@ -300,6 +308,8 @@ class Queue:
         delivered = 0
         stored_batch = self.hub.stored_batch
         early: Reference | None = None
+        if self.spans:
+            delivered = serve_spans(self, budget)
         scan_left = SCAN_BUDGET
         backlog = self.backlog
         if (backlog.mask or backlog.cold_mask) and self._gate_open and not self.paused and not self.address.paused:
@@ -596,6 +606,33 @@ class Queue:
         self.messages_killed += count
         return count
 
+    def acknowledge_below(self, sequence: int, limit: int) -> int:
+        """Acknowledge what waits below `sequence`, at most `limit` messages; how many. What is delivered stays."""
+        count = 0
+        backlog = self.backlog
+        for priority in range(PRIORITIES):
+            reference = backlog.lists[priority].head
+            while reference is not None and reference.sequence < sequence and count < limit:
+                following = reference.next
+                backlog.unlink(reference)
+                self._forget(reference)
+                count += 1
+                reference = following
+            tail = backlog.tails[priority]
+            while tail is not None and tail.frontier < sequence - 1 and count < limit:
+                page = backlog.scan(tail, tail.frontier, sequence - 1, min(PAGE_MESSAGES, limit - count))
+                if page is None:
+                    break
+                for cold in page.references:
+                    backlog.pull(tail, cold)
+                    self._forget(cold)
+                    count += 1
+                tail.advance(page.end)
+            if tail is not None:
+                backlog.close(tail, priority)
+        self.messages_acknowledged += count
+        return count
+
     def _purge_cold(self, priority: int, filter: Filter) -> int:
         """Remove what is on disk only and `filter` wants."""
         count = 0
@@ -663,6 +700,8 @@ class Queue:
     def add_consumer(self, consumer: Consumer) -> None:
         """Attach a consumer; limits were checked by the session."""
         self.consumers.append(consumer)
+        if consumer.span is not None:
+            self.spans.append(consumer)
         if consumer.picks:
             self.picking_count += 1
         for index, level in enumerate(self._levels):
@@ -680,6 +719,8 @@ class Queue:
         """Detach a consumer; what it did not settle goes back to its place."""
         consumer.is_closed = True
         self.consumers.remove(consumer)
+        if consumer.span is not None:
+            self.spans.remove(consumer)
         self.hub.starved.discard(consumer)
         for level in self._levels:
             if level.priority == consumer.priority:

@@ -17,8 +17,11 @@ from artemis_py.core.postoffice import Endpoint, PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.span import Span
+from artemis_py.core.staging import Stage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
+    InvalidRequest,
     MaxConsumersReached,
     NoSuchAddress,
     NoSuchQueue,
@@ -32,7 +35,7 @@ from artemis_py.errors import (
 class Producer:
     """Sends to one address, with the permission that was checked when it was made."""
 
-    __slots__ = ("_endpoint", "_session", "address", "explicit_type", "messages_sent", "name", "queue_name")
+    __slots__ = ("_endpoint", "_session", "_stage", "address", "explicit_type", "messages_sent", "name", "queue_name")
 
     def __init__(
         self, session: "Session", name: str, queue_name: str, explicit_type: int, endpoint: Endpoint | None
@@ -44,6 +47,7 @@ class Producer:
         """What the client asked for; NO_TYPE leaves it to the message and the address."""
         self.address: Address | None = None
         self._endpoint: Endpoint | None = endpoint
+        self._stage: Stage | None = None
         self.messages_sent: int = 0
 
     def prepare(self) -> Address | None:
@@ -69,7 +73,7 @@ class Producer:
         return self.address
 
     def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
-        """Route a message; returns how many queues got (or will get) it.
+        """Route a message; returns how many queues got (or will get) it, 1 for a stage.
 
         `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `PostOffice.route_once`.
         Raises Refusal of some kind; a transaction it was part of can then only be rolled back.
@@ -78,6 +82,9 @@ class Producer:
         if self.explicit_type != NO_TYPE:
             message.routing_type = self.explicit_type
         try:
+            stage = self._stage
+            if stage is not None:
+                return self._send_to_stage(message, transaction, stage)
             address = self.address
             if address is None or address.is_deleted or (not address.queues and message.routing_type != 0):
                 address = self.prepare()
@@ -93,6 +100,18 @@ class Producer:
             if transaction is not None:
                 transaction.fail(refusal)
             raise
+
+    def stage(self, stage: Stage) -> None:
+        """Keep what is sent from now on in a stage, until its epoch is committed (`staging`)."""
+        self._stage = stage
+
+    def _send_to_stage(self, message: Message, transaction: Transaction | None, stage: Stage) -> int:
+        if transaction is not None:
+            raise InvalidRequest("a stage takes no transactions: its epoch is one")
+        address = self.prepare() if self.address is None or self.address.is_deleted else self.address
+        assert address is not None
+        self._session.postoffice.staging.take(stage, message, address)
+        return 1
 
     @property
     def must_wait(self) -> bool:
@@ -315,10 +334,11 @@ class Session:
         browse: bool = False,
         priority: int = 0,
         presettled: bool = False,
+        span: Span | None = None,
     ) -> Consumer:
         """Attach to a queue, without credit yet; `presettled`: a delivery is acknowledged when it is handed over.
 
-        Raises NotAuthorized, MaxConsumersReached.
+        A browser with a `span` reads that part of the queue by numbers. Raises NotAuthorized, MaxConsumersReached.
         """
         permission = Permission.BROWSE if browse else Permission.CONSUME
         self.check(permission, queue.address.name, queue.name)
@@ -331,7 +351,7 @@ class Session:
                     f"queue '{queue.name}' has {count} of at most {queue.max_consumers} consumers"
                 )
         consumer = Consumer(
-            self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled
+            self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled, span
         )
         self.consumers[consumer.id] = consumer
         queue.add_consumer(consumer)

@@ -25,6 +25,8 @@ from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.queue_control import QueueControl
+from artemis_py.management.reader_control import READER, ReaderControl
+from artemis_py.management.writer_control import WRITER, WriterControl
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -35,6 +37,9 @@ SUCCEEDED: Final = "_AMQ_OperationSucceeded"
 
 REPLY_PREFIXES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
 """What JMS clients put before a reply address; they name no part of the address (reference §6.1)."""
+
+FOR_EVERYBODY: Final = (READER, WRITER)
+"""Resources that need no permission to manage: their operations check what they do to which queue."""
 
 MAX_REQUEST_CHARS: Final = 256 * 1024
 """Longest body of a request: parameters are names and a few options, and JSON is parsed on the broker's thread."""
@@ -53,11 +58,12 @@ class ManagementEndpoint:
         Raises NotAuthorized if the sender may not manage the broker, another Refusal if the reply cannot go where it
         is wanted: a protocol refuses the message then. Whatever else goes wrong is the reply's content.
         """
-        session.check(Permission.MANAGE, self._postoffice.options.management_address)
         try:
             request = message.view
         except ProtocolError as error:
             raise InvalidRequest(f"the management request cannot be decoded: {error}") from None
+        if request.properties.get(RESOURCE) not in FOR_EVERYBODY:
+            session.check(Permission.MANAGE, self._postoffice.options.management_address)
         send = self._reply_path(request, session)
         try:
             # A result is put together by us: it is always JSON.
@@ -116,6 +122,10 @@ class ManagementEndpoint:
         broker = BrokerControl(self._postoffice, self._facts, session)
         if resource == "broker":
             return broker
+        if resource == READER:
+            return ReaderControl(self._postoffice, self._facts, session)
+        if resource == WRITER:
+            return WriterControl(self._postoffice, session)
         if kind == "address" and name:
             return AddressControl(broker.find_address(name), session)
         if kind == "queue" and name:
@@ -126,7 +136,8 @@ class ManagementEndpoint:
                 raise InvalidRequest(f"acceptor {name!r} does not exist{proposal(name, acceptors)}")
             return AcceptorControl(acceptors[name])
         raise InvalidRequest(
-            f"resource {resource[:200]!r} is unknown; it is broker, address.<name>, queue.<name> or acceptor.<name>"
+            f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name> or "
+            "acceptor.<name>"
         )
 
 

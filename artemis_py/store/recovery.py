@@ -138,7 +138,7 @@ class _Recovery:
         marks = self._environment.database(schema.MARKS)
         value = self._transaction.get(key, db=marks)
         mark = 1 if value is None else schema.U64.unpack(value)[0]
-        queue.next_sequence = mark
+        queue.next_sequence = queue.numbered_from = mark
         queue.sequence_limit = mark + RESERVED_SEQUENCES // 2
         self._transaction.put(key, schema.U64.pack(mark + RESERVED_SEQUENCES), db=marks)
 

@@ -30,6 +30,9 @@ _NO_LOCAL_DESCRIPTORS: Final = (NO_LOCAL_CODE, "apache.org:no-local-filter:list"
 # Clients that send the selector without a descriptor, under one of these keys, mean the same.
 _SELECTOR_KEYS: Final = ("jms-selector", "apache.org:selector-filter:string")
 
+RANGE_DESCRIPTOR: Final = "artemis:sequence-range:list"
+"""A browser reads only this part of a queue: `[from, to)` by number, and perhaps the id that the queue must have."""
+
 _PRIORITY_PARAMETER: Final = "consumer-priority="
 
 
@@ -103,11 +106,22 @@ def cut_parameters(address: str) -> tuple[str, int]:
 
 
 @frozen
+class SequenceRange:
+    """A part of a queue by the numbers of its messages: from `start` up to, but not including, `stop`."""
+
+    start: int
+    stop: int
+    queue_id: int | None = None
+    """The queue that is meant; None: whichever has the name now."""
+
+
+@frozen
 class SourceFilters:
     """The filters of a source that are in force."""
 
     selector: Filter | None = None
     no_local: bool = False
+    range: "SequenceRange | None" = None
     applied: dict[Symbol, object] = field(factory=dict)
     """What the answer may echo: a filter that is not applied is left out."""
 
@@ -121,9 +135,10 @@ class SourceFilters:
 
 
 def read_filters(source: Source) -> SourceFilters:
-    """Pick the filters we know. Raises InvalidFilter for a selector that does not parse, or is no text."""
+    """Pick the filters we know. Raises InvalidFilter for a selector that does not parse or is no text, a bad range."""
     selector: Filter | None = None
     no_local = False
+    span: SequenceRange | None = None
     applied: dict[Symbol, object] = {}
     for key, value in (source.filter or {}).items():
         descriptor = value.descriptor if isinstance(value, Described) else None
@@ -137,7 +152,20 @@ def read_filters(source: Source) -> SourceFilters:
         elif descriptor in _NO_LOCAL_DESCRIPTORS:
             no_local = True
             applied[key] = value
-    return SourceFilters(selector, no_local, applied)
+        elif descriptor == RANGE_DESCRIPTOR:
+            span = _read_range(content)
+            applied[key] = value
+    return SourceFilters(selector, no_local, span, applied)
+
+
+def _read_range(content: object) -> SequenceRange:
+    if (
+        isinstance(content, list)
+        and 2 <= len(content) <= 3
+        and all(isinstance(item, int) and item is not True and item is not False for item in content)
+    ):
+        return SequenceRange(*(int(item) for item in content))
+    raise InvalidFilter("a sequence range is a list of two numbers, from and to, and perhaps the id of the queue")
 
 
 def selector_filter(text: str) -> dict[Symbol, object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_amqp import errors
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.large import OutgoingBody
-from artemis_amqp.link import SenderLink, SenderLinkHandler
+from artemis_amqp.link import SETTLED, SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
@@ -60,6 +60,8 @@ class Deliveries(Sink):
         self._hub: Hub = handler.postoffice.hub
         self._max_message_size: int = max_message_size
         """What the client accepts; 0: anything."""
+        self._settled: bool = link.snd_settle_mode == SETTLED
+        """The link's deliveries go out settled, a browser's too (AMQP 1.0 §2.8.2)."""
         self.consumer: Consumer | None = None
         """None once the link is gone, or the queue."""
         self._source: OutgoingBody | None = None
@@ -92,7 +94,7 @@ class Deliveries(Sink):
             # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
             consumer.refuse(reference, RELEASED)
             return
-        link.send(head, bare, reference, consumer.presettled)
+        link.send(head, bare, reference, self._settled)
         if consumer.credit > 0 and not link.can_send:
             consumer.blocked = True
 
@@ -103,7 +105,7 @@ class Deliveries(Sink):
             consumer.refuse(reference, RELEASED)
             return
         try:
-            self.send_large(reference, head, consumer.presettled, None)
+            self.send_large(reference, head, self._settled, None)
         except StoreError as error:
             logger.error("large message not delivered: queue=%s reason=%s", reference.queue.name, error)
             consumer.refuse(reference, FAILED)

@@ -44,7 +44,9 @@ from artemis_py.core.access import Subject
 from artemis_py.core.consumer import FAILED
 from artemis_py.core.message import RoutingType
 from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
+from artemis_py.core.session import Producer, Session
+from artemis_py.core.span import Span
+from artemis_py.core.staging import Stage
 from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 
@@ -56,6 +58,10 @@ logger = logging.getLogger(__name__)
 SOLE_CONNECTION: Final = Symbol("sole-connection-for-container")
 DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
 OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"))
+STAGE_PROPERTY: Final = Symbol("artemis:stage")
+"""Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`core.staging`)."""
+STAGED_PROPERTY: Final = Symbol("artemis:staged")
+"""Of the answer: how many messages are in that stage already."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
 _CLOSE_EXISTING: Final = 1
@@ -88,6 +94,7 @@ class LinkEnd:
         self.coordinator: CoordinatorLink | None = None
         self.subscription: Subscription | None = None
         self.dynamic_node: str | None = None
+        self.stage: Stage | None = None
 
     def stolen(self) -> None:
         """Another attach took our name (AMQP 1.0 §2.6.1)."""
@@ -421,6 +428,7 @@ class AmqpHandler:
             name, prefixed = self.prefixes.strip(target.address)
             routing_type = routing_type_of(target.capabilities)
             producer = self.core_session.producer(name, prefixed if routing_type is None else routing_type)
+        staged = self._stage(end, attach, producer)
         incoming = end.incoming = IncomingLink(self, link, producer, supports_rejected)
         link.handler = incoming
         self._register(end)
@@ -433,8 +441,27 @@ class AmqpHandler:
             max_message_size=self.parameters.max_message_size,
             offered_capabilities=(DELAYED_DELIVERY,) if DELAYED_DELIVERY in attach.desired_capabilities else (),
             unsettled=errors.decode_states(incoming.unsettled) if incoming.unsettled else None,
+            properties=staged,
         )
         incoming.start()
+
+    def _stage(self, end: LinkEnd, attach: Attach, producer: Producer | None) -> dict[Symbol, object] | None:
+        """Open the stage that the link property `artemis:stage` asks for; the answer says how much is in it.
+
+        Raises Refusal, errors.Condition.
+        """
+        wanted = (attach.properties or {}).get(STAGE_PROPERTY)
+        if wanted is None:
+            return None
+        names = _stage_names(wanted)
+        if names is None or producer is None or producer.address is None or producer.queue_name:
+            text = "artemis:stage is a list of writer, epoch and attempt, on a link whose target is an address"
+            raise errors.Condition(errors.INVALID_FIELD, text)
+        writer, epoch, attempt = names
+        user = self.core_session.subject.name
+        end.stage = self.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
+        producer.stage(end.stage)
+        return {STAGED_PROPERTY: end.stage.count}
 
     def _create_node(
         self,
@@ -464,6 +491,8 @@ class AmqpHandler:
             subscription = Subscription(queue=queue, afterlife=Afterlife.UNSUBSCRIBE)
         elif source.dynamic:
             filters = read_filters(source)
+            if filters.range is not None:
+                raise errors.Condition(errors.INVALID_FIELD, "a new queue has no messages, hence no range of them")
             name = self._create_node(end, source.capabilities, source.dynamic_node_properties, source.expiry_policy)
             answer = _with_source(source, name, filters)
             if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
@@ -475,6 +504,8 @@ class AmqpHandler:
             filters = read_filters(source)
             subscription = open_source(self, attach, source, filters)
             answer = _with_source(source, source.address, filters)
+            if filters.range is not None and filters.range.queue_id not in (None, subscription.queue.id):
+                raise NoSuchQueue(f"queue '{subscription.queue.name}' was made anew: its id is {subscription.queue.id}")
         end.subscription = subscription
         # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
         self._register(end)
@@ -490,6 +521,7 @@ class AmqpHandler:
                 subscription.browse,
                 subscription.priority,
                 presettled=attach.snd_settle_mode == 1,
+                span=None if filters.range is None else Span(filters.range.start, filters.range.stop),
             )
         except Refusal:
             for reference in resumed.values():
@@ -573,6 +605,8 @@ class AmqpHandler:
                 self.manager.termini.suspend(
                     end.key, SuspendedTarget(incoming.unsettled), None if timeout_s < 0 else timeout_s
                 )
+        if end.stage is not None:
+            self.postoffice.staging.release(end.stage, end)
         self._end_subscription(end, closed)
         self._clean_up(end)
 
@@ -621,6 +655,15 @@ class AmqpHandler:
 def _unsettled_references(link: Link) -> dict[bytes, Reference]:
     assert isinstance(link, SenderLink)
     return {tag: token for tag, token in link.unsettled_tokens().items() if isinstance(token, Reference)}
+
+
+def _stage_names(value: object) -> tuple[str, int, str] | None:
+    """Writer, epoch and attempt; None for anything else."""
+    match value:
+        case [str() as writer, int() as epoch, str() as attempt]:
+            return writer, int(epoch), attempt
+        case _:
+            return None
 
 
 def _resumption_timeout_s(terminus: Source | Target | None) -> int:

@@ -445,6 +445,7 @@ class ReceiverLink(Link):
         max_message_size: int = 0,
         offered_capabilities: tuple[Symbol, ...] = (),
         unsettled: dict[bytes, object] | None = None,
+        properties: dict[Symbol, object] | None = None,
     ) -> None:
         """Answer the peer's attach."""
         self.max_message_size = max_message_size
@@ -460,6 +461,7 @@ class ReceiverLink(Link):
                 unsettled=unsettled,
                 max_message_size=max_message_size or None,
                 offered_capabilities=offered_capabilities,
+                properties=properties,
             )
         )
 

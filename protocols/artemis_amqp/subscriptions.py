@@ -72,6 +72,8 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
     else:
         routing_type = RoutingType.ANYCAST
     browse = source.distribution_mode == COPY
+    if filters.range is not None and not browse:
+        raise errors.Condition(errors.INVALID_FIELD, "a sequence range is for browsers: distribution-mode copy")
     if routing_type is RoutingType.ANYCAST:
         if queue_name is None:
             queue = session.queue_to_consume(name)

@@ -115,7 +115,11 @@ def test_creating_through_management_needs_the_permission_to_create() -> None:
         ({"_AMQ_ResourceName": 5}, None, "must be text"),
         ({"_AMQ_ResourceName": "broker"}, None, "needs _AMQ_OperationName or _AMQ_Attribute"),
         ({**VERSION, "_AMQ_Attribute": "Version"}, None, "not both"),
-        ({**VERSION, "_AMQ_ResourceName": "brokr"}, None, "resource 'brokr' is unknown; it is broker, address.<name>"),
+        (
+            {**VERSION, "_AMQ_ResourceName": "brokr"},
+            None,
+            "'brokr' is unknown; it is broker, reader, writer,",
+        ),
         ({**VERSION, "_AMQ_ResourceName": "queue."}, None, "resource 'queue.' is unknown"),
         ({**VERSION, "_AMQ_ResourceName": "queue.none"}, None, "queue 'none' does not exist"),
         ({**VERSION, "_AMQ_ResourceName": "address.none"}, None, "address 'none' does not exist"),

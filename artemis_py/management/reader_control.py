@@ -1,0 +1,123 @@
+"""What a client that reads queues by the numbers of their messages asks for: the resource `reader`.
+
+It needs no permission to manage. `heads` tells of queues that the client may browse, `acknowledgeUpTo` needs the
+permission to consume from each queue it names.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
+
+from artemis_py.core.access import Permission
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+from artemis_py.core.session import Session
+from artemis_py.core.span import first_sequence
+from artemis_py.core.storage import RESERVED_SEQUENCES
+from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
+from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
+from artemis_py.management.facts import BrokerFacts
+
+READER: Final = "reader"
+
+MAX_ACKNOWLEDGED: Final = 5000
+"""Of one request: some 25 ms if all of them are on disk only."""
+
+WANTED = Parameter("wanted", Kind.OBJECT)
+POSITIONS = Parameter("positions", Kind.OBJECT)
+
+
+class ReaderControl(Control):
+    """One client's view of the queues it reads, for the duration of one request."""
+
+    def __init__(self, postoffice: PostOffice, facts: BrokerFacts, session: Session) -> None:
+        super().__init__(READER)
+        self._postoffice: Final = postoffice
+        self._facts: Final = facts
+        self._session: Final = session
+
+    def heads(self, wanted: Mapping[str, object]) -> str:
+        """Where queues begin and end, as JSON text: `{"queues": [names]}` or `{"addresses": [names or patterns]}`.
+
+        The reply waits until everything it tells of is on disk, as every reply does. Raises NoSuchQueue for a queue
+        that was named and is not there, NotAuthorized, InvalidRequest.
+        """
+        queues = [self._find(name) for name in _texts(wanted, "queues")]
+        patterns = _texts(wanted, "addresses")
+        if patterns:
+            queues += self._matching(patterns)
+        if len(queues) > MAX_NAMES:
+            raise LimitExceeded(f"{len(queues)} queues are more than the {MAX_NAMES} of one reply")
+        for queue in queues:
+            self._session.check(Permission.BROWSE, queue.address.name, queue.name)
+        return json.dumps({"node": self._facts.node_id, "queues": [_head(queue) for queue in queues]})
+
+    def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
+        """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
+
+        Done twice it does nothing more; a queue that is gone, or was made anew, has nothing below the number. The
+        answer is JSON text: how many messages went, by queue, and whether that was all; a request acknowledges no more
+        than MAX_ACKNOWLEDGED, so that the broker's other clients do not wait. Raises NotAuthorized, InvalidRequest.
+        """
+        items = positions.get("queues")
+        if not isinstance(items, list):
+            raise InvalidRequest("positions must have the member queues, an array")
+        found: list[tuple[Queue, int]] = []
+        for item in items:
+            match item:
+                case [str() as name, int() as queue_id, int() as sequence]:
+                    queue = self._postoffice.find_queue(name)
+                    if queue is not None and queue.id == queue_id:
+                        self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+                        found.append((queue, sequence))
+                case _:
+                    raise InvalidRequest("a position is an array of queue, queue id and number")
+        left = MAX_ACKNOWLEDGED
+        counts: dict[str, int] = {}
+        for queue, sequence in found:
+            counts[queue.name] = queue.acknowledge_below(sequence, left)
+            left -= counts[queue.name]
+        return json.dumps({"acknowledged": counts, "complete": left > 0})
+
+    def _find(self, name: str) -> Queue:
+        queue = self._postoffice.find_queue(name)
+        if queue is None:
+            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self._postoffice.queues)}")
+        return queue
+
+    def _matching(self, patterns: Iterable[str]) -> list[Queue]:
+        """The queues of all addresses that a name or pattern fits, but for what is not the client's to see."""
+        wildcards = self._postoffice.options.wildcards
+        access, subject = self._postoffice.access, self._session.subject
+        return [
+            queue
+            for address in self._postoffice.addresses.values()
+            if not address.internal and any(wildcards.matches(pattern, address.name) for pattern in patterns)
+            for queue in address.queues
+            if access.allows(subject, Permission.BROWSE, address.name, queue.name)
+        ]
+
+    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
+        "heads": (Operation(heads, WANTED),),
+        "acknowledgeUpTo": (Operation(acknowledge_up_to, POSITIONS),),
+    }
+
+
+def _head(queue: Queue) -> dict[str, object]:
+    return {
+        "address": queue.address.name,
+        "queue": queue.name,
+        "queueId": queue.id,
+        "first": first_sequence(queue),
+        "next": queue.next_sequence,
+        "skippedFrom": max(1, queue.numbered_from - RESERVED_SEQUENCES),
+        "skippedTo": queue.numbered_from,
+        "messageCount": queue.message_count,
+    }
+
+
+def _texts(wanted: Mapping[str, object], name: str) -> list[str]:
+    items = wanted.get(name, [])
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise InvalidRequest(f"{name} must be an array of texts")
+    return items

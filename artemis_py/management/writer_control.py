@@ -1,0 +1,54 @@
+"""What a job that writes in epochs asks for: the resource `writer`.
+
+It needs no permission to manage. A client reaches only what its own user has staged, and `commitEpoch` needs the
+permission to send to each address it routes to.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.session import Session
+from artemis_py.errors import InvalidRequest
+from artemis_py.management.control import Control, Kind, Operation, Parameter
+
+WRITER: Final = "writer"
+
+NAME = Parameter("writer", Kind.TEXT)
+EPOCH = Parameter("epoch", Kind.NUMBER)
+ATTEMPTS = Parameter("attempts", Kind.OBJECT)
+
+
+class WriterControl(Control):
+    """One client's staged writes, for the duration of one request."""
+
+    def __init__(self, postoffice: PostOffice, session: Session) -> None:
+        super().__init__(WRITER)
+        self._postoffice: Final = postoffice
+        self._session: Final = session
+
+    def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, object]) -> bool:
+        """Route what the attempts hold, given as `{attempt: number of messages}`; false if that was done before.
+
+        Raises InvalidRequest, NotAuthorized, NoSuchAddress; nothing is routed then.
+        """
+        counts: dict[str, int] = {}
+        for attempt, count in attempts.items():
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise InvalidRequest(f"attempt {attempt!r} needs the number of its messages")
+            counts[attempt] = count
+        return self._postoffice.staging.commit(self._session, writer, epoch, counts)
+
+    def abort_epoch(self, writer: str, epoch: int) -> int:
+        """Drop what is staged for an epoch and those before it; how many attempts there were."""
+        return self._postoffice.staging.abort(self._session, writer, epoch)
+
+    def last_epoch(self, writer: str) -> int:
+        """The epoch that was committed last, -1 if none was."""
+        return self._postoffice.staging.last_epoch(self._session.subject.name, writer)
+
+    operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
+        "commitEpoch": (Operation(commit_epoch, NAME, EPOCH, ATTEMPTS),),
+        "abortEpoch": (Operation(abort_epoch, NAME, EPOCH),),
+        "lastEpoch": (Operation(last_epoch, NAME),),
+    }

@@ -1,0 +1,126 @@
+"""The columns of the source: their Spark types, which of them a query wants, and Arrow batches of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from artemis_py.spark.decoding import HEADER_COLUMNS, PROPERTIES_COLUMNS, Rows
+from artemis_py.spark.errors import InvalidOption
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "address": "string",
+    "queue": "string",
+    "sequence": "bigint",
+    "enqueued_time": "timestamp",
+    "body": "binary",
+    "body_type": "string",
+    "message_id": "string",
+    "correlation_id": "string",
+    "user_id": "string",
+    "to": "string",
+    "subject": "string",
+    "reply_to": "string",
+    "content_type": "string",
+    "content_encoding": "string",
+    "group_id": "string",
+    "group_sequence": "bigint",
+    "creation_time": "timestamp",
+    "expiry_time": "timestamp",
+    "durable": "boolean",
+    "priority": "int",
+    "ttl_ms": "bigint",
+    "delivery_count": "bigint",
+    "properties": "map<string,string>",
+    "annotations": "map<string,string>",
+    "message": "binary",
+}
+"""Name to type, as Spark's SQL spells it."""
+
+NOT_BY_DEFAULT: Final = frozenset(("message",))
+"""It would carry every octet a second time; archives ask for it."""
+
+_ALSO: Final[Mapping[str, str]] = {"body": "string"}
+"""Types beside those above that a query's own schema may give a column: octets are read as UTF-8."""
+
+
+def schema_text(names: Iterable[str] = ()) -> str:
+    """The schema of a source, all usual columns without `names`. Raises InvalidOption for a name that is none."""
+    chosen = tuple(names) or tuple(name for name in COLUMNS if name not in NOT_BY_DEFAULT)
+    unknown = [name for name in chosen if name not in COLUMNS]
+    if unknown:
+        raise InvalidOption(f"option columns: there is no column {unknown[0]!r}; there are {', '.join(COLUMNS)}")
+    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in chosen)
+
+
+def check_schema(schema: "StructType") -> None:
+    """A query's own schema must be a selection of our columns. Raises InvalidOption."""
+    for field in schema.fields:
+        wanted = field.dataType.simpleString()
+        known = COLUMNS.get(field.name)
+        if known is None:
+            raise InvalidOption(f"the source has no column {field.name!r}; it has {', '.join(COLUMNS)}")
+        if wanted not in (known, _ALSO.get(field.name)):
+            raise InvalidOption(f"column {field.name!r} is {known}, not {wanted}")
+
+
+class BatchBuilder:
+    """Arrow batches in the schema of one query, for messages of one queue."""
+
+    def __init__(self, schema: "StructType", address: str, queue: str) -> None:
+        self.wanted: Final = frozenset(schema.names)
+        self._constants: Final = {"address": address, "queue": queue}
+        self._schema: Final = arrow_schema(schema)
+
+    def rows(self) -> Rows:
+        """Empty columns for the next batch."""
+        return Rows(self.wanted & frozenset((*_DECODED, *HEADER_COLUMNS, *PROPERTIES_COLUMNS)))
+
+    def build(self, rows: Rows) -> "pa.RecordBatch":
+        """One batch. Raises pyarrow's errors if a body that shall be text is no UTF-8."""
+        import pyarrow as pa
+
+        arrays = [self._array(rows, field) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, rows: Rows, field: Any) -> "pa.Array":
+        import pyarrow as pa
+
+        name = field.name
+        if name in self._constants:
+            return pa.repeat(pa.scalar(self._constants[name], pa.string()), rows.count)
+        if name == "sequence":
+            return pa.array([None if number < 0 else number for number in rows.sequences], pa.int64())
+        if name in rows.ends:
+            return pa.MapArray.from_arrays(
+                pa.array(rows.ends[name], pa.int32()),
+                pa.array(rows.keys[name], pa.string()),
+                pa.array(rows.items[name], pa.string()),
+                type=field.type,
+            )
+        if name == "body" and field.type == pa.string():
+            return pa.array(rows.columns[name], pa.binary()).cast(pa.string())
+        return pa.array(rows.columns[name], field.type)
+
+
+_DECODED: Final = ("enqueued_time", "body", "body_type", "properties", "annotations", "message")
+
+
+def arrow_schema(schema: "StructType") -> "pa.Schema":
+    """What Spark compares the first batch with: names, types, nullability."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "map<string,string>": pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())),
+    }
+    return pa.schema(
+        [pa.field(field.name, types[field.dataType.simpleString()], nullable=field.nullable) for field in schema.fields]
+    )

@@ -1,0 +1,185 @@
+"""What the driver asks the broker: where queues begin and end, and that it is done with what it has read.
+
+Requests go to the management address and have the form that docs/management.md describes. The resource `reader`
+needs no permission to manage the broker.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+from attrs import frozen
+
+from artemis_amqp.codec import encode_value
+from artemis_amqp.connection import ACCEPTED_CODE
+from artemis_amqp.link import SETTLED, ReceiverLink, SenderLink, SenderLinkHandler
+from artemis_amqp.performatives import Properties, Rejected, Source, Target, encode
+from artemis_amqp.sections import read_application_properties
+from artemis_amqp.types import Described, Symbol, ULong
+from artemis_py.spark.connection import Connection, failure
+from artemis_py.spark.decoding import Rows
+from artemis_py.spark.errors import ConnectionLost, Refused
+from artemis_py.spark.receiving import Arrivals
+
+MANAGEMENT_ADDRESS: Final = "activemq.management"
+READER: Final = "reader"
+WRITER: Final = "writer"
+
+_UNSETTLED: Final = 0
+_GLOBAL_SUBSCRIPTION: Final = (Symbol("topic"), Symbol("shared"), Symbol("global"))
+_DURABLE_NEVER: Final = 2
+
+
+@frozen(kw_only=True)
+class Head:
+    """A queue as it is now."""
+
+    address: str
+    queue: str
+    queue_id: int
+    first: int
+    """The lowest number that is there; equals `next` if the queue is empty."""
+    next: int
+    """The number of the next message to come."""
+    skipped_from: int = 1
+    skipped_to: int = 1
+    """A crash of the broker may have skipped the last numbers of this range: all behind the last that was given."""
+
+    def skipped(self, start: int, stop: int) -> int:
+        """How many of the missing numbers from `start` up to `stop` may never have been given."""
+        if not start < self.skipped_to <= stop:
+            return 0
+        return self.skipped_to - max(start, self.skipped_from)
+
+
+@frozen(kw_only=True)
+class Heads:
+    """The queues of one broker."""
+
+    node: str
+    """Identifies the broker, through restarts."""
+    queues: tuple[Head, ...]
+
+
+class _Requests(SenderLinkHandler):
+    """The sending side of requests: credit, and refusals."""
+
+    def __init__(self) -> None:
+        self.refusal: Exception | None = None
+
+    def on_credit(self, link: SenderLink) -> None:
+        """Looked at when something is to be sent."""
+
+    def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
+        """A refused request gets no reply."""
+        if state != ACCEPTED_CODE:
+            self.refusal = failure(state.error if isinstance(state, Rejected) else None, "management request refused")
+
+
+class Management:
+    """Requests over one connection, one at a time."""
+
+    def __init__(self, connection: Connection, timeout_s: float) -> None:
+        """Raises Refused, ConnectionLost."""
+        self._connection: Final = connection
+        self._timeout_s: Final = timeout_s
+        self._numbers: Final = count(1)
+        receiver, answer = connection.attach(Source(dynamic=True), Target(), False, SETTLED)
+        assert isinstance(receiver, ReceiverLink)
+        self._replies: Final = Arrivals()
+        self._receiver: Final = receiver
+        receiver.handler = self._replies
+        assert answer.source is not None
+        self._reply_to: Final = answer.source.address
+        sender, _ = connection.attach(Source(), Target(address=MANAGEMENT_ADDRESS), True, _UNSETTLED)
+        assert isinstance(sender, SenderLink)
+        self._requests: Final = _Requests()
+        self._sender: Final = sender
+        sender.handler = self._requests
+
+    def call(self, resource: str, operation: str, *parameters: object) -> Any:
+        """The result of one operation. Raises Refused with the broker's reason, ConnectionLost."""
+        connection, sender = self._connection, self._sender
+        deadline = time.monotonic() + self._timeout_s
+        what = f"no reply to {operation} of {resource}"
+        connection.wait(lambda: sender.can_send or not sender.is_attached, deadline, what)
+        connection.check(sender)
+        self._receiver.grant(1)
+        sender.send(b"", self._request(resource, operation, parameters), None, False)
+        connection.wait(
+            lambda: bool(self._replies.payloads) or self._requests.refusal is not None or not sender.is_attached,
+            deadline,
+            what,
+        )
+        if self._requests.refusal is not None:
+            raise self._requests.refusal
+        connection.check(sender)
+        return _result(self._replies.take()[0], f"{operation} of {resource}")
+
+    def _request(self, resource: str, operation: str, parameters: Sequence[object]) -> bytes:
+        properties: dict[object, object] = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
+        return (
+            encode(Properties(message_id=ULong(next(self._numbers)), reply_to=self._reply_to))
+            + encode_value(Described(ULong(0x74), properties))
+            + encode_value(Described(ULong(0x77), json.dumps(list(parameters))))
+        )
+
+    def heads(self, queues: Iterable[str] = (), addresses: Iterable[str] = ()) -> Heads:
+        """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing."""
+        answer = json.loads(self.call(READER, "heads", {"queues": list(queues), "addresses": list(addresses)}))
+        return Heads(
+            node=answer["node"],
+            queues=tuple(
+                Head(
+                    address=row["address"],
+                    queue=row["queue"],
+                    queue_id=row["queueId"],
+                    first=row["first"],
+                    next=row["next"],
+                    skipped_from=row["skippedFrom"],
+                    skipped_to=row["skippedTo"],
+                )
+                for row in answer["queues"]
+            ),
+        )
+
+    def acknowledge(self, positions: Iterable[tuple[str, int, int]]) -> None:
+        """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm."""
+        wanted = {"queues": [list(position) for position in positions]}
+        while not json.loads(self.call(READER, "acknowledgeUpTo", wanted))["complete"]:
+            pass  # A request does a part of it.
+
+    def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:
+        """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost."""
+        return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts)))
+
+    def abort_epoch(self, writer: str, epoch: int) -> None:
+        """Have the broker drop what is staged."""
+        self.call(WRITER, "abortEpoch", writer, epoch)
+
+
+def subscribe(connection: Connection, address: str, subscription: str) -> str:
+    """Make sure that the durable subscription is there; the name of its queue. Raises Refused, ConnectionLost.
+
+    A shared, global, durable subscription as any AMQP client makes one: it outlives the link that made it, which is
+    detached and not closed, and belongs to no container.
+    """
+    name = f"{subscription}.{address}"
+    source = Source(address=address, durable=_DURABLE_NEVER, expiry_policy="never", capabilities=_GLOBAL_SUBSCRIPTION)
+    link, _ = connection.attach(source, Target(), False, SETTLED, name=name)
+    connection.detach(link, closes=False)
+    return f"{name}:global"
+
+
+def _result(payload: bytes, what: str) -> Any:
+    rows = Rows(frozenset(("body", "message")))
+    rows.add(payload)
+    message, body = rows.columns["message"][0], rows.columns["body"][0]
+    if not isinstance(message, bytes) or not isinstance(body, bytes):
+        raise ConnectionLost(f"{what}: the reply is empty")
+    result = json.loads(body)[0]
+    if read_application_properties(message).get("_AMQ_OperationSucceeded") is not True:
+        raise Refused(f"{what}: {result}")
+    return result

@@ -1,0 +1,176 @@
+"""Offsets: what a checkpoint holds, how far the next batch goes, and into which ranges it is cut.
+
+    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}}
+
+The number is that of the first message not yet read. The queue id changes when a queue is deleted and made anew, so
+that an old offset cannot silently mean other messages. Pure: knows neither connection nor Spark.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, Final, Self
+
+from attrs import field, frozen
+
+from artemis_py.spark.errors import DataLoss, InvalidOffset
+from artemis_py.spark.management import Heads
+from artemis_py.spark.receiving import Range
+
+VERSION: Final = 1
+
+
+@frozen
+class Position:
+    """Where reading stands in one queue."""
+
+    queue_id: int
+    next: int
+
+
+@frozen
+class Offset:
+    """Where reading stands in all queues."""
+
+    positions: Mapping[str, Position] = field(factory=dict)
+    """By `node|address::queue`."""
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        """From what `written` gave, or its JSON text. Raises InvalidOffset."""
+        try:
+            content = json.loads(value) if isinstance(value, str) else value
+            if content["v"] != VERSION:
+                raise InvalidOffset(f"an offset of version {content['v']}; this is version {VERSION}")
+            return cls({key: Position(int(queue_id), int(number)) for key, (queue_id, number) in content["q"].items()})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
+
+    def written(self) -> dict[str, Any]:
+        """For a checkpoint; equal offsets give equal JSON."""
+        queues = {key: [position.queue_id, position.next] for key, position in sorted(self.positions.items())}
+        return {"q": queues, "v": VERSION}
+
+
+def key_of(node: str, address: str, queue: str) -> str:
+    """The name of a queue in an offset."""
+    return f"{node}|{address}::{queue}"
+
+
+def names_of(key: str) -> tuple[str, str]:
+    """Address and queue."""
+    address, _, queue = key.partition("|")[2].partition("::")
+    return address, queue
+
+
+def earliest(heads: Heads) -> Offset:
+    """Before everything that is there."""
+    return Offset(
+        {key_of(heads.node, head.address, head.queue): Position(head.queue_id, head.first) for head in heads.queues}
+    )
+
+
+def latest(heads: Heads) -> Offset:
+    """Behind everything that is there."""
+    return Offset(
+        {key_of(heads.node, head.address, head.queue): Position(head.queue_id, head.next) for head in heads.queues}
+    )
+
+
+def lost(start: Offset, heads: Heads) -> list[str]:
+    """What `start` promises and the broker does not have any more, one line of text a queue."""
+    now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
+    losses = []
+    for key, position in start.positions.items():
+        head = now.get(key)
+        if head is None:
+            losses.append(f"{key} is gone")
+        elif head.queue_id != position.queue_id:
+            losses.append(f"{key} was made anew: its id is {head.queue_id}, it was {position.queue_id}")
+        elif head.next < position.next:
+            losses.append(f"{key} ends at {head.next}, the offset is {position.next}")
+        elif (missing := head.first - position.next - head.skipped(position.next, head.first)) > 0:
+            losses.append(f"{key}: {missing} messages from {position.next} up to {head.first - 1} are gone")
+    return losses
+
+
+def ahead(start: Offset, heads: Heads) -> Offset:
+    """As far as reading could get from `start`; queues that are gone are left out.
+
+    A queue that `start` does not know enters at its first message and is read from the next batch on: its beginning
+    is then in the checkpoint, and a replayed batch begins where the first attempt did.
+    """
+    positions = {}
+    for head in heads.queues:
+        key = key_of(heads.node, head.address, head.queue)
+        known = start.positions.get(key)
+        if known is not None and known.queue_id == head.queue_id:
+            positions[key] = Position(head.queue_id, max(known.next, head.next))
+        else:
+            positions[key] = Position(head.queue_id, head.first)
+    return Offset(positions)
+
+
+def limited(start: Offset, end: Offset, limit: int | None) -> Offset:
+    """As far towards `end` as `limit` messages go, shared among the queues in proportion to their backlog.
+
+    A limit below the number of queues moves some queues only, those with the longest backlog first.
+    """
+    backlog = dict.fromkeys(end.positions, 0) | {key: part.count for key, part in ranges_by_key(start, end).items()}
+    total = sum(backlog.values())
+    if limit is None or total <= limit:
+        return end
+    shares = {key: limit * count // total for key, count in backlog.items()}
+    left = limit - sum(shares.values())
+    for key in sorted(backlog, key=lambda key: (shares[key] - limit * backlog[key] / total, key)):
+        if left <= 0:
+            break
+        if shares[key] < backlog[key]:
+            shares[key] += 1
+            left -= 1
+    return Offset(
+        {
+            key: Position(position.queue_id, position.next - backlog[key] + shares[key])
+            for key, position in end.positions.items()
+        }
+    )
+
+
+def ranges_by_key(start: Offset, end: Offset) -> dict[str, Range]:
+    """What lies between two offsets, one range a queue; queues that did not move, or are new, have none."""
+    found = {}
+    for key, position in sorted(end.positions.items()):
+        begin = start.positions.get(key)
+        if begin is not None and begin.queue_id == position.queue_id and begin.next < position.next:
+            address, queue = names_of(key)
+            found[key] = Range(
+                address=address, queue=queue, queue_id=position.queue_id, start=begin.next, stop=position.next
+            )
+    return found
+
+
+def cut(parts: Iterable[Range], min_partitions: int, max_messages: int | None) -> list[Range]:
+    """Cut ranges into about `min_partitions` of like size, none longer than `max_messages`; 0 leaves them whole."""
+    whole = list(parts)
+    total = sum(part.count for part in whole)
+    pieces = []
+    for part in whole:
+        number = max(1, round(min_partitions * part.count / total)) if total and min_partitions > len(whole) else 1
+        if max_messages is not None:
+            number = max(number, -(-part.count // max_messages))
+        number = min(number, part.count)
+        bounds = [part.start + part.count * index // number for index in range(number + 1)]
+        for begin, stop in pairwise(bounds):
+            pieces.append(Range(address=part.address, queue=part.queue, queue_id=part.queue_id, start=begin, stop=stop))
+    return pieces
+
+
+def refuse(losses: Iterable[str]) -> None:
+    """Raises DataLoss that names every loss, if there is one."""
+    lines = list(losses)
+    if lines:
+        raise DataLoss(
+            "messages were lost before the query read them: "
+            + "; ".join(lines)
+            + " (failOnDataLoss=false goes on with what is left)"
+        )

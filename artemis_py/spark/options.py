@@ -1,0 +1,407 @@
+"""The options of a query: what they are called, what they may be, and what follows from them.
+
+Spark hands options over as text under case-insensitive names. They are read once, in the driver, into frozen records
+that travel to the tasks; a name nobody knows is an error that proposes the nearest one. Passwords are kept out of
+every `repr`; `passwordEnv` and `passwordFile` are read where a connection is made, so that the record holds no secret.
+"""
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from attrs import field, frozen
+
+from artemis_py.spark.errors import InvalidOption
+
+DEFAULT_PORT: Final = 61616
+"""Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
+
+SOURCE_MODES: Final = ("subscription", "browse", "drain")
+ACK_POLICIES: Final = ("eager", "engine", "none")
+PAYLOADS: Final = ("body", "json", "arrow", "message")
+IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
+ON_REJECT: Final = ("fail", "drop")
+
+
+@frozen(kw_only=True)
+class Server:
+    """One entry of the failover list."""
+
+    host: str
+    port: int
+    tls: bool
+
+    def __str__(self) -> str:
+        return f"{'amqps' if self.tls else 'amqp'}://{self.host}:{self.port}"
+
+
+@frozen(kw_only=True)
+class ConnectionOptions:
+    """How to reach the broker, and as whom."""
+
+    servers: tuple[Server, ...]
+    """In failover order."""
+    connect_timeout_s: float = 10.0
+    """For TCP, TLS, login and open of one attempt together."""
+    retries: int = 5
+    """Rounds through the list after the first."""
+    retry_delay_s: float = 0.5
+    """Before the second round; doubles up to 30 seconds."""
+    idle_timeout_s: float = 60.0
+    """Silence after which the broker is given up, also while an answer is waited for."""
+    max_frame_bytes: int = 65536
+    tls_ca: str | None = None
+    """PEM file; None trusts what the operating system trusts."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_verify: str = "hostname"
+    """`hostname`, `certificate` or `none`."""
+    user: str | None = None
+    _password: str | None = field(default=None, repr=False, alias="password")
+    password_env: str | None = None
+    password_file: str | None = None
+
+    def password(self) -> str:
+        """The password, read now. Raises InvalidOption if where it should be there is nothing."""
+        if self._password is not None:
+            return self._password
+        if self.password_env is not None:
+            value = os.environ.get(self.password_env)
+            if value is None:
+                raise InvalidOption(f"option passwordEnv: the environment has no variable {self.password_env}")
+            return value
+        if self.password_file is not None:
+            try:
+                return Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+            except OSError as error:
+                raise InvalidOption(f"option passwordFile: {error}") from None
+        return ""
+
+
+@frozen(kw_only=True)
+class ReadOptions:
+    """What a query reads, from where to where, and what becomes of it in the broker."""
+
+    connection: ConnectionOptions
+    mode: str = "subscription"
+    addresses: tuple[str, ...] = ()
+    address_pattern: str | None = None
+    queues: tuple[str, ...] = ()
+    """Queues by name or as `address::queue`."""
+    subscription: str | None = None
+    selector: str | None = None
+    starting_offsets: str = "earliest"
+    """`earliest`, `latest` or an offset in JSON."""
+    ending_offsets: str = "latest"
+    """`latest` or an offset in JSON; batch only."""
+    max_messages_per_trigger: int | None = None
+    min_messages_per_trigger: int = 0
+    max_trigger_delay_s: float = 900.0
+    min_partitions: int = 0
+    max_messages_per_partition: int | None = None
+    credit: int = 1000
+    ack: str = "eager"
+    fail_on_data_loss: bool = True
+    columns: tuple[str, ...] = ()
+    settle: str = "after"
+    """Of a drain: accept messages `after` their rows were handed to Spark, or let them be settled `before`."""
+    receive_timeout_s: float = 5.0
+    """Of a drain: silence that means the end, for brokers that do not answer a drain."""
+
+
+@frozen(kw_only=True)
+class WriteOptions:
+    """Where rows go, as what, and how often at most."""
+
+    connection: ConnectionOptions
+    address: str | None = None
+    routing_type: str | None = None
+    payload: str = "body"
+    durable: bool = True
+    idempotence: str | None = None
+    """None: `column` if there is a column `duplicate_id`, else `epoch`."""
+    job_id: str | None = None
+    max_in_flight: int = 5000
+    max_messages_per_second: float | None = None
+    """Of each task: no task can know how many there are."""
+    send_timeout_s: float = 60.0
+    on_reject: str = "fail"
+    max_message_bytes: int | None = None
+
+
+# --- values ---
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def _duration_s(text: str) -> float:
+    number = text.strip().lower()
+    for unit in sorted(_UNITS, key=len, reverse=True):
+        if number.endswith(unit):
+            return _positive(float(number.removesuffix(unit)) * _UNITS[unit])
+    return _positive(float(number))
+
+
+def _positive(value: float) -> float:
+    if not 0 <= value < float("inf"):
+        raise ValueError("must not be negative")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError("must be 1 or more")
+    return value
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+_BYTE_UNITS: Final = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def _bytes(text: str) -> int:
+    number = text.strip().lower()
+    for unit, factor in _BYTE_UNITS.items():
+        if number.endswith(unit):
+            return _count(number.removesuffix(unit).strip()) * factor
+    return _count(number)
+
+
+def _frame_bytes(text: str) -> int:
+    value = _bytes(text)
+    if not 512 <= value <= 1024**2:
+        raise ValueError("must be from 512 bytes to 1 MiB")
+    return value
+
+
+def _rate(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError("must be more than 0")
+    return value
+
+
+def _flag(text: str) -> bool:
+    value = text.strip().lower()
+    if value not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return value == "true"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _word(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        value = text.strip().lower()
+        if value not in words:
+            raise ValueError(f"must be {' or '.join(words)}")
+        return value
+
+    return read
+
+
+def _offsets(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        value = text.strip()
+        if value.startswith("{"):
+            json.loads(value)
+            return value
+        return _word(*words)(value)
+
+    return read
+
+
+@frozen
+class _Option:
+    """How one option is spelt, where it goes and how it is read."""
+
+    name: str
+    into: str
+    read: Callable[[str], Any] = str
+
+
+_CONNECTION: Final = (
+    _Option("connectTimeout", "connect_timeout_s", _duration_s),
+    _Option("retries", "retries", _not_negative),
+    _Option("retryDelay", "retry_delay_s", _duration_s),
+    _Option("idleTimeout", "idle_timeout_s", _duration_s),
+    _Option("amqp.maxFrameSize", "max_frame_bytes", _frame_bytes),
+    _Option("tls.ca", "tls_ca"),
+    _Option("tls.cert", "tls_cert"),
+    _Option("tls.key", "tls_key"),
+    _Option("tls.verify", "tls_verify", _word("hostname", "certificate", "none")),
+    _Option("user", "user"),
+    _Option("password", "password"),
+    _Option("passwordEnv", "password_env"),
+    _Option("passwordFile", "password_file"),
+)
+
+_READ: Final = (
+    _Option("mode", "mode", _word(*SOURCE_MODES)),
+    _Option("address", "addresses", _names),
+    _Option("addressPattern", "address_pattern"),
+    _Option("queue", "queues", _names),
+    _Option("subscription", "subscription"),
+    _Option("selector", "selector"),
+    _Option("startingOffsets", "starting_offsets", _offsets("earliest", "latest")),
+    _Option("endingOffsets", "ending_offsets", _offsets("latest")),
+    _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count),
+    _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", _count),
+    _Option("minMessagesPerTrigger", "min_messages_per_trigger", _not_negative),
+    _Option("maxTriggerDelay", "max_trigger_delay_s", _duration_s),
+    _Option("minPartitions", "min_partitions", _not_negative),
+    _Option("maxRecordsPerPartition", "max_messages_per_partition", _count),
+    _Option("credit", "credit", _count),
+    _Option("ack", "ack", _word(*ACK_POLICIES)),
+    _Option("failOnDataLoss", "fail_on_data_loss", _flag),
+    _Option("columns", "columns", _names),
+    _Option("settle", "settle", _word("before", "after")),
+    _Option("receiveTimeout", "receive_timeout_s", _duration_s),
+)
+
+_WRITE: Final = (
+    _Option("address", "address"),
+    _Option("routingType", "routing_type", _word("anycast", "multicast")),
+    _Option("payload", "payload", _word(*PAYLOADS)),
+    _Option("durable", "durable", _flag),
+    _Option("idempotence", "idempotence", _word(*IDEMPOTENCE)),
+    _Option("jobId", "job_id"),
+    _Option("maxInFlight", "max_in_flight", _count),
+    _Option("maxMessagesPerSecond", "max_messages_per_second", _rate),
+    _Option("sendTimeout", "send_timeout_s", _duration_s),
+    _Option("onReject", "on_reject", _word(*ON_REJECT)),
+    _Option("maxMessageBytes", "max_message_bytes", _bytes),
+)
+
+_WHERE: Final = ("url", "host", "port", "tls")
+
+# Spark puts these among the options of every query.
+_ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
+
+
+# --- reading ---
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options of a source. Raises InvalidOption."""
+    values = _lowered(given)
+    _check_names(values, _READ, "source")
+    options = ReadOptions(connection=_connection(values), **_values(values, _READ))
+    _check_source(options)
+    return options
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """The options of a sink. Raises InvalidOption."""
+    values = _lowered(given)
+    _check_names(values, _WRITE, "sink")
+    return WriteOptions(connection=_connection(values), **_values(values, _WRITE))
+
+
+def _lowered(given: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in given.items()}
+
+
+def _check_names(values: Mapping[str, str], table: tuple[_Option, ...], what: str) -> None:
+    known = {option.name.lower(): option.name for option in (*_CONNECTION, *table)}
+    known |= {name: name for name in _WHERE}
+    for name in values:
+        if name not in known and name not in _ENGINE:
+            near = difflib.get_close_matches(name, known, n=1)
+            proposal = f"; did you mean {known[near[0]]}?" if near else ""
+            raise InvalidOption(f"the amqp {what} has no option {name!r}{proposal}")
+
+
+def _values(values: Mapping[str, str], table: tuple[_Option, ...]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for option in table:
+        text = values.get(option.name.lower())
+        if text is None:
+            continue
+        try:
+            result[option.into] = option.read(text)
+        except ValueError as error:
+            shown = "" if option.name == "password" else f" {text!r}"
+            raise InvalidOption(f"option {option.name}{shown}: {error}") from None
+    return result
+
+
+def _connection(values: Mapping[str, str]) -> ConnectionOptions:
+    options = ConnectionOptions(servers=_servers(values), **_values(values, _CONNECTION))
+    secrets = [name for name in ("password", "passwordEnv", "passwordFile") if name.lower() in values]
+    if len(secrets) > 1:
+        raise InvalidOption(f"options {' and '.join(secrets)}: give one of them")
+    if secrets and options.user is None:
+        raise InvalidOption(f"option {secrets[0]} needs the option user")
+    return options
+
+
+def _servers(values: Mapping[str, str]) -> tuple[Server, ...]:
+    """The failover list: `url`, or `host` with `port` and `tls`; the default is the broker on this machine."""
+    if "url" in values and ("host" in values or "port" in values):
+        raise InvalidOption("options url and host/port: give one of them")
+    if "url" not in values:
+        scheme = "amqps" if _read_flag(values, "tls") else "amqp"
+        port = f":{values['port']}" if "port" in values else ""
+        hosts = _names(values.get("host", "localhost"))
+        return tuple(_server(f"{scheme}://{host}{port}") for host in hosts)
+    servers = tuple(_server(url) for url in _names(values["url"]))
+    if not servers:
+        raise InvalidOption("option url: it is empty; use amqp://host:port")
+    if _read_flag(values, "tls") and not all(server.tls for server in servers):
+        raise InvalidOption("option tls: a url that begins with amqp:// means none; use amqps://")
+    return servers
+
+
+def _read_flag(values: Mapping[str, str], name: str) -> bool:
+    try:
+        return _flag(values.get(name, "false"))
+    except ValueError as error:
+        raise InvalidOption(f"option {name}: {error}") from None
+
+
+def _server(text: str) -> Server:
+    try:
+        parts = urlsplit(text if "://" in text else f"amqp://{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise InvalidOption(f"option url: {error}; use amqp://host:port") from None
+    if parts.username or parts.password:
+        # A URL is logged and shown everywhere: it is the wrong place for a secret, and is not repeated here.
+        raise InvalidOption("option url: the user goes into the option user, the password into passwordFile")
+    if parts.scheme not in ("amqp", "amqps") or not host or parts.path.strip("/"):
+        raise InvalidOption(f"option url: {text!r}: use amqp://host:port, or amqps://host:port for TLS")
+    return Server(host=host, port=DEFAULT_PORT if port is None else port, tls=parts.scheme == "amqps")
+
+
+def _check_source(options: ReadOptions) -> None:
+    """What does not go together. Raises InvalidOption."""
+    has_addresses = bool(options.addresses or options.address_pattern)
+    if bool(options.queues) == has_addresses:
+        raise InvalidOption("say what to read: address, addressPattern or queue, one of them")
+    if options.addresses and options.address_pattern:
+        raise InvalidOption("options address and addressPattern: give one of them")
+    if options.mode == "subscription":
+        if options.queues:
+            raise InvalidOption("option queue is for mode=browse or drain; a subscription is made on an address")
+        if not options.subscription:
+            raise InvalidOption(
+                "mode=subscription needs the option subscription: the name under which the broker keeps the messages "
+                "for this query; mode=browse reads an existing queue and leaves everything in it"
+            )
+    elif options.subscription:
+        raise InvalidOption(f"option subscription is for mode=subscription, not mode={options.mode}")
+    if options.mode == "drain" and options.address_pattern:
+        raise InvalidOption("mode=drain reads named addresses or queues, not an addressPattern")

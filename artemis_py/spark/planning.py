@@ -1,0 +1,56 @@
+"""What the driver does before anything is read: find the queues, ask where they stand, decide where to begin."""
+
+from typing import Final
+
+from artemis_py.spark.connection import Broker, Connection
+from artemis_py.spark.management import Heads, Management, subscribe
+from artemis_py.spark.offsets import Offset, earliest, latest
+from artemis_py.spark.options import ReadOptions
+
+
+class Planner:
+    """The driver's connection, made when it is needed and made anew when it broke."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options: Final = options
+        self._broker: Final = Broker(options.connection)
+
+    def heads(self) -> Heads:
+        """Where the queues of the query stand; a subscription is made if it is not there. Raises SparkError."""
+        return self._broker.run(self._heads)
+
+    def acknowledge(self, offset: Offset) -> None:
+        """The query is done with everything before `offset`. Raises SparkError."""
+        positions = [
+            (key.partition("|")[2], position.queue_id, position.next) for key, position in offset.positions.items()
+        ]
+        if positions:
+            self._broker.run(lambda connection: self._management(connection).acknowledge(positions))
+
+    def _management(self, connection: Connection) -> Management:
+        return Management(connection, self._options.connection.idle_timeout_s)
+
+    def _heads(self, connection: Connection) -> Heads:
+        options = self._options
+        management = self._management(connection)
+        if options.mode == "browse":
+            addresses = (*options.addresses, *((options.address_pattern,) if options.address_pattern else ()))
+            return management.heads(options.queues, addresses)
+        assert options.subscription is not None
+        addresses = options.addresses
+        if options.address_pattern:
+            addresses = (options.address_pattern,)
+        queues = [subscribe(connection, address, options.subscription) for address in addresses]
+        return management.heads(queues)
+
+    def start(self, heads: Heads) -> Offset:
+        """Where a query begins that has not read anything. Raises InvalidOffset."""
+        text = self._options.starting_offsets
+        if text == "earliest":
+            return earliest(heads)
+        return latest(heads) if text == "latest" else Offset.read(text)
+
+    def end(self, heads: Heads) -> Offset:
+        """Where a batch query ends. Raises InvalidOffset."""
+        text = self._options.ending_offsets
+        return latest(heads) if text == "latest" else Offset.read(text)

@@ -1,0 +1,109 @@
+"""Reading one partition in a task: from a range of a queue to Arrow batches."""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.spark.columns import BatchBuilder
+from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker
+from artemis_py.spark.decoding import Rows
+from artemis_py.spark.errors import ConnectionLost, DataLoss, Gone
+from artemis_py.spark.options import ReadOptions
+from artemis_py.spark.planning import Planner
+from artemis_py.spark.receiving import DrainLink, Range, RangeLink
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+logger: Final = logging.getLogger(__name__)
+
+
+def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iterator[pa.RecordBatch]":
+    """The messages of `part`. A broken connection goes on behind the last message that was handed out.
+
+    Raises DataLoss if messages are missing and that is an error, ConnectionLost when the tries are used up, Refused.
+    """
+    builder = BatchBuilder(schema, part.address, part.queue)
+    broker = Broker(options.connection)
+    start = part.start
+    gaps: list[tuple[int, int]] = []
+    tries = options.connection.retries
+    delay_s = options.connection.retry_delay_s
+    while start < part.stop:
+        try:
+            with broker.connect() as connection:
+                link = RangeLink(connection, part, start, options.selector, options.credit)
+                for payloads in link.batches(options.connection.idle_timeout_s):
+                    rows = builder.rows()
+                    _decode(rows, payloads)
+                    gaps += gaps_of(start, rows.sequences)
+                    start = rows.sequences[-1] + 1
+                    yield builder.build(rows)
+            break
+        except ConnectionLost as error:
+            if tries == 0:
+                raise
+            tries -= 1
+            logger.warning("reading %s broke at %d, trying again in %.1f s: %s", part, start, delay_s, error)
+        except Gone as error:
+            # Between planning and reading the queue went: the same as messages that went.
+            if options.fail_on_data_loss:
+                raise DataLoss(f"{part} cannot be read any more: {error}") from None
+            logger.warning("passed over: range=%s reason=%s", part, error)
+            return
+        time.sleep(delay_s)
+        delay_s = min(2 * delay_s, MAX_RETRY_DELAY_S)
+    if start < part.stop:
+        gaps.append((start, part.stop))
+    if gaps and options.selector is None:
+        _check(options, part, gaps)
+
+
+def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
+    """The ranges of numbers that are missing among these, which are ascending and begin at `expected` or later."""
+    if sequences[0] == expected and sequences[-1] - expected + 1 == len(sequences):
+        return []
+    gaps = []
+    for sequence in sequences:
+        if sequence > expected:
+            gaps.append((expected, sequence))
+        expected = sequence + 1
+    return gaps
+
+
+def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Iterator[pa.RecordBatch]":
+    """Take the messages of a queue out of it. Nothing is tried again: what was accepted is nowhere else any more.
+
+    Raises ConnectionLost, Refused.
+    """
+    builder = BatchBuilder(schema, address, address)
+    with Broker(options.connection).connect() as connection:
+        link = DrainLink(connection, address, options.selector, options.credit, options.settle == "before")
+        for payloads in link.batches(options.receive_timeout_s):
+            rows = builder.rows()
+            _decode(rows, payloads)
+            yield builder.build(rows)
+
+
+def _decode(rows: Rows, payloads: list[bytes]) -> None:
+    add = rows.add
+    for payload in payloads:
+        add(payload)
+
+
+def _check(options: ReadOptions, part: Range, gaps: list[tuple[int, int]]) -> None:
+    """Numbers are missing: they were removed or have expired, or were never given. Raises DataLoss."""
+    if options.mode == "browse":
+        # Its messages belong to others, who may take them at any time.
+        logger.info("numbers are missing, others took the messages: range=%s gaps=%d", part, len(gaps))
+        return
+    heads = [head for head in Planner(options).heads().queues if head.queue_id == part.queue_id]
+    missing = sum(stop - start - sum(head.skipped(start, stop) for head in heads) for start, stop in gaps)
+    if missing <= 0:
+        return
+    text = f"{missing} of {part.count} messages of {part} are gone: they expired or were removed"
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{text} (failOnDataLoss=false goes on with what is left)")
+    logger.warning(text)

@@ -1,0 +1,182 @@
+"""Reading a range of a queue: attach, credit, end of range, and going on after a broken connection.
+
+The range is asked for with the source filter `artemis:sequence-range:list` in distribution mode `copy`: deliveries
+come settled, in the order of their numbers, and the broker says when there is nothing more by giving the credit of a
+draining link back (AMQP 1.0 §2.6.7). Numbers that are missing in between were removed or have expired.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import frozen
+
+from artemis_amqp.addressing import selector_filter
+from artemis_amqp.link import SETTLED, ReceiverLink, ReceiverLinkHandler
+from artemis_amqp.performatives import Accepted, Source, Target, encode
+from artemis_amqp.types import Described, Symbol
+from artemis_py.spark.connection import Connection
+from artemis_py.spark.errors import ConnectionLost, Refused
+
+ACCEPTED_STATE: Final = encode(Accepted())
+_UNSETTLED: Final = 0
+
+RANGE_FILTER: Final = Symbol("artemis:sequence-range:list")
+BATCH_MESSAGES: Final = 8192
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Of one Arrow batch: beyond 10,000 rows Spark gets slower, and a batch of large bodies must fit into memory."""
+
+
+@frozen(kw_only=True)
+class Range:
+    """Part of a queue: the numbers from `start` up to, but not including, `stop`."""
+
+    address: str
+    queue: str
+    queue_id: int
+    start: int
+    stop: int
+
+    @property
+    def count(self) -> int:
+        """Messages, if none is missing."""
+        return self.stop - self.start
+
+    def __str__(self) -> str:
+        return f"{self.address}::{self.queue} (queue id {self.queue_id}) [{self.start}, {self.stop})"
+
+
+class Arrivals(ReceiverLinkHandler):
+    """Keeps what came until it is taken."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+        self.last_id = -1
+        self.size = 0
+        self.count = 0
+
+    def on_transfer(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One delivery."""
+        self.payloads.append(payload)
+        self.last_id = delivery_id
+        self.size += len(payload)
+        self.count += 1
+
+    def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
+        """Only with rcv-settle-mode second, which we do not ask for."""
+
+    def take(self) -> list[bytes]:
+        """What came since the last call."""
+        payloads, self.payloads, self.size = self.payloads, [], 0
+        return payloads
+
+
+class DrainingLink:
+    """A link that gives what its source has, and then says that there is nothing more."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        address: str,
+        credit: int,
+        filters: dict[Symbol, object],
+        settle_mode: int,
+        distribution_mode: str | None = None,
+    ) -> None:
+        """Raises Refused, also if the broker does not know a filter, and ConnectionLost."""
+        source = Source(address=address, distribution_mode=distribution_mode, filter=filters or None)
+        link, answer = connection.attach(source, Target(), False, settle_mode)
+        assert isinstance(link, ReceiverLink)
+        applied = {} if answer.source is None else answer.source.filter or {}
+        unknown = filters.keys() - applied.keys()
+        if unknown:
+            raise Refused(f"{address}: the broker does not know the filter {', '.join(sorted(unknown))}")
+        self._connection: Final = connection
+        self._link: Final = link
+        self._address: Final = address
+        self._credit: Final = credit
+        self._arrivals: Final = Arrivals()
+        self._initial_count: Final = link.delivery_count
+        link.handler = self._arrivals
+
+    def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
+        """Deliveries in batches of a few thousand, until the broker says that there are no more.
+
+        Raises ConnectionLost, also after `timeout_s` of silence.
+        """
+        link, arrivals, connection = self._link, self._arrivals, self._connection
+        link.grant(self._credit, drain=True)
+        heard_at = time.monotonic()
+        before = 0
+        while not self._is_exhausted():
+            connection.check(link)
+            connection.exchange(max(heard_at + timeout_s - time.monotonic(), 0.0))
+            if arrivals.count != before:
+                before = arrivals.count
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at >= timeout_s and not self._is_exhausted():
+                self._is_silent(timeout_s)
+                break
+            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_exhausted():
+                link.grant(self._credit, drain=True)
+            if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
+                yield from self._hand_out()
+        connection.check(link)
+        if arrivals.payloads:
+            yield from self._hand_out()
+
+    def _is_exhausted(self) -> bool:
+        """Whether the broker gave credit back: its count of deliveries is ahead of what came."""
+        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF
+
+    def _is_silent(self, timeout_s: float) -> None:
+        """Nothing came for so long."""
+        raise ConnectionLost(f"reading {self._address}: nothing came for {timeout_s:g} s")
+
+    def _hand_out(self) -> Iterator[list[bytes]]:
+        yield self._arrivals.take()
+
+
+class RangeLink(DrainingLink):
+    """Reads one range, in the order of its numbers."""
+
+    def __init__(self, connection: Connection, part: Range, start: int, selector: str | None, credit: int) -> None:
+        """From `start` within the range. Raises Refused, ConnectionLost."""
+        filters: dict[Symbol, object] = {RANGE_FILTER: Described(RANGE_FILTER, [start, part.stop, part.queue_id])}
+        if selector is not None:
+            filters |= selector_filter(selector)
+        super().__init__(connection, f"{part.address}::{part.queue}", credit, filters, SETTLED, "copy")
+
+
+class DrainLink(DrainingLink):
+    """Takes messages out of a queue of any AMQP 1.0 broker until it is empty.
+
+    Whoever asks for the next batch has had the last one, which is accepted then.
+    """
+
+    def __init__(self, connection: Connection, address: str, selector: str | None, credit: int, settled: bool) -> None:
+        """`settled`: the broker forgets a message when it has sent it. Raises Refused, ConnectionLost."""
+        filters = {} if selector is None else selector_filter(selector)
+        super().__init__(connection, address, credit, filters, SETTLED if settled else _UNSETTLED)
+        self._settled: Final = settled
+
+    def _is_silent(self, timeout_s: float) -> None:
+        """Some brokers do not answer a drain: silence is the end."""
+
+    def _hand_out(self) -> Iterator[list[bytes]]:
+        payloads, last = self._arrivals.take(), self._arrivals.last_id
+        yield payloads
+        if not self._settled:
+            # The ids of a session that has one link follow each other.
+            first = (last - len(payloads) + 1) & 0xFFFFFFFF
+            self._link.session.settle_incoming(first, last, ACCEPTED_STATE, True)

@@ -1,0 +1,260 @@
+"""Sending the messages of one task: links, credit, what is under way, and going on after a broken connection.
+
+Decides when a message counts as sent: when the broker accepted it, which for a durable one means that it is on disk.
+What is not accepted when a connection breaks is sent again over the next one, in its order. That may make duplicates,
+unless the messages carry ids by which the broker knows them, or go to a stage: its broker says how many it has.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from attrs import frozen
+
+from artemis_amqp.connection import ACCEPTED_CODE
+from artemis_amqp.link import SenderLink, SenderLinkHandler
+from artemis_amqp.performatives import Accepted, Rejected, Source, Target
+from artemis_amqp.types import Symbol
+from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker, Connection
+from artemis_py.spark.encoding import Encoded
+from artemis_py.spark.errors import ConnectionLost, Refused, SendFailed
+from artemis_py.spark.options import WriteOptions
+
+logger: Final = logging.getLogger(__name__)
+
+BURST: Final = 256
+"""Messages handed to the engine before the socket gets its turn: a few writes of some ten KiB."""
+MAX_LINKS: Final = 64
+"""Links kept open at once; the least recently used gives way."""
+MIXED: Final = 2
+_CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")}
+
+
+STAGE_PROPERTY: Final = Symbol("artemis:stage")
+STAGED_PROPERTY: Final = Symbol("artemis:staged")
+"""Link properties that ask for a stage, and say how many messages it holds (docs/amqp.md)."""
+
+
+@frozen
+class StageName:
+    """Where a task's messages wait for their commit."""
+
+    writer: str
+    epoch: int
+    attempt: str
+
+
+class Sender(SenderLinkHandler):
+    """Sends from one thread; close it, or what is under way is lost."""
+
+    def __init__(self, options: WriteOptions, stage: StageName | None = None) -> None:
+        """With a `stage` messages are kept for the commit of its epoch, if the broker can do that."""
+        self._options: Final = options
+        self._stage: Final = stage
+        self._broker: Final = Broker(options.connection)
+        self._connection: Connection | None = None
+        self._links: Final[dict[str, SenderLink]] = {}
+        self._unsettled: Final[dict[int, Encoded]] = {}
+        """Everything not yet accepted, in the order of the rows."""
+        self._to_send: deque[int] = deque()
+        self._number = 0
+        self._since_turn = 0
+        self._refusal: SendFailed | None = None
+        self._tries = options.connection.retries
+        self._delay_s = options.connection.retry_delay_s
+        self._started_at = time.monotonic()
+        self._heard_at = self._started_at
+        self._pause_until = 0.0
+        self.staged: Final[dict[str, int]] = {}
+        """Messages accepted, by attempt; an address has an attempt of its own."""
+        self._attempts: Final[dict[str, str]] = {}
+        """Names of attempts by address."""
+        self.accepted = 0
+        self.dropped = 0
+        """Rejected, with onReject=drop."""
+
+    def send(self, messages: Iterable[Encoded]) -> None:
+        """Send all of these, in order. Raises SendFailed, ConnectionLost when the tries are used up, Refused."""
+        for message in messages:
+            self._number += 1
+            self._unsettled[self._number] = message
+            self._to_send.append(self._number)
+            self._since_turn += 1
+            if self._since_turn >= BURST or len(self._unsettled) >= self._options.max_in_flight:
+                self._since_turn = 0
+                self._run(lambda: not self._to_send and len(self._unsettled) < self._options.max_in_flight)
+                self._keep_pace()
+
+    def flush(self) -> None:
+        """Wait until everything was accepted. Raises as `send` does."""
+        self._run(lambda: not self._unsettled)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def _run(self, is_done: Callable[[], bool]) -> None:
+        while True:
+            try:
+                connection = self._connected()
+                self._hand_over()
+                connection.exchange(0.0)
+                while not is_done():
+                    self._check(connection)
+                    connection.exchange(0.1 if self._to_send else 1.0)
+                    self._hand_over()
+                self._check(connection)
+                return
+            except ConnectionLost as error:
+                self._lost(error)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._broker.connect()
+            self._heard_at = time.monotonic()
+        return self._connection
+
+    def _lost(self, error: ConnectionLost) -> None:
+        """Let go of the connection, wait a little, and have everything sent again that was not accepted."""
+        self.close()
+        self._links.clear()
+        self._to_send = deque(self._unsettled)
+        if self._tries == 0 or (self._stage is not None and self.dropped):
+            # With messages left out, the number of those in the stage does not tell which they are.
+            raise error
+        self._tries -= 1
+        logger.warning(
+            "sending broke, trying again in %.1f s: unsettled=%d %s", self._delay_s, len(self._to_send), error
+        )
+        time.sleep(self._delay_s)
+        self._delay_s = min(2 * self._delay_s, MAX_RETRY_DELAY_S)
+
+    def _check(self, connection: Connection) -> None:
+        for link in self._links.values():
+            connection.check(link)
+        if self._refusal is not None:
+            raise self._refusal
+        silent_s = time.monotonic() - self._heard_at
+        if silent_s > self._options.send_timeout_s:
+            waiting = len(self._unsettled)
+            raise SendFailed(
+                f"the broker neither gave credit nor answered for {silent_s:.0f} s (sendTimeout); "
+                f"{waiting} messages wait: is the address full?"
+            )
+
+    def _hand_over(self) -> None:
+        """Give the engine what it can take now."""
+        to_send, unsettled = self._to_send, self._unsettled
+        if to_send and time.monotonic() < self._pause_until:
+            return
+        while to_send:
+            message = unsettled.get(to_send[0])
+            if message is not None:
+                link = self._link(self._address(message))
+                if to_send[0] in unsettled:
+                    if not link.can_send:
+                        return
+                    link.send(message.head, message.bare, to_send[0], False)
+            to_send.popleft()
+
+    def _link(self, address: str) -> SenderLink:
+        link = self._links.pop(address, None)
+        if link is None:
+            if len(self._links) >= MAX_LINKS:
+                self._drop_idle_link()
+            link = self._attach(address)
+        self._links[address] = link
+        return link
+
+    def _attach(self, address: str) -> SenderLink:
+        assert self._connection is not None
+        kind = self._options.routing_type
+        target = Target(address=address, capabilities=() if kind is None else (_CAPABILITIES[kind],))
+        properties: dict[Symbol, object] | None = None
+        if self._stage is not None:
+            attempt = self._attempts.setdefault(address, f"{self._stage.attempt}:{len(self._attempts)}")
+            properties = {STAGE_PROPERTY: [self._stage.writer, self._stage.epoch, attempt]}
+        link, answer = self._connection.attach(Source(), target, True, MIXED, properties=properties)
+        assert isinstance(link, SenderLink)
+        link.handler = self
+        if self._stage is not None:
+            self._resume(address, (answer.properties or {}).get(STAGED_PROPERTY))
+        return link
+
+    def _resume(self, address: str, staged: object) -> None:
+        """Take as accepted what the stage has of what was under way: the first ones, for a link keeps its order."""
+        if not isinstance(staged, int):
+            if self._options.idempotence == "epoch":
+                raise Refused("the broker has no staged writes: idempotence=epoch is not possible with it")
+            return
+        attempt = self._attempts[address]
+        more = staged - self.staged.setdefault(attempt, 0)
+        for number in [number for number, message in self._unsettled.items() if self._address(message) == address]:
+            if more <= 0:
+                break
+            more -= 1
+            self._accept(number)
+
+    def _address(self, message: Encoded) -> str:
+        return message.address or self._options.address or ""
+
+    def _accept(self, number: int) -> None:
+        message = self._unsettled.pop(number, None)
+        if message is not None:
+            self.accepted += 1
+            attempt = self._attempts.get(self._address(message))
+            if attempt in self.staged:
+                self.staged[attempt] += 1
+
+    def _drop_idle_link(self) -> None:
+        """Close the least recently used link of which nothing is under way; with none there is one more."""
+        for address, link in self._links.items():
+            if not link.unsettled and self._connection is not None:
+                del self._links[address]
+                self._connection.detach(link, closes=True)
+                return
+
+    def _keep_pace(self) -> None:
+        """Wait until what was sent is due."""
+        per_second = self._options.max_messages_per_second
+        if per_second is not None:
+            ahead_s = self._number / per_second - (time.monotonic() - self._started_at)
+            until = time.monotonic() + ahead_s
+            while (left := until - time.monotonic()) > 0 and self._connection is not None:
+                self._connection.exchange(left)
+
+    # -- from the engine ---------------------------------------------------------------------------------------
+
+    def on_credit(self, link: SenderLink) -> None:
+        """There is room."""
+        self._heard_at = time.monotonic()
+
+    def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
+        """The broker's word on one message."""
+        assert isinstance(token, int)
+        self._heard_at = time.monotonic()
+        if state == ACCEPTED_CODE or isinstance(state, Accepted):
+            self._accept(token)
+            self._tries = self._options.connection.retries
+            self._delay_s = self._options.connection.retry_delay_s
+        elif isinstance(state, Rejected):
+            self._rejected(token, state)
+        else:
+            # Released or modified: the broker could not take it now. In the order of what is left.
+            self._to_send.append(token)
+            self._pause_until = time.monotonic() + self._options.connection.retry_delay_s
+
+    def _rejected(self, number: int, state: Rejected) -> None:
+        reason = "no reason given" if state.error is None else state.error.description or state.error.condition
+        if self._options.on_reject == "drop":
+            self._unsettled.pop(number, None)
+            self.dropped += 1
+            logger.warning("message dropped: the broker rejected it: %s", reason)
+        elif self._refusal is None:
+            self._refusal = SendFailed(f"the broker rejected a message: {reason} (onReject=drop goes on without it)")

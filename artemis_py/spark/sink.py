@@ -1,0 +1,152 @@
+"""Writing: `df.write.format("amqp")` and `writeStream`.
+
+Each task sends over a connection of its own and is done when the broker has accepted everything. How a task that runs
+twice does not send twice is the option `idempotence`.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from attrs import evolve
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from artemis_py.spark.connection import Broker, Connection
+from artemis_py.spark.encoding import Encoder, check_columns
+from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.management import Management
+from artemis_py.spark.options import WriteOptions
+from artemis_py.spark.sending import Sender, StageName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+logger: Final = logging.getLogger(__name__)
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+
+
+class Sent(WriterCommitMessage):  # type: ignore[misc]
+    """What one task did."""
+
+    def __init__(self, writer: str, accepted: int, dropped: int, staged: dict[str, int]) -> None:
+        self.writer: Final = writer
+        self.accepted: Final = accepted
+        self.dropped: Final = dropped
+        self.staged: Final = staged
+        """Messages that wait for the commit, by attempt; empty if the broker or the options have no stages."""
+
+
+def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterator[pa.RecordBatch]") -> Sent:
+    """Send the rows of one task. Raises SparkError."""
+    stage = None
+    if options.idempotence in (None, "epoch"):
+        # Whatever runs twice of a task has another name: only what it reports is committed.
+        stage = StageName(writer, epoch, str(uuid4()))
+    encoder = Encoder(options, writer)
+    sender = Sender(options, stage)
+    try:
+        for batch in batches:
+            sender.send(encoder.messages(batch))
+        sender.flush()
+    finally:
+        sender.close()
+    return Sent(writer, sender.accepted, sender.dropped, sender.staged)
+
+
+def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:
+    """Have everything routed that the tasks staged; what was not staged is there already. Raises SparkError."""
+    done = [message for message in messages if message is not None]
+    attempts = {attempt: count for message in done for attempt, count in message.staged.items()}
+    is_new = True
+    if attempts:
+        writer = done[0].writer
+        is_new = Broker(options.connection).run(
+            lambda connection: _management(connection, options).commit_epoch(writer, epoch, attempts)
+        )
+    accepted = sum(message.accepted for message in done)
+    dropped = sum(message.dropped for message in done)
+    again = "" if is_new else ", which the broker had before"
+    logger.info("written: epoch=%d%s tasks=%d accepted=%d dropped=%d", epoch, again, len(done), accepted, dropped)
+
+
+def abort_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:
+    """Have the broker drop what tasks staged, as far as they said so; the rest goes with the writer's next epoch."""
+    writers = {message.writer for message in messages if message is not None and message.staged}
+    for writer in writers:
+        Broker(options.connection).run(partial(_abort, options, writer, epoch))
+
+
+def _abort(options: WriteOptions, writer: str, epoch: int, connection: Connection) -> None:
+    _management(connection, options).abort_epoch(writer, epoch)
+
+
+def _management(connection: Connection, options: WriteOptions) -> Management:
+    return Management(connection, options.connection.idle_timeout_s)
+
+
+class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Of a batch job: one epoch of a writer named `jobId`, so that a job of the same name adds nothing."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options: Final = options
+        self._writer: Final = options.job_id or str(uuid4())
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
+        """In a task."""
+        return write_rows(self._options, self._writer, 0, iterator)
+
+    def commit(self, messages: "list[Sent | None]") -> None:
+        """Every task is done."""
+        commit_epoch(self._options, 0, messages)
+
+    def abort(self, messages: "list[Sent | None]") -> None:
+        """Some task failed for good."""
+        abort_epoch(self._options, 0, messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Of a streaming query: its id is the writer, the number of the batch the epoch."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options: Final = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
+        """In a task, the only place that knows the id of the query."""
+        context = TaskContext.get()
+        assert context is not None
+        writer = self._options.job_id or context.getLocalProperty(QUERY_ID)
+        return write_rows(self._options, writer, int(context.getLocalProperty(BATCH_ID)), iterator)
+
+    def commit(self, messages: "list[Sent | None]", batchId: int) -> None:
+        """Every task of the batch is done."""
+        commit_epoch(self._options, batchId, messages)
+
+    def abort(self, messages: "list[Sent | None]", batchId: int) -> None:
+        """Some task failed for good."""
+        abort_epoch(self._options, batchId, messages)
+
+
+def batch_writer(options: WriteOptions, schema: "StructType", overwrite: bool) -> BatchWriter:
+    """The writer of a batch job. Raises InvalidOption."""
+    if overwrite:
+        raise InvalidOption("a queue cannot be overwritten: use mode('append')")
+    return BatchWriter(_completed(options, schema))
+
+
+def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
+    """The writer of a streaming query. Raises InvalidOption."""
+    return StreamWriter(_completed(options, schema))
+
+
+def _completed(options: WriteOptions, schema: "StructType") -> WriteOptions:
+    """A column of ids is there to be used. Raises InvalidOption."""
+    if options.idempotence is None and "duplicate_id" in schema.names:
+        options = evolve(options, idempotence="column")
+    check_columns(schema, options)
+    return options

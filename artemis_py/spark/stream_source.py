@@ -1,0 +1,153 @@
+"""Streaming queries, `spark.readStream.format("amqp")`: where each batch begins and ends, when what is acknowledged.
+
+Spark calls these methods in one worker beside the driver, except for `read`, which runs in the tasks on a copy made
+before any of them was called. Three habits of the engine decide the shape (docs/spark.md):
+
+* `initialOffset` is asked again when the first batch is replayed. So the first batch is always empty: its end is the
+  start, written into the checkpoint before any message is read, and cannot move any more.
+* `latestOffset(start)` is called when the batch that ends at `start` has its entry in the commit log: everything
+  before `start` may be acknowledged. `commit` comes one batch later, and for the last batch of a run not at all.
+* An error in the driver's calls ends the query, so they try again themselves.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.management import Heads
+from artemis_py.spark.offsets import Offset, ahead, cut, latest, limited, lost, ranges_by_key, refuse
+from artemis_py.spark.options import ReadOptions
+from artemis_py.spark.planning import Planner
+from artemis_py.spark.reading import read_range
+from artemis_py.spark.source import RangePartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+logger: Final = logging.getLogger(__name__)
+
+
+class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads ranges of queues, and acknowledges what the query is done with."""
+
+    def __init__(self, options: ReadOptions, schema: "StructType") -> None:
+        self._options: Final = options
+        self._schema: Final = schema
+        self._planner: Final = Planner(options)
+        self._initial: Offset | None = None
+        self._is_begun = False
+        """A batch was planned: the beginning is in the checkpoint."""
+        self._last_heads: Heads | None = None
+        self._until: Heads | None = None
+        """Of a run with AvailableNow: where the queues ended when it began."""
+        self._acknowledged: Offset | None = None
+        self._waiting_since: float | None = None
+        """Since when there were fewer messages than the least that a batch shall have."""
+
+    # -- in the driver -----------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins; the same answer however often it is asked."""
+        return self._begin().written()
+
+    def _begin(self) -> Offset:
+        if self._initial is None:
+            self._initial = self._planner.start(self._heads())
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the options say."""
+        limit = self._options.max_messages_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Go no further than what is there now."""
+        self._until = self._heads()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next batch ends; `start` itself if there is nothing for it. Raises SparkError."""
+        begin = Offset.read(start)
+        if not self._is_begun and begin == self._initial:
+            # The first batch of a new query ends where it begins, see the top.
+            self._is_begun = True
+            self._acknowledged = begin
+            return start
+        self._acknowledge(begin)
+        heads = self._until or self._heads()
+        if self._options.fail_on_data_loss:
+            refuse(lost(begin, heads))
+        target = ahead(begin, heads)
+        if self._is_too_little(begin, target):
+            return start
+        end = limited(begin, target, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        return start if end == begin else end.written()
+
+    def _is_too_little(self, begin: Offset, target: Offset) -> bool:
+        """Whether to wait for more; never longer than maxTriggerDelay, and not in a run that shall end."""
+        if not self._options.min_messages_per_trigger or self._until is not None:
+            return False
+        count = sum(part.count for part in ranges_by_key(begin, target).values())
+        now = time.monotonic()
+        if count == 0 or count >= self._options.min_messages_per_trigger:
+            self._waiting_since = None
+            return False
+        if self._waiting_since is None:
+            self._waiting_since = now
+        if now - self._waiting_since < self._options.max_trigger_delay_s:
+            return True
+        self._waiting_since = None
+        return False
+
+    def _acknowledge(self, offset: Offset) -> None:
+        if self._options.ack == "eager":
+            self._acknowledge_now(offset)
+
+    def _acknowledge_now(self, offset: Offset) -> None:
+        if self._options.mode == "subscription" and offset != self._acknowledged:
+            self._planner.acknowledge(offset)
+            self._acknowledged = offset
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the progress report: how far the queues go. Lag is this less the end of the batch."""
+        return None if self._last_heads is None else latest(self._last_heads).written()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges of one batch. Raises InvalidOffset."""
+        self._is_begun = True
+        parts = ranges_by_key(Offset.read(start), Offset.read(end)).values()
+        options = self._options
+        return [RangePartition(part) for part in cut(parts, options.min_partitions, options.max_messages_per_partition)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The query will not ask for anything before `end` again."""
+        if self._options.ack == "engine":
+            self._acknowledge_now(Offset.read(end))
+
+    def _heads(self) -> Heads:
+        self._last_heads = self._planner.heads()
+        return self._last_heads
+
+    # -- in a task ---------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """One range, over a connection of its own."""
+        if isinstance(partition, RangePartition):
+            yield from read_range(self._options, self._schema, partition.part)
+
+
+def stream_reader(options: ReadOptions, schema: "StructType") -> RangeStreamReader:
+    """The reader for the mode of a query. Raises InvalidOption for a mode that only batches have."""
+    if options.mode == "drain":
+        raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, or browse")
+    return RangeStreamReader(options, schema)

@@ -1,0 +1,113 @@
+"""Reading a queue by numbers shows what is there, wherever it is, and acknowledging by numbers takes just that away."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from artemis_py.core.reference import Reference
+from artemis_py.core.span import Span, first_sequence
+from tests.core_harness import Recorder, make_session, settle_down
+from tests.property.test_paging import OPERATIONS, PagedSide, PlainSide, Side, SpilledSide, compare, folder
+
+__all__ = ["folder"]
+
+RANGES: Final = st.tuples(
+    st.just("span"), st.integers(0, 10), st.integers(0, 20), st.integers(1, 5), st.sampled_from((None, None, 3))
+)
+BELOW: Final = st.tuples(st.just("acknowledge"), st.integers(0, 6), st.integers(1, 4))
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range is gathered in pages: here of two messages, so that a few of them make several."""
+    monkeypatch.setattr("artemis_py.core.span.PAGE_MESSAGES", 2)
+
+
+class Numbered(Side):
+    """A queue that is also read and acknowledged by numbers."""
+
+    def there(self) -> list[Reference]:
+        """What waits and what is delivered, by number."""
+        delivered = [one for consumer in self.queue.consumers for one in consumer.outstanding.values()]
+        return sorted(self.queue.browse_all() + delivered, key=lambda reference: reference.sequence)
+
+    def span(self, start: int, length: int, credit: int, cut: int | None, number: int) -> None:
+        """Read from the message at `start` so many numbers further, `credit` at a time; perhaps while a commit runs."""
+        there = self.there()
+        assert first_sequence(self.queue) == (there[0].sequence if there else self.queue.next_sequence)
+        begin = there[start].sequence if start < len(there) else 1
+        wanted = [one for one in there if begin <= one.sequence < begin + length]
+        recorder = Recorder()
+        span = Span(begin, begin + length)
+        consumer = make_session(self.office).consume(self.queue, recorder, browse=True, span=span)
+        found: list[Reference] = []
+        for _ in range(len(wanted) + 2):
+            consumer.grant(credit, True)
+            settle_down(self.office)
+            found += recorder.take()
+            if cut is not None and len(found) >= cut:
+                getattr(self, "cut", lambda number: None)(number)
+                cut = None
+        assert recorder.drains == len(wanted) + 2
+        consumer.close()
+        assert [one.sequence for one in found] == [one.sequence for one in wanted]
+        bodies = [one.message.view.body for one in found]
+        assert bodies == [one.message.view.body for one in wanted]
+        self.seen.append(len(there))
+
+    def acknowledge(self, index: int, limit: int, number: int) -> None:
+        """Acknowledge below the message at `index`, a few at a time."""
+        there = self.there()
+        below = there[index].sequence if index < len(there) else self.queue.next_sequence
+        waiting = {one.sequence for one in self.queue.browse_all() if one.sequence < below}
+        before, total = self.queue.messages_acknowledged, 0
+        while (count := self.queue.acknowledge_below(below, limit)) == limit:
+            total += count
+        total += count
+        assert total == len(waiting)
+        assert self.queue.messages_acknowledged - before == total
+        assert [one.sequence for one in self.queue.browse_all() if one.sequence < below] == []
+        self.seen.append(total)
+
+
+class NumberedInMemory(Numbered, PlainSide):
+    """In memory."""
+
+
+class NumberedOnDisk(Numbered, PagedSide):
+    """On disk, two messages in memory."""
+
+
+class NumberedInScratch(Numbered, SpilledSide):
+    """In scratch files, one message in memory."""
+
+
+@pytest.mark.parametrize("spills", [False, True])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=st.lists(OPERATIONS | RANGES | BELOW | RANGES, max_size=25))
+def test_numbers_mean_the_same_in_memory_and_on_disk(
+    folder: Path, spills: bool, operations: list[tuple[object, ...]]
+) -> None:
+    """Through commits, restarts, deliveries and purges; and the store's counts stay right."""
+    shutil.rmtree(folder)
+    paged = NumberedOnDisk(folder, spills)
+    try:
+        compare(operations, NumberedInMemory(), paged)
+        paged.world.settle()
+        paged.world.audit()
+    finally:
+        paged.end()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=st.lists(OPERATIONS.filter(lambda one: one[0] != "restart") | RANGES | BELOW, max_size=25))
+def test_numbers_mean_the_same_in_scratch_files(folder: Path, operations: list[tuple[object, ...]]) -> None:
+    spilled = NumberedInScratch(folder)
+    try:
+        compare(operations, NumberedInMemory(), spilled)
+    finally:
+        spilled.end()

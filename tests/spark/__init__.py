@@ -1,0 +1,1 @@
+"""The Spark connector in a real session, against a real broker process."""

@@ -1,0 +1,118 @@
+"""Rows as messages. Proton reads them: what the columns say, the message must mean. Needs no session."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from proton import Message
+
+from artemis_py.spark.encoding import Encoder
+from artemis_py.spark.errors import SendFailed
+from artemis_py.spark.options import write_options
+
+pa = pytest.importorskip("pyarrow", reason="the sink takes Arrow batches: pip install 'artemis_py[spark]'")
+
+# Proton ends a text at its first NUL.
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+TEXT = st.none() | st.text(CHARACTERS, max_size=400)
+ASCII = st.none() | st.text(alphabet=st.characters(max_codepoint=126, min_codepoint=32), min_size=1, max_size=300)
+TIME = st.none() | st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
+ROW = st.fixed_dictionaries(
+    {
+        "body": st.binary(max_size=400),
+        "message_id": TEXT,
+        "user_id": TEXT,
+        "to": TEXT,
+        "subject": TEXT,
+        "reply_to": TEXT,
+        "correlation_id": TEXT,
+        "content_type": ASCII,
+        "content_encoding": ASCII,
+        "expiry_time": TIME,
+        "creation_time": TIME,
+        "group_id": TEXT,
+        "group_sequence": st.none() | st.integers(0, 2**32 - 1),
+        "priority": st.none() | st.integers(0, 9),
+        "durable": st.none() | st.booleans(),
+        "ttl_ms": st.none() | st.integers(0, 2**32 - 1),
+        "properties": st.none() | st.dictionaries(st.text(CHARACTERS, max_size=20), TEXT, max_size=4),
+    }
+)
+TYPES = {
+    "body": pa.binary(),
+    "expiry_time": pa.timestamp("us", "UTC"),
+    "creation_time": pa.timestamp("us", "UTC"),
+    "group_sequence": pa.int64(),
+    "priority": pa.int32(),
+    "durable": pa.bool_(),
+    "ttl_ms": pa.int64(),
+    "properties": pa.map_(pa.string(), pa.string()),
+}
+
+
+def encoded(rows: list[dict[str, Any]], **options: str) -> list[Message]:
+    """What Proton reads of these rows."""
+    names = list(rows[0])
+    arrays = []
+    for name in names:
+        values = [row[name] for row in rows]
+        kind = TYPES.get(name, pa.string())
+        if name == "properties":
+            values = [None if value is None else list(value.items()) for value in values]
+        arrays.append(pa.array(values, kind))
+    batch = pa.RecordBatch.from_arrays(arrays, names=names)
+    found = []
+    for one in Encoder(write_options({"address": "a", **options}), "w").messages(batch):
+        message = Message()
+        message.decode(one.head + one.bare)
+        found.append(message)
+    return found
+
+
+def milliseconds(moment: datetime | None) -> float:
+    return 0.0 if moment is None else int(moment.timestamp() * 1000) / 1000
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=3))
+def test_proton_reads_what_the_columns_say(rows: list[dict[str, Any]]) -> None:
+    for row, message in zip(rows, encoded(rows), strict=True):
+        assert bytes(message.body) == row["body"]
+        for name in ("subject", "reply_to", "group_id", "correlation_id"):
+            assert (getattr(message, name) or None) == (row[name] or None), name
+        for name in ("content_type", "content_encoding"):
+            # Proton has the symbol None for a field that is not there.
+            assert getattr(message, name) == (row[name] or "None"), name
+        assert (message.id or None, message.address or None) == (row["message_id"] or None, row["to"] or None)
+        assert bytes(message.user_id or b"").decode() == (row["user_id"] or "")
+        assert (message.group_sequence or 0) == (row["group_sequence"] or 0)
+        assert message.priority == (4 if row["priority"] is None else row["priority"])
+        assert message.durable is (row["durable"] is not False)
+        assert round(message.ttl * 1000) == (row["ttl_ms"] or 0)
+        assert message.creation_time == milliseconds(row["creation_time"])
+        assert message.expiry_time == milliseconds(row["expiry_time"])
+        assert (message.properties or {}) == (row["properties"] or {})
+
+
+def test_ids_of_the_source_name_the_message_a_row_came_from() -> None:
+    rows = [{"body": b"x", "queue": "q", "sequence": "7", "properties": None}]
+
+    (message,) = encoded(rows, idempotence="source")
+
+    assert message.properties == {"_AMQ_DUPL_ID": "w:q:7"}
+
+
+def test_a_row_without_a_payload_is_named() -> None:
+    with pytest.raises(SendFailed, match="row 1 of a batch has no body"):
+        encoded([{"body": b"x"}, {"body": None}])
+
+
+def test_a_message_that_is_too_large_is_named() -> None:
+    with pytest.raises(SendFailed, match="maxMessageBytes is 10"):
+        encoded([{"body": b"x" * 20}], maxMessageBytes="10")
+
+
+def test_what_amqp_has_no_symbol_for_is_refused() -> None:
+    with pytest.raises(SendFailed, match="ASCII"):
+        encoded([{"body": b"x", "content_type": "ü"}])

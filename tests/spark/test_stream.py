@@ -1,0 +1,157 @@
+"""Streaming queries: batches, limits, restarts, acknowledgement, and writing exactly once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proton import Message
+
+from artemis_py.spark.options import read_options
+from artemis_py.spark.planning import Planner
+from tests.interop.broker_process import BrokerProcess
+from tests.spark.conftest import Reader, message_count, send
+
+
+def source(spark: Any, broker: BrokerProcess, address: str, **options: object) -> Any:
+    """A stream of the subscription `lake`."""
+    reader = spark.readStream.format("amqp").option("url", broker.url).option("address", address)
+    for key, value in {"subscription": "lake", **options}.items():
+        reader = reader.option(key, str(value))
+    return reader.schema("sequence bigint, body string").load()
+
+
+def subscribe(broker: BrokerProcess, address: str) -> str:
+    """Make the subscription before anything is sent; its queue."""
+    options = read_options({"url": broker.url, "address": address, "subscription": "lake"})
+    return Planner(options).heads().queues[0].queue
+
+
+def finish(writer: Any, checkpoint: str) -> list[int]:
+    """Run until nothing is left; rows of each batch."""
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return [progress.numInputRows for progress in query.recentProgress]
+
+
+def to_files(frame: Any, folder: Path) -> Any:
+    return frame.writeStream.format("parquet").option("path", str(folder / "out"))
+
+
+def to_queue(frame: Any, broker: BrokerProcess, address: str) -> Any:
+    writer = frame.writeStream.format("amqp").option("url", broker.url).option("address", address)
+    return writer.option("routingType", "anycast")
+
+
+def numbered(start: int, stop: int) -> list[Message]:
+    return [Message(body=str(i), durable=True) for i in range(start, stop)]
+
+
+def test_batches_keep_the_limit_and_the_backlog_shrinks(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    """All of it acknowledged by the end of the run, the last batch as well."""
+    queue = subscribe(broker, name)
+    send(broker, name, numbered(0, 100))
+
+    batches = finish(to_files(source(spark, broker, name, maxMessagesPerTrigger=40), tmp_path), checkpoint)
+
+    assert [rows for rows in batches if rows] == [40, 40, 20]
+    assert message_count(broker, queue) == 0
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(100))
+
+
+def test_a_query_goes_on_where_it_stopped(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    subscribe(broker, name)
+    for start in (0, 10):
+        send(broker, name, numbered(start, start + 10))
+        finish(to_files(source(spark, broker, name), tmp_path), checkpoint)
+    assert sum(finish(to_files(source(spark, broker, name), tmp_path), checkpoint)) == 0
+
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(20))
+
+
+def test_without_acknowledgement_everything_stays(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    queue = subscribe(broker, name)
+    send(broker, name, numbered(0, 10))
+
+    finish(to_files(source(spark, broker, name, ack="none"), tmp_path), checkpoint)
+
+    assert message_count(broker, queue) == 10
+
+
+def test_a_batch_that_is_replayed_is_not_written_again(
+    spark: Any, broker: BrokerProcess, read: Reader, name: str, checkpoint: str
+) -> None:
+    """A crash between the sink's commit and Spark's commit log leaves no entry for the batch: it runs again.
+
+    The plan shuffles at random, so that no row is at the place it had before.
+    """
+    subscribe(broker, name)
+    send(broker, name, numbered(0, 60))
+
+    def shuffled() -> Any:
+        frame = source(spark, broker, name, maxMessagesPerTrigger=30, ack="none").selectExpr("body", "rand() AS place")
+        return to_queue(frame.repartition(3, "place").select("body"), broker, f"{name}.out")
+
+    finish(shuffled(), checkpoint)
+    commits = sorted((Path(checkpoint) / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    commits[-1].unlink()
+    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    finish(shuffled(), checkpoint)
+
+    rows = read("body string", mode="browse", queue=f"{name}.out").collect()
+    assert sorted(int(row.body) for row in rows) == list(range(60))
+
+
+def test_messages_that_expired_before_they_were_read_fail_the_query(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    """What an offset promises and the broker does not have is never passed over in silence."""
+    queue = subscribe(broker, name)
+    send(broker, name, numbered(0, 10))
+    finish(to_files(source(spark, broker, name, ack="none"), tmp_path), checkpoint)
+    send(broker, name, numbered(10, 20))
+    Planner(read_options({"url": broker.url, "mode": "browse", "queue": queue})).acknowledge(
+        _ahead(broker, queue, by=-5)
+    )
+
+    with pytest.raises(Exception, match="messages from 11 up to 15 are gone"):
+        finish(to_files(source(spark, broker, name), tmp_path), checkpoint)
+    finish(to_files(source(spark, broker, name, failOnDataLoss="false"), tmp_path), checkpoint)
+
+    bodies = sorted(int(row.body) for row in spark.read.parquet(str(tmp_path / "out")).collect())
+    assert bodies == [*range(10), *range(15, 20)]
+
+
+def _ahead(broker: BrokerProcess, queue: str, by: int) -> Any:
+    from artemis_py.spark.offsets import Offset, Position, latest
+
+    heads = Planner(read_options({"url": broker.url, "mode": "browse", "queue": queue})).heads()
+    return Offset({key: Position(at.queue_id, at.next + by) for key, at in latest(heads).positions.items()})
+
+
+def test_a_stream_from_the_end_reads_only_what_comes(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    subscribe(broker, name)
+    send(broker, name, numbered(0, 10))
+    options = {"startingOffsets": "latest"}
+    assert sum(finish(to_files(source(spark, broker, name, **options), tmp_path), checkpoint)) == 0
+    send(broker, name, numbered(10, 13))
+
+    assert sum(finish(to_files(source(spark, broker, name, **options), tmp_path), checkpoint)) == 3
+
+
+def test_draining_is_not_for_streams(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    reader = spark.readStream.format("amqp").option("url", broker.url).option("mode", "drain").option("queue", name)
+
+    with pytest.raises(Exception, match="mode=drain is for batch queries"):
+        finish(to_files(reader.load(), tmp_path), checkpoint)

@@ -1,0 +1,256 @@
+"""Staged writes: nothing is routed before its epoch is committed, and then once."""
+
+import pytest
+
+from artemis_py.core.access import Permission, Subject
+from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.plain import plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.session import Producer, Session
+from artemis_py.core.settings import QueueConfig
+from artemis_py.core.staging import MAX_STAGES, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
+from artemis_py.core.view import MessageView
+from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized
+from tests.unit.management.world import ANYCAST, NOW_MS, Rules, World
+
+
+class Link:
+    """Who fills a stage."""
+
+    def __init__(self) -> None:
+        self.is_stolen = False
+
+    def stolen(self) -> None:
+        self.is_stolen = True
+
+
+class Writer:
+    """A job with a session of its own."""
+
+    def __init__(self, postoffice: PostOffice, user: str = "job") -> None:
+        self.postoffice = postoffice
+        self.session = Session(postoffice, Subject(user), "job-1", "127.0.0.1:1", "AMQP")
+
+    def stage(self, epoch: int, attempt: str, address: str = "orders", link: Link | None = None) -> Stage:
+        return self.postoffice.staging.open(
+            self.session.subject.name, "w", epoch, attempt, address, Link() if link is None else link
+        )
+
+    def send(self, epoch: int, attempt: str, *bodies: str, address: str = "orders") -> Producer:
+        producer = self.session.producer(address)
+        producer.stage(self.stage(epoch, attempt, address))
+        for body in bodies:
+            producer.send(message(body, address))
+        return producer
+
+    def commit(self, epoch: int, **attempts: int) -> bool:
+        return self.postoffice.staging.commit(self.session, "w", epoch, attempts)
+
+
+def message(body: str, address: str = "orders") -> Message:
+    sent = plain_message(address, MessageView(body=body))
+    sent.durable = True
+    return sent
+
+
+def bodies(postoffice: PostOffice, queue: str = "orders") -> list[object]:
+    """What waits in a queue."""
+    return [reference.message.view.body for reference in postoffice.queues[queue].browse_all()]
+
+
+def stages(postoffice: PostOffice) -> int:
+    """How many stages there are."""
+    address = postoffice.addresses.get(STAGING_ADDRESS)
+    return 0 if address is None else len(address.queues)
+
+
+@pytest.fixture
+def office() -> PostOffice:
+    """A broker with the queue `orders`."""
+    postoffice = World().postoffice
+    for name in ("orders", "bills"):
+        postoffice.create_address(name, ANYCAST)
+        postoffice.create_queue(QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST))
+    return postoffice
+
+
+def test_nothing_is_routed_before_the_commit(office: PostOffice) -> None:
+    writer = Writer(office)
+
+    writer.send(0, "a", "1", "2")
+
+    assert bodies(office) == []
+    assert writer.commit(0, a=2) is True
+    assert bodies(office) == ["1", "2"]
+    assert stages(office) == 0
+
+
+def test_exactly_the_named_attempts_are_routed(office: PostOffice) -> None:
+    """A task that ran twice has two attempts; its job names the one that finished."""
+    writer = Writer(office)
+    writer.send(0, "a", "1")
+    writer.send(0, "b", "1")
+    writer.send(0, "c", "2")
+
+    writer.commit(0, b=1, c=1)
+
+    assert bodies(office) == ["1", "2"]
+    assert stages(office) == 0
+
+
+def test_an_epoch_is_committed_once(office: PostOffice) -> None:
+    """A job that crashed after its commit writes its last epoch again."""
+    writer = Writer(office)
+    writer.send(3, "a", "1")
+    writer.commit(3, a=1)
+    writer.send(3, "b", "1")
+
+    assert writer.commit(3, b=1) is False
+    assert writer.commit(2, never=5) is False
+    assert bodies(office) == ["1"]
+    assert stages(office) == 0
+
+
+def test_an_incomplete_attempt_commits_nothing(office: PostOffice) -> None:
+    """Messages that were not durable may have gone with a crash: the job must write them again."""
+    writer = Writer(office)
+    writer.send(0, "a", "1")
+    writer.send(0, "b", "2")
+
+    with pytest.raises(InvalidRequest, match="holds 1 messages, not 2"):
+        writer.commit(0, a=1, b=2)
+    with pytest.raises(InvalidRequest, match="nothing is staged by attempt 'c'"):
+        writer.commit(0, a=1, c=1)
+    assert bodies(office) == []
+    assert writer.commit(0, a=1, b=1) is True
+
+
+def test_attempts_may_go_to_several_addresses(office: PostOffice) -> None:
+    writer = Writer(office)
+    writer.send(0, "a", "1")
+    writer.send(0, "b", "2", address="bills")
+
+    writer.commit(0, a=1, b=1)
+
+    assert (bodies(office), bodies(office, "bills")) == (["1"], ["2"])
+
+
+def test_an_attempt_keeps_its_address(office: PostOffice) -> None:
+    writer = Writer(office)
+    writer.stage(0, "a")
+
+    with pytest.raises(InvalidRequest, match="writes to 'orders', not to 'bills'"):
+        writer.stage(0, "a", "bills")
+
+
+def test_another_link_takes_the_stage_over(office: PostOffice) -> None:
+    """What the first one still has under way must not count: the second was told how much there is."""
+    writer, first, second = Writer(office), Link(), Link()
+    stage = writer.stage(0, "a", link=first)
+    assert writer.stage(0, "a", link=second) is stage
+
+    assert (first.is_stolen, second.is_stolen) == (True, False)
+
+
+def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice) -> None:
+    writer = Writer(office)
+    producer = writer.send(0, "a")
+    late, due = message("late"), message("due")
+    late.expires_ms = NOW_MS + 10
+    due.delivery_time_ms = NOW_MS + 50
+    producer.send(late)
+    producer.send(due)
+    office.now_ms = NOW_MS + 20
+    for queue in list(office.queues.values()):
+        queue.expire_due()
+    office.handle_deadlines()
+
+    writer.commit(0, a=2)
+
+    assert [reference.message.expires_ms for reference in office.queues["orders"].browse_all()] == [NOW_MS + 10]
+    assert office.queues["orders"].scheduled_count == 1
+
+
+def test_an_abort_drops_what_was_staged(office: PostOffice) -> None:
+    writer = Writer(office)
+    producer = writer.send(1, "a", "1")
+    writer.send(2, "b", "2")
+
+    assert office.staging.abort(writer.session, "w", 1) == 1
+
+    assert stages(office) == 1
+    with pytest.raises(NoSuchQueue, match="attempt 'a' of epoch 1 is over"):
+        producer.send(message("3"))
+
+
+def test_a_stage_that_nobody_touches_goes(office: PostOffice) -> None:
+    """Its job died without a word."""
+    writer = Writer(office)
+    kept = writer.stage(0, "kept")
+    left = writer.stage(0, "left")
+    assert left.holder is not None
+    office.staging.release(left, left.holder)
+
+    for now_ms in range(NOW_MS, NOW_MS + TIMEOUT_MS + 2 * SWEEP_MS, SWEEP_MS):
+        office.now_ms = now_ms
+        office.handle_deadlines()
+
+    assert kept.queue.is_deleted is False
+    assert left.queue.is_deleted is True
+
+
+def test_stages_are_their_users_own(office: PostOffice) -> None:
+    Writer(office, "ann").send(0, "a", "1")
+    other = Writer(office, "bob")
+
+    with pytest.raises(InvalidRequest, match="nothing is staged"):
+        other.commit(0, a=1)
+    assert office.staging.abort(other.session, "w", 5) == 0
+    assert Writer(office, "ann").commit(0, a=1) is True
+
+
+def test_a_commit_needs_the_permission_to_send(office: PostOffice) -> None:
+    writer = Writer(office)
+    writer.send(0, "a", "1")
+    office.access = Rules((Permission.SEND, "orders"))
+
+    with pytest.raises(NotAuthorized):
+        writer.commit(0, a=1)
+    assert bodies(office) == []
+
+
+def test_an_address_that_went_meanwhile_stops_the_commit(office: PostOffice) -> None:
+    writer = Writer(office)
+    writer.send(0, "a", "1")
+    office.delete_address("orders", force=True)
+
+    with pytest.raises(NoSuchAddress):
+        writer.commit(0, a=1)
+
+
+@pytest.mark.parametrize(
+    ("writer", "epoch", "attempt"), [("", 0, "a"), ("w", 0, ""), ("w", -1, "a"), ("w", 2**63, "a"), ("w" * 300, 0, "a")]
+)
+def test_what_cannot_name_a_stage_is_refused(office: PostOffice, writer: str, epoch: int, attempt: str) -> None:
+    with pytest.raises(InvalidRequest):
+        office.staging.open("u", writer, epoch, attempt, "orders", Link())
+
+
+def test_stages_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_STAGES > 1000
+    monkeypatch.setattr("artemis_py.core.staging.MAX_STAGES", 2)
+    writer = Writer(office)
+    writer.stage(0, "a")
+    writer.stage(0, "b")
+
+    with pytest.raises(LimitExceeded):
+        writer.stage(0, "c")
+
+
+def test_a_stage_takes_no_transactions(office: PostOffice) -> None:
+    writer = Writer(office)
+    producer = writer.send(0, "a")
+    transaction = writer.session.begin()
+
+    with pytest.raises(InvalidRequest, match="transactions"):
+        producer.send(message("1"), transaction)

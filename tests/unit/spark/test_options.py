@@ -1,0 +1,82 @@
+"""Options of the Spark source and sink: names, values, secrets."""
+
+import pytest
+
+from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.options import read_options, write_options
+
+BROWSE = {"mode": "browse", "queue": "orders"}
+
+
+def test_names_are_read_whatever_their_case() -> None:
+    """Spark hands them over in a case-insensitive mapping, a plain dict has them in lower case."""
+    options = read_options({**BROWSE, "MAXMESSAGESPERTRIGGER": "5", "failondataloss": "False"})
+
+    assert (options.max_messages_per_trigger, options.fail_on_data_loss) == (5, False)
+
+
+def test_the_name_that_kafka_users_know_is_an_alias() -> None:
+    assert read_options({**BROWSE, "maxOffsetsPerTrigger": "7"}).max_messages_per_trigger == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({**BROWSE, "maxMesagesPerTrigger": "1"}, "did you mean maxMessagesPerTrigger?"),
+        ({**BROWSE, "zzz": "1"}, "the amqp source has no option 'zzz'"),
+        ({**BROWSE, "mode": "peek"}, "option mode 'peek': must be subscription or browse or drain"),
+        ({**BROWSE, "minPartitions": "-1"}, "option minPartitions '-1': must not be negative"),
+        ({**BROWSE, "credit": "many"}, "option credit 'many'"),
+        ({**BROWSE, "failOnDataLoss": "maybe"}, "must be true or false"),
+        ({**BROWSE, "startingOffsets": "{broken"}, "option startingOffsets"),
+        ({**BROWSE, "url": "http://a"}, "use amqp://host:port"),
+        ({**BROWSE, "url": "amqp://a", "host": "b"}, "give one of them"),
+        ({**BROWSE, "url": "amqp://a", "tls": "true"}, "use amqps://"),
+        ({**BROWSE, "password": "x"}, "needs the option user"),
+        ({**BROWSE, "user": "u", "password": "x", "passwordEnv": "Y"}, "options password and passwordEnv"),
+        ({"mode": "browse"}, "say what to read"),
+        ({**BROWSE, "address": "a"}, "say what to read"),
+        ({"address": "a"}, "needs the option subscription"),
+        ({"queue": "a", "subscription": "s"}, "a subscription is made on an address"),
+        ({**BROWSE, "subscription": "s"}, "is for mode=subscription"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_could_be(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        read_options(given)
+
+    assert reason in str(raised.value)
+
+
+def test_a_list_of_urls_is_the_failover_order() -> None:
+    servers = read_options({**BROWSE, "url": "amqps://one:5671, amqp://two"}).connection.servers
+
+    assert [str(server) for server in servers] == ["amqps://one:5671", "amqp://two:61616"]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("250ms", 0.25), ("10", 10), ("2m", 120), ("1.5 s", 1.5), ("1h", 3600)])
+def test_durations_have_units(text: str, seconds: float) -> None:
+    assert read_options({**BROWSE, "connectTimeout": text}).connection.connect_timeout_s == pytest.approx(seconds)
+
+
+def test_no_text_shows_a_password() -> None:
+    """Plans, logs and exceptions print records."""
+    options = write_options({"address": "a", "user": "u", "password": "geheim"})
+
+    assert options.connection.password() == "geheim"
+    assert "geheim" not in repr(options)
+    with pytest.raises(InvalidOption) as raised:
+        read_options({**BROWSE, "url": "amqp://u:geheim@host"})
+    assert "geheim" not in str(raised.value)
+
+
+def test_a_password_is_read_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what travels to the tasks holds none."""
+    monkeypatch.setenv("BROKER_PASSWORD", "geheim")
+    by_name = read_options({**BROWSE, "user": "u", "passwordEnv": "BROKER_PASSWORD"}).connection
+    monkeypatch.delenv("BROKER_PASSWORD")
+
+    with pytest.raises(InvalidOption, match="no variable BROKER_PASSWORD"):
+        by_name.password()
+    with pytest.raises(InvalidOption, match="passwordFile"):
+        read_options({**BROWSE, "user": "u", "passwordFile": "/nowhere/at/all"}).connection.password()
