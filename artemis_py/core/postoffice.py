@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 # Long enough for any name a person or a client library makes, short enough to be a dictionary key and a log field.
 MAX_NAME_LENGTH = 4096
 
+# How long an address that was full must have room before that is told.
+LASTING_ROOM_MS = 10_000
+
 BOTH_TYPES: frozenset[RoutingType] = frozenset(RoutingType)
 
 # What may be changed of a queue after its creation (reference §2.2).
@@ -599,7 +602,7 @@ class PostOffice:
         if not address.full_reported:
             address.full_reported = True
             self.listener.address_full(address.name, policy.value, account.size_bytes)
-            account.when_room(lambda: self._has_room(address))
+            account.when_room(lambda: self._has_room(address, account))
         if policy is FullPolicy.DROP:
             return True
         threshold = address.settings.max_size_bytes_reject_threshold
@@ -641,7 +644,14 @@ class PostOffice:
         self.account.disk_is_exhausted = is_exhausted
         self.account.update()
 
-    def _has_room(self, address: Address) -> None:
+    def _has_room(self, address: Address, account: MemoryAccount) -> None:
+        """Tell it if that lasts: an address that stays at its limit has room again and again."""
+        self.hub.timers.at(self.hub.now_ms + LASTING_ROOM_MS, lambda: self._still_has_room(address, account))
+
+    def _still_has_room(self, address: Address, account: MemoryAccount) -> None:
+        if account.is_over_limit:
+            account.when_room(lambda: self._has_room(address, account))
+            return
         address.full_reported = False
         self.listener.address_has_room(address.name)
 

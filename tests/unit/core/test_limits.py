@@ -10,7 +10,7 @@ from artemis_py.core.hub import UNSETTLED_BYTES_FULL
 from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, PageFullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import attach, make_office, make_queue, send, settle_down
+from tests.core_harness import attach, make_office, make_queue, pass_time, send, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, plain_bodies, send_plain
 
 
@@ -51,6 +51,27 @@ def test_the_global_limit_pages_as_well(scratch: ScratchStore) -> None:
     assert office.account.size_bytes < 4000
     assert not queues[1].address.must_wait
     assert [plain_bodies(queue.browse_all()) for queue in queues] == [numbered(50), numbered(50)]
+
+
+def test_that_an_address_is_full_is_told_once(scratch: ScratchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backlog that stays at the limit is one event, not one for each message."""
+    office = make_office({"q": AddressSettings(max_size_messages=8)}, scratch=scratch)
+    queue = make_queue(office)
+    told: list[str] = []
+    monkeypatch.setattr(office.listener, "address_full", lambda *_: told.append("full"))
+    monkeypatch.setattr(office.listener, "address_has_room", lambda *_: told.append("room"))
+    send_plain(office, "q", *numbered(20))
+    recorder, consumer = attach(office, queue, credit=1)
+    for _ in range(10):
+        consumer.settle(recorder.take()[0], ACCEPTED)
+        send_plain(office, "q", "more")
+        consumer.grant(1)
+        pass_time(office, 9_000)
+    before = list(told)
+    queue.purge()
+    pass_time(office, 10_000)
+
+    assert (before, told) == (["full"], ["full", "room"])
 
 
 def test_a_purge_and_a_deletion_give_back_what_was_spilled(scratch: ScratchStore) -> None:
