@@ -39,6 +39,7 @@ HOT = [
     "protocols/artemis_amqp/connection.py",
     "protocols/artemis_amqp/consumers.py",
     "protocols/artemis_amqp/format.py",
+    "protocols/artemis_amqp/hot_frames.py",
     "protocols/artemis_amqp/link.py",
     "protocols/artemis_amqp/producers.py",
     "protocols/artemis_amqp/sections.py",

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from artemis_amqp.client import Client
-from artemis_amqp.connection import ACCEPTED_CODE
+from artemis_amqp.hot_frames import ACCEPTED_CODE
 from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import Accepted, encode
 from artemis_amqp.sections import header_bytes

@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from artemis_amqp.codec import encode_value
-from artemis_amqp.connection import ACCEPTED_CODE
+from artemis_amqp.hot_frames import ACCEPTED_CODE
 from artemis_amqp.link import SETTLED, ReceiverLink, SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import Properties, Rejected, Source, Target, encode
 from artemis_amqp.sections import read_application_properties

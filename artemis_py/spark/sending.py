@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import frozen
 
-from artemis_amqp.connection import ACCEPTED_CODE
+from artemis_amqp.hot_frames import ACCEPTED_CODE
 from artemis_amqp.link import SenderLink, SenderLinkHandler
 from artemis_amqp.performatives import Accepted, Rejected, Source, Target
 from artemis_amqp.types import Symbol

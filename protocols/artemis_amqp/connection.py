@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from attrs import evolve
 
 from artemis_amqp import errors
+from artemis_amqp.hot_frames import ACCEPTED_CODE, take_disposition, take_transfer
 from artemis_amqp.limits import (
     LOGIN_BUFFER_BYTES,
     LOGIN_FRAME_SIZE,
@@ -26,7 +27,6 @@ from artemis_amqp.limits import (
 )
 from artemis_amqp.link import Link
 from artemis_amqp.performatives import (
-    MAX_TAG_SIZE,
     Accepted,
     AmqpError,
     Attach,
@@ -61,24 +61,6 @@ _AMQP_FRAME: Final = 0
 _SASL_FRAME: Final = 1
 _SASL_SYS: Final = 2
 """Outcome of a login that failed for no fault of the credentials."""
-
-ACCEPTED_CODE: Final = 0x24
-_ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
-_ACCEPTED_BATCHABLE: Final = frozenset(_ACCEPTED_LIST0 + bytes((batchable,)) for batchable in (0x40, 0x41, 0x42))
-
-# What may follow the field `more` of a transfer without saying anything: rcv-settle-mode and state null, resume and
-# aborted null or false, batchable anything.
-_PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
-    [b"", b"\x40", b"\x40\x40"]
-    + [b"\x40\x40" + bytes((resume,)) for resume in (0x40, 0x42)]
-    + [b"\x40\x40" + bytes((resume, aborted)) for resume in (0x40, 0x42) for aborted in (0x40, 0x42)]
-    + [
-        b"\x40\x40" + bytes((resume, aborted, batchable))
-        for resume in (0x40, 0x42)
-        for aborted in (0x40, 0x42)
-        for batchable in (0x40, 0x41, 0x42)
-    ]
-)
 
 
 class State(IntEnum):
@@ -546,12 +528,15 @@ class AmqpConnection:
                     self._receive_frame(channel, data, body, stop)
                     continue
                 code = data[body + 2]
-                if code == 0x14:
-                    self._receive_transfer(channel, data, body, stop)
-                elif code == 0x15:
-                    self._receive_disposition(channel, data, body, stop)
-                else:
-                    self._receive_frame(channel, data, body, stop)
+                if code == 0x14 or code == 0x15:
+                    session = self.sessions.get(channel)
+                    if session is not None and not session.is_ended:
+                        if code == 0x14:
+                            if take_transfer(session, data, body, stop):
+                                continue
+                        elif take_disposition(session, data, body, stop):
+                            continue
+                self._receive_frame(channel, data, body, stop)
             elif frame_type == _SASL_FRAME and self.state == State.SASL:
                 self._receive_sasl(data, body, stop)
             else:
@@ -788,173 +773,3 @@ class AmqpConnection:
         self.sessions.pop(session.peer_channel, None)
         if self._own_sessions.pop(session.channel, None) is not None:
             heappush(self._freed, session.channel)
-
-    # -- the hot frames ----------------------------------------------------------------------------------------
-
-    def _receive_transfer(self, channel: int, data: bytes, body: int, stop: int) -> None:
-        """A transfer in its usual form: list8, handle, delivery-id, tag, format, settled, more, and nothing odd."""
-        if data[body + 3] != 0xC0 or stop - body < 8:
-            self._receive_frame(channel, data, body, stop)
-            return
-        payload = body + 5 + data[body + 4]
-        count = data[body + 5]
-        at = body + 6
-        if payload > stop or count < 3 or payload - at < 6:
-            self._receive_frame(channel, data, body, stop)
-            return
-        # handle
-        code = data[at]
-        if code == 0x43:
-            handle = 0
-            at += 1
-        elif code == 0x52:
-            handle = data[at + 1]
-            at += 2
-        elif code == 0x70:
-            handle = _U32.unpack_from(data, at + 1)[0]
-            at += 5
-        else:
-            self._receive_frame(channel, data, body, stop)
-            return
-        # delivery-id
-        code = data[at]
-        if code == 0x52 and at + 1 < payload:
-            delivery_id = data[at + 1]
-            at += 2
-        elif code == 0x70 and at + 5 <= payload:
-            delivery_id = _U32.unpack_from(data, at + 1)[0]
-            at += 5
-        elif code == 0x43:
-            delivery_id = 0
-            at += 1
-        else:
-            self._receive_frame(channel, data, body, stop)
-            return
-        # delivery-tag
-        if at + 2 > payload or data[at] != 0xA0:
-            self._receive_frame(channel, data, body, stop)
-            return
-        size = data[at + 1]
-        at += 2
-        tag = data[at : at + size]
-        at += size
-        if at > payload or size > MAX_TAG_SIZE:
-            self._receive_frame(channel, data, body, stop)
-            return
-        settled = -1
-        more = False
-        message_format = -1
-        if count > 3 and at < payload:
-            code = data[at]
-            if code == 0x43:
-                message_format = 0
-                at += 1
-            elif code == 0x40:
-                at += 1
-            elif code == 0x52 and at + 1 < payload:
-                message_format = data[at + 1]
-                at += 2
-            else:
-                self._receive_frame(channel, data, body, stop)
-                return
-            if count > 4 and at < payload:
-                code = data[at]
-                at += 1
-                if code == 0x42:
-                    settled = 0
-                elif code == 0x41:
-                    settled = 1
-                elif code != 0x40:
-                    self._receive_frame(channel, data, body, stop)
-                    return
-                if count > 5 and at < payload:
-                    code = data[at]
-                    at += 1
-                    if code == 0x41:
-                        more = True
-                    elif code != 0x42 and code != 0x40:
-                        self._receive_frame(channel, data, body, stop)
-                        return
-                    if at != payload and data[at:payload] not in _PLAIN_ENDS:
-                        self._receive_frame(channel, data, body, stop)
-                        return
-                    if count - 6 != payload - at:
-                        self._receive_frame(channel, data, body, stop)
-                        return
-                elif at != payload or count != 5:
-                    self._receive_frame(channel, data, body, stop)
-                    return
-            elif at != payload or count != 4:
-                self._receive_frame(channel, data, body, stop)
-                return
-        elif at != payload or count != 3:
-            self._receive_frame(channel, data, body, stop)
-            return
-        session = self.sessions.get(channel)
-        if session is None or session.is_ended:
-            self._receive_frame(channel, data, body, stop)
-            return
-        session.receive_transfer(
-            handle, delivery_id, tag, message_format, settled, more, None, False, False, data[payload:stop]
-        )
-
-    def _receive_disposition(self, channel: int, data: bytes, body: int, stop: int) -> None:
-        """A disposition in its usual form: accepted, for a delivery or a range."""
-        session = self.sessions.get(channel)
-        if (
-            session is None
-            or session.is_ended
-            or data[body + 3] != 0xC0
-            or stop - body < 12
-            or body + 5 + data[body + 4] != stop
-        ):
-            self._receive_frame(channel, data, body, stop)
-            return
-        count = data[body + 5]
-        role = data[body + 6]
-        at = body + 7
-        code = data[at]
-        if code == 0x43:
-            first = 0
-            at += 1
-        elif code == 0x52:
-            first = data[at + 1]
-            at += 2
-        elif code == 0x70:
-            first = _U32.unpack_from(data, at + 1)[0]
-            at += 5
-        else:
-            self._receive_frame(channel, data, body, stop)
-            return
-        if at + 6 > stop:
-            self._receive_frame(channel, data, body, stop)
-            return
-        code = data[at]
-        if code == 0x40:
-            last = first
-            at += 1
-        elif code == 0x43:
-            last = 0
-            at += 1
-        elif code == 0x52:
-            last = data[at + 1]
-            at += 2
-        elif code == 0x70:
-            last = _U32.unpack_from(data, at + 1)[0]
-            at += 5
-        else:
-            self._receive_frame(channel, data, body, stop)
-            return
-        if at >= stop:
-            self._receive_frame(channel, data, body, stop)
-            return
-        code = data[at]
-        at += 1
-        state = data[at:stop]
-        if (code != 0x41 and code != 0x42) or (role != 0x41 and role != 0x42):
-            self._receive_frame(channel, data, body, stop)
-            return
-        if (state == _ACCEPTED_LIST0 and count == 5) or (state in _ACCEPTED_BATCHABLE and count == 6):
-            session.receive_disposition(role == 0x41, first, last, code == 0x41, ACCEPTED_CODE)
-        else:
-            self._receive_frame(channel, data, body, stop)

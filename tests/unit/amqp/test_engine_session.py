@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_amqp.connection import ACCEPTED_CODE
+from artemis_amqp.hot_frames import ACCEPTED_CODE
 from artemis_amqp.limits import ERRANT_FRAMES, INCOMING_WINDOW, ConnectionLimits
 from artemis_amqp.performatives import (
     AmqpError,
