@@ -137,7 +137,7 @@ def _browse(
     if consumer.ahead_priority != priority:
         ahead.clear()
         page = backlog.scan(tail, reach, END, max(1, min(SCAN_PAGE_MESSAGES, consumer.credit)))
-        consumer.ahead_last = reach
+        consumer.ahead_last = consumer.reach[priority]
         if page is None:
             consumer.ahead_priority = -1
             consumer.ahead_end = END
@@ -159,9 +159,9 @@ def _browse(
         consumer.ahead_priority = -1
         return None, scan_left
     reference = ahead.popleft()
-    consumer.reach[priority] = reference.sequence
-    if reference.sequence <= tail.frontier or reference.sequence in tail.taken:
-        # Somebody took it meanwhile.
+    if not tail.has(reference):
+        # Somebody brought it into memory meanwhile: if it is still there, the next look finds it.
         return None, scan_left
+    consumer.reach[priority] = reference.sequence
     reference.was_acquired = reference.was_acquired or reference.sequence < backlog.restored_below
     return reference, scan_left
