@@ -54,6 +54,7 @@ class Consumer:
         "accepted",
         "ahead",
         "ahead_end",
+        "ahead_last",
         "ahead_priority",
         "blocked",
         "browse",
@@ -119,7 +120,9 @@ class Consumer:
         """What a browser is shown next of what is on disk, of one priority."""
         self.ahead_priority: int = -1
         self.ahead_end: int = 0
-        """Up to this sequence there is nothing else."""
+        """Up to this sequence there is nothing else on disk."""
+        self.ahead_last: int = 0
+        """The last of what was read, whether it wants it or not."""
         self.revisit: list[tuple[int, int, Reference]] = []
         """Messages that came back behind a cursor: a heap of (9 - priority, sequence, reference)."""
         self.outstanding: dict[int, Reference] = {}

@@ -67,6 +67,8 @@ def find_next(backlog: "Backlog", consumer: "Consumer", scan_left: int) -> tuple
                 found, scan_left = _browse(backlog, tail, consumer, priority, reach, scan_left)
                 if found is not None:
                     return found, scan_left
+                if consumer.ahead_priority < 0 and consumer.ahead_end >= backlog.last_sequence:
+                    break
             else:
                 scan_left = _search(backlog, tail, consumer, priority, reach, scan_left)
             if scan_left <= 0:
@@ -135,11 +137,14 @@ def _browse(
     if consumer.ahead_priority != priority:
         ahead.clear()
         page = backlog.scan(tail, reach, END, max(1, min(SCAN_PAGE_MESSAGES, consumer.credit)))
+        consumer.ahead_last = consumer.reach[priority]
         if page is None:
-            consumer.reach[priority] = backlog.last_sequence
+            consumer.ahead_priority = -1
+            consumer.ahead_end = END
             return None, scan_left
         for reference in page.references:
             scan_left -= DISK_COST
+            consumer.ahead_last = reference.sequence
             if wants(consumer, reference):
                 ahead.append(reference)
         consumer.ahead_priority = priority
@@ -149,13 +154,14 @@ def _browse(
     if found is not None:
         return found, scan_left
     if not ahead:
-        consumer.reach[priority] = max(consumer.ahead_end, consumer.reach[priority])
+        # Not further than it saw: what others have now may come back behind that, and it shall see it then.
+        consumer.reach[priority] = max(consumer.ahead_last, consumer.reach[priority])
         consumer.ahead_priority = -1
         return None, scan_left
     reference = ahead.popleft()
-    consumer.reach[priority] = reference.sequence
-    if reference.sequence <= tail.frontier or reference.sequence in tail.taken:
-        # Somebody took it meanwhile.
+    if not tail.has(reference):
+        # Somebody brought it into memory meanwhile: if it is still there, the next look finds it.
         return None, scan_left
+    consumer.reach[priority] = reference.sequence
     reference.was_acquired = reference.was_acquired or reference.sequence < backlog.restored_below
     return reference, scan_left

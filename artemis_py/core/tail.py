@@ -175,6 +175,19 @@ class Tail:
             page.references = references
         return page
 
+    def has(self, reference: Reference) -> bool:
+        """Whether what was read a while ago is still on disk only."""
+        position = position_of(reference)
+        if position <= self.frontier or position in self.taken:
+            return False
+        if reference.handle:
+            return True
+        scratch = self.queue.hub.scratch
+        if scratch is None:
+            return False
+        page = scratch.read(self.queue, self.rank, position - 1, position, 1, 1, self.taken)
+        return page is not None and len(page.references) > 0
+
     def take(self, reference: Reference) -> None:
         """Somebody has it in memory now; the caller gives it a place. It is held as from now."""
         message = reference.message
