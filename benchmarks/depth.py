@@ -70,7 +70,7 @@ class Run:
         self.start_s = time.perf_counter() - start
         loop = asyncio.get_running_loop()
         self.worker = Worker(loop, lambda: None)
-        self.store.start(loop, self.worker, self._fail)
+        self.store.start(loop, self.worker, self._fail, self.office.stored)
         if "q" not in self.office.queues:
             self.office.create_address("q", frozenset((RoutingType.ANYCAST,)))
             self.office.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))

@@ -34,16 +34,16 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     help="When ready, write the ports of the acceptors here, one a line.",
 )
 def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
-    """Start the broker of the instance in DIR; without DIR one with the shipped configuration, in memory only.
+    """Start the broker of the instance in DIR; without DIR one with the shipped configuration.
+
+    Without DIR it keeps its messages in the folder data below the current one.
 
     It prints where it listens, then "ready", logs to standard error, and stops in good order on SIGTERM and Ctrl-C.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     try:
         # The shipped configuration has no folder for data beside it that would be ours to write to.
-        config = (
-            evolve(load_default(), persistence_enabled=False) if folder is None else load(configuration_file(folder))
-        )
+        config = evolve(load_default(), home=Path.cwd()) if folder is None else load(configuration_file(folder))
         asyncio.run(serve(config, lambda broker: announce(broker, port_file)))
     except ConfigError as error:
         raise Misconfigured(error) from None

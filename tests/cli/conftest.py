@@ -61,10 +61,10 @@ Command = Callable[..., Outcome]
 
 
 def run_command(*arguments: str, **variables: str) -> Outcome:
-    """Run `artemis-py` with these arguments and environment variables."""
+    """Run `artemis-py`, the one that is installed, with these arguments and environment variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ARTEMIS_PY_")}
     done = subprocess.run(
-        [sys.executable, "-m", "artemis_py.cli", *arguments],
+        [sys.executable, "-P", "-m", "artemis_py.cli", *arguments],
         env=environment | variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,

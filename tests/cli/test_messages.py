@@ -116,7 +116,17 @@ def test_a_consumer_that_is_interrupted_ends_in_good_order(
 ) -> None:
     """Ctrl-C: what it printed is gone, and nothing else."""
     artemis("producer", "--destination", name, "--message-count", "2", "--message", "{n}")
-    command = [sys.executable, "-m", "artemis_py.cli", "consumer", "--url", broker_process.url, "--destination", name]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "artemis_py.cli",
+        "consumer",
+        "--url",
+        broker_process.url,
+        "--destination",
+        name,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as consumer:
         assert consumer.stdout is not None
         printed = [consumer.stdout.readline() for _ in range(2)]

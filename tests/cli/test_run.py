@@ -28,7 +28,7 @@ def created(folder: Path) -> Path:
 def started(*arguments: str, folder: Path, signal_number: int) -> "Iterator[subprocess.Popen[str]]":
     """A broker that is told to stop at the end of the block."""
     with subprocess.Popen(
-        [sys.executable, "-m", "artemis_py.cli", "run", *arguments],
+        [sys.executable, "-P", "-m", "artemis_py.cli", "run", *arguments],
         cwd=folder,
         env=os.environ | {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "0"},
         stdin=subprocess.DEVNULL,
@@ -89,13 +89,14 @@ def test_a_folder_in_use_is_told_in_words(tmp_path: Path) -> None:
     assert f"is used by another broker (process {process.pid})" in outcome.err
 
 
-def test_without_a_folder_the_shipped_configuration_runs(tmp_path: Path) -> None:
-    with started(folder=tmp_path, signal_number=signal.SIGINT) as process:
-        url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"
-        run_command("producer", "--url", url, "--destination", "orders", "--message", "first")
-        received = run_command("consumer", "--url", url, "--destination", "orders", "--message-count", "1")
+def test_without_a_folder_the_shipped_configuration_runs_on_the_current_one(tmp_path: Path) -> None:
+    for command in (("producer", "--message", "first"), ("consumer", "--message-count", "1")):
+        with started(folder=tmp_path, signal_number=signal.SIGINT) as process:
+            url = f"amqp://127.0.0.1:{read_ports(process)[0][1]}"
+            outcome = run_command(command[0], "--url", url, "--destination", "orders", *command[1:])
 
-    assert (received.lines, process.returncode) == (["first"], 0)
+    assert (outcome.lines, process.returncode) == (["first"], 0)
+    assert (tmp_path / "data" / "journal").is_dir()
 
 
 def test_a_wrong_configuration_starts_nothing_and_lists_every_mistake(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def launch(directory: Path) -> BrokerProcess:
     if override:
         command = [*shlex.split(override), str(directory), str(port_file)]
     else:
-        command = [sys.executable, "-m", "artemis_py.cli", "run", str(directory), "--port-file", str(port_file)]
+        command = [sys.executable, "-P", "-m", "artemis_py.cli", "run", str(directory), "--port-file", str(port_file)]
     with open(directory / "stdout.log", "wb") as stdout, open(directory / "stderr.log", "wb") as stderr:
         process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
     deadline = time.monotonic() + START_TIMEOUT_S

@@ -16,7 +16,7 @@ TIMEOUT_S = 60.0
 
 def perf(url: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command."""
-    command = [sys.executable, "-m", "artemis_py.cli", "perf", "--url", url, *arguments]
+    command = [sys.executable, "-P", "-m", "artemis_py.cli", "perf", "--url", url, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
 
 
