@@ -59,11 +59,6 @@ class Batch:
         """Whether there is anything to write."""
         return bool(self.puts or self.removals or self.updates or self.definitions or self.drops or self.damaged)
 
-    @property
-    def touched_bytes(self) -> int:
-        """About how much of the file writing it has touched."""
-        return 256 * (len(self.puts) + len(self.removals))
-
     def put(self, reference: Reference, handle: int) -> int:
         """Store a reference; returns its handle, marked if its message is shared with the one before.
 

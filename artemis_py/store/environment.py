@@ -7,6 +7,7 @@ reports a lost write only once: nothing is tried again after it.
 """
 
 import fcntl
+import mmap
 import os
 import shutil
 from collections.abc import Mapping
@@ -45,6 +46,19 @@ def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
     while map_bytes < 2 * size:
         map_bytes *= 2
     return map_bytes
+
+
+def resident_file_bytes() -> int:
+    """Memory of this process that pages of files take, where the system tells (Linux); else 0.
+
+    Counting what is touched is not enough: the system maps the neighbours of a page as well, which are of no use to
+    references that are put in no order (those that wait for their delivery time).
+    """
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[2]) * mmap.PAGESIZE
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def sync_folder(folder: Path) -> None:
@@ -98,6 +112,7 @@ class Environment:
         """LMDB's map may only change its size while nobody reads."""
         self.drop_slice = DROP_SLICE
         """References of a purge that are deleted in one commit at most."""
+        self._resident_before = resident_file_bytes()
         self._touched_bytes = 0
         """Since the file was mapped, about."""
         try:
@@ -218,7 +233,8 @@ class Environment:
         while True:
             try:
                 with self.begin(write=True) as transaction:
-                    has_more = Writer(self._databases, transaction, self.drop_slice).write(batch)
+                    writer = Writer(self._databases, transaction, self.drop_slice)
+                    has_more = writer.write(batch)
                 break
             except lmdb.MapFullError:
                 # Nothing was written: the map is used up before the first page goes out.
@@ -226,8 +242,8 @@ class Environment:
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
         batch.has_more = has_more
         batch.is_written = True
-        self._touched_bytes += batch.touched_bytes
-        if self._touched_bytes > MAPPED_BYTES:
+        self._touched_bytes += writer.touched_bytes
+        if self._touched_bytes > MAPPED_BYTES or resident_file_bytes() > self._resident_before + MAPPED_BYTES:
             self.unmap()
 
     def drop_all(self) -> None:

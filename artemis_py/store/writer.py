@@ -15,6 +15,9 @@ from artemis_py.store.schema import Drop
 # References deleted in one commit at most, so that the batches that wait for it wait no more than some 50 ms.
 DROP_SLICE: Final = 20_000
 
+# About how much of the file one change touches, if references are put and removed in order: some 16 are in a page.
+TOUCHED_BYTES: Final = 256
+
 
 class Writer:
     """One batch and one transaction."""
@@ -27,6 +30,8 @@ class Writer:
         self._attempts: Any = databases[schema.ATTEMPTS]
         self._messages: Any = databases[schema.MESSAGES]
         self._shares: Any = databases[schema.SHARES]
+        self.touched_bytes: int = 0
+        """About how much of the file was written or looked at."""
         self._counts: dict[int, int] = {}
         """Changes, by queue id and rank in one number."""
         self._bytes: dict[int, int] = {}
@@ -117,6 +122,7 @@ class Writer:
     # -- counts ------------------------------------------------------------------------------------------------
 
     def _count(self, queue_id: int, rank: int, count: int, size_bytes: int) -> None:
+        self.touched_bytes += TOUCHED_BYTES
         both = queue_id << 8 | rank
         self._counts[both] = self._counts.get(both, 0) + count
         self._bytes[both] = self._bytes.get(both, 0) + size_bytes
