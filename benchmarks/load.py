@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 from pathlib import Path
-from struct import Struct, pack, unpack
+from struct import Struct, pack, unpack, unpack_from
 from typing import Final
 
 from artemis_amqp.performatives import (
@@ -40,7 +40,6 @@ from artemis_amqp.performatives import (
 )
 from artemis_amqp.types import Symbol
 
-BODY_BYTES: Final = 100
 BLOCK: Final = 500
 """Transfers written at once; a broker's read of 64 KiB holds about as many."""
 READ_BYTES: Final = 1024 * 1024
@@ -53,8 +52,8 @@ TRANSFER: Final = b"\x02\x00\x00\x00\x00\x53\x14\xc0"
 """What follows the size in the frame of a transfer on channel 0, in the encoding that all brokers use."""
 DISPOSITION: Final = b"\x00\x53\x15\xc0"
 ACCEPTED: Final = b"\x00\x53\x24"
-HEADER: Final = b"\x00\x53\x70\xc0\x02\x01\x42"
-"""A message header: durable=false, the rest left out."""
+HEADER: Final = b"\x00\x53\x70\xc0\x02\x01"
+"""A message header with one field, durable, which follows."""
 
 U16: Final = Struct(">H")
 U32: Final = Struct(">I")
@@ -223,30 +222,31 @@ class Link(Client):
 class Producer(Link):
     """Sends blocks of transfers; at most `ahead` not yet settled (or, settled ones, not yet delivered)."""
 
-    def __init__(self, port: int, address: str, number: int, is_settled: bool, is_topic: bool) -> None:
+    def __init__(self, options: argparse.Namespace, address: str, number: int) -> None:
         self.sent = 0
         self.settled = 0
-        self.is_settled = is_settled
+        self.is_settled: bool = options.settled
+        size: int = options.body_bytes
         self.credit_limit = 0
         """Delivery number up to which the broker gave credit."""
         self.window_limit: int | None = None
         """Transfer number up to which the session's window is open."""
-        super().__init__(port, address, True, is_settled, is_topic)
+        super().__init__(options.port, address, True, self.is_settled, options.topic)
         to = address.encode("ascii")
         properties = bytes((3, 0x40, 0x40, 0xA1, len(to))) + to
-        body = pack(">HHI", number, 0, 0) + bytes(BODY_BYTES - 8)
+        body = pack(">HHI", number, 0, 0) + bytes(size - 8)
         message = (
-            HEADER
+            HEADER + (b"\x41" if options.durable else b"\x42")
             + b"\x00\x53\x73\xc0" + bytes((len(properties),)) + properties
-            + b"\x00\x53\x75\xa0" + bytes((BODY_BYTES,)) + body
+            + b"\x00\x53\x75" + (b"\xa0" + bytes((size,)) if size < 256 else b"\xb0" + U32.pack(size)) + body
         )  # fmt: skip
         # handle 0, delivery-id, delivery-tag of 4 octets, message-format 0, settled
-        fields = b"\x43\x70\x00\x00\x00\x00\xa0\x04\x00\x00\x00\x00\x43" + (b"\x41" if is_settled else b"\x42")
+        fields = b"\x43\x70\x00\x00\x00\x00\xa0\x04\x00\x00\x00\x00\x43" + (b"\x41" if self.is_settled else b"\x42")
         performative = TRANSFER + bytes((len(fields) + 1, 5)) + fields
         self.frame_size = 4 + len(performative) + len(message)
         self.block = bytearray((U32.pack(self.frame_size) + performative + message) * BLOCK)
         id_offset = 4 + len(TRANSFER) + 2 + 2
-        self.columns = (id_offset, id_offset + 6, self.frame_size - BODY_BYTES + 4)
+        self.columns = (id_offset, id_offset + 6, self.frame_size - size + 4)
         """Where delivery-id, delivery-tag and the body's sequence are: all three the same number."""
 
     def on_rare(self, performative: object) -> None:
@@ -290,12 +290,13 @@ class Producer(Link):
 class Consumer(Link):
     """Receives, verifies and accepts."""
 
-    def __init__(self, port: int, address: str, is_settled: bool, is_topic: bool, producers: int) -> None:
-        super().__init__(port, address, False, is_settled, is_topic)
-        self.is_settled = is_settled
+    def __init__(self, options: argparse.Namespace, address: str) -> None:
+        super().__init__(options.port, address, False, options.settled, options.topic)
+        self.is_settled: bool = options.settled
+        self.body_bytes: int = options.body_bytes
         self.delivered = 0
         self.granted = 0
-        self.expected = [0] * producers
+        self.expected = [0] * options.producers
         """Per producer the lowest number that may come next."""
         self.checksum = 0
         self.last_id = -1
@@ -328,7 +329,7 @@ class Consumer(Link):
         if end < 4:
             return 0
         size: int = U32.unpack_from(data, 0)[0]
-        count = end // size if size > BODY_BYTES else 0
+        count = end // size if size > self.body_bytes else 0
         if count < 8 or data[4:12] != TRANSFER:
             return 0
         stop = count * size
@@ -337,7 +338,7 @@ class Consumer(Link):
                 return 0
         numbers = bytearray(8 * count)
         for column in range(8):
-            numbers[column::8] = data[size - BODY_BYTES + column : stop : size]
+            numbers[column::8] = data[size - self.body_bytes + column : stop : size]
         self.take_numbers(unpack(f">{count}Q", numbers))
         self.take_id(data, 14, 1)
         self.take_id(data, stop - size + 14, count - 1)
@@ -347,7 +348,7 @@ class Consumer(Link):
         """One transfer."""
         if data[offset + 4 : offset + 12] != TRANSFER:
             return False
-        self.take_numbers(unpack(">Q", data[end - BODY_BYTES : end - BODY_BYTES + 8]))
+        self.take_numbers(unpack_from(">Q", data, end - self.body_bytes))
         self.take_id(data, offset + 14, 1)
         return True
 
@@ -406,13 +407,8 @@ class Load:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         name = f"{'topic.' if options.topic else ''}load-{os.getpid()}"
-        self.consumers = [
-            Consumer(options.port, name, options.settled, options.topic, options.producers)
-            for _ in range(options.consumers)
-        ]
-        self.producers = [
-            Producer(options.port, name, number, options.settled, options.topic) for number in range(options.producers)
-        ]
+        self.consumers = [Consumer(options, name) for _ in range(options.consumers)]
+        self.producers = [Producer(options, name, number) for number in range(options.producers)]
         self.copies = options.consumers if options.topic else 1
         self.selector = selectors.DefaultSelector()
         self.writers: set[Link] = set()
@@ -506,6 +502,8 @@ def main() -> int:
     parser.add_argument("--consumers", type=int, default=1)
     parser.add_argument("--settled", action="store_true")
     parser.add_argument("--topic", action="store_true", help="every consumer gets every message")
+    parser.add_argument("--durable", action="store_true", help="messages ask to be stored")
+    parser.add_argument("--body-bytes", type=int, default=100, help="at least 8")
     parser.add_argument("--ahead", type=int, default=4000, help="messages a producer may be ahead of the consumers")
     parser.add_argument("--warm-up", type=float, default=0.5)
     parser.add_argument("--seconds", type=float, default=2.0)

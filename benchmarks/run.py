@@ -44,7 +44,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>benchmark</name>
-    <persistence-enabled>false</persistence-enabled>
+    <persistence-enabled>{persistence}</persistence-enabled>
     <security-enabled>false</security-enabled>
     <acceptors>
       <acceptor name="amqp">tcp://127.0.0.1:0?protocols=AMQP</acceptor>
@@ -63,7 +63,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 class Broker:
     """A broker process."""
 
-    def __init__(self, name: str, python: Path, folder: Path) -> None:
+    def __init__(self, name: str, python: Path, folder: Path, persistence: bool = False) -> None:
         self.name = name
         self.folder = folder
         self.port_file = folder / "port"
@@ -73,7 +73,9 @@ class Broker:
         else:
             (folder / "etc").mkdir()
             (folder / "data").mkdir()
-            (folder / "etc" / "broker.xml").write_text(CONFIGURATION, encoding="utf-8")
+            (folder / "etc" / "broker.xml").write_text(
+                CONFIGURATION.format(persistence=str(persistence).lower()), encoding="utf-8"
+            )
             for file in ("artemis-users.properties", "artemis-roles.properties"):
                 (folder / "etc" / file).write_text("", encoding="utf-8")
             command = [python.parent / "artemis-py", "run", folder, "--port-file", self.port_file]
