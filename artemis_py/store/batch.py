@@ -69,11 +69,6 @@ class Batch:
             self.puts or self.removals or self.updates or self.definitions or self.drops or self.damaged or self.bodies
         )
 
-    @property
-    def touched_bytes(self) -> int:
-        """About how much of the file writing it has touched."""
-        return 256 * (len(self.puts) + len(self.removals))
-
     def put(self, reference: Reference, handle: int) -> int:
         """Store a reference; returns its handle, marked if its message is shared with the one before.
 

@@ -7,6 +7,7 @@ reports a lost write only once: nothing is tried again after it.
 """
 
 import fcntl
+import mmap
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -47,6 +48,19 @@ def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
     while map_bytes < 2 * size:
         map_bytes *= 2
     return map_bytes
+
+
+def resident_file_bytes() -> int:
+    """Memory of this process that pages of files take, where the system tells (Linux); else 0.
+
+    Counting what is touched is not enough: the system maps the neighbours of a page as well, which are of no use to
+    references that are put in no order (those that wait for their delivery time).
+    """
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[2]) * mmap.PAGESIZE
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def sync_folder(folder: Path) -> None:
@@ -109,6 +123,7 @@ class Environment:
         """LMDB's map may only change its size while nobody reads."""
         self.drop_slice = DROP_SLICE
         """References of a purge that are deleted in one commit at most."""
+        self._resident_before = resident_file_bytes()
         self._touched_bytes = 0
         """Since the file was mapped, about."""
         try:
@@ -265,12 +280,20 @@ class Environment:
 
         Raises lmdb.Error or OSError if that failed; the batch may be durable then or not.
         """
+        touched_bytes = 0
+
+        def change(transaction: lmdb.Transaction) -> None:
+            nonlocal touched_bytes
+            writer = Writer(self._databases, transaction, self.drop_slice)
+            writer.write(batch)
+            touched_bytes = writer.touched_bytes
+
         if batch.bodies:
             _sync_bodies(batch)
-        self.apply(lambda transaction: Writer(self._databases, transaction, self.drop_slice).write(batch))
+        self.apply(change)
         batch.is_written = True
-        self._touched_bytes += batch.touched_bytes
-        if self._touched_bytes > MAPPED_BYTES:
+        self._touched_bytes += touched_bytes
+        if self._touched_bytes > MAPPED_BYTES or resident_file_bytes() > self._resident_before + MAPPED_BYTES:
             self.unmap()
 
     def apply(self, change: Callable[[lmdb.Transaction], None]) -> None:

@@ -19,6 +19,8 @@ DROP_SLICE: Final = 20_000
 # Where the message begins in the value of a reference, and in that of a message.
 ALONE_OFFSET: Final = 5
 SHARED_OFFSET: Final = 4
+# About how much of the file one change touches, if references are put and removed in order: some 16 are in a page.
+TOUCHED_BYTES: Final = 256
 
 
 class Writer:
@@ -35,6 +37,8 @@ class Writer:
         self._bodies: Any = databases[schema.BODIES]
         self._touched: set[int] = set()
         """Large bodies whose count may have come to nothing."""
+        self.touched_bytes: int = 0
+        """About how much of the file was written or looked at."""
         self._counts: dict[int, int] = {}
         """Changes, by queue id and rank in one number."""
         self._bytes: dict[int, int] = {}
@@ -160,6 +164,7 @@ class Writer:
     # -- counts ------------------------------------------------------------------------------------------------
 
     def _count(self, queue_id: int, rank: int, count: int, size_bytes: int) -> None:
+        self.touched_bytes += TOUCHED_BYTES
         both = queue_id << 8 | rank
         self._counts[both] = self._counts.get(both, 0) + count
         self._bytes[both] = self._bytes.get(both, 0) + size_bytes
