@@ -4,7 +4,8 @@ The engine (`connection`, `flight`) knows what may come when; this module knows 
 in `deliveries`, subscriptions have a module of their own.
 
 Answers that promise something (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK) are gathered, and go out when the
-store has what they promise: one callback per connection and turn, in the order of their causes.
+store has what they promise: one callback per connection and turn, in the order of their causes. CONNACK waits, too, if
+the session or its will is stored, and nothing is worked through behind it until then.
 """
 
 import logging
@@ -193,7 +194,6 @@ class ClientHandler(MqttHandler):
         def done(result: LoginResult) -> None:
             if not self._is_lost and not self.engine.closed:
                 self._logged_in(connect, result)
-                self._ask_store()
                 self.wake()
 
         if connect.username is None and _EXTERNAL in authenticator.mechanisms(context):
@@ -251,6 +251,7 @@ class ClientHandler(MqttHandler):
         sessions = self.manager.sessions
         sessions.max_retained = parameters.max_retained
         earlier = sessions.get(self.client_id)
+        was_stored = earlier is not None and earlier.has_record
         if earlier is not None and earlier.handler is not None:
             if not parameters.allows_link_stealing:
                 core.close()
@@ -265,6 +266,27 @@ class ClientHandler(MqttHandler):
         session.handler = self
         session.will = will
         session.save()
+
+        def stored() -> None:
+            if not self._is_lost and not self.engine.closed:
+                self._admit(connect, session, core, subject, announced, is_present)
+
+        if was_stored or session.has_record:
+            # CONNACK promises that the session and its will are kept, and that one which was to end has ended.
+            self.postoffice.storage.when_durable(stored, self._store_failed)
+        else:
+            stored()
+
+    def _admit(
+        self,
+        connect: packets.Connect,
+        session: ClientSession,
+        core: Session,
+        subject: Subject,
+        announced: int | None,
+        is_present: bool,
+    ) -> None:
+        """Answer CONNECT. Until now nothing was delivered, and what the client sent behind it waited."""
         outlet = self._outlet = Outlet(self, session, subject)
         self._resume(session, outlet, core)
         self.engine.accept(
@@ -278,7 +300,7 @@ class ClientHandler(MqttHandler):
             self._keep_alive_s(connect),
             session.incoming,
             session.outgoing,
-            parameters.max_in_flight,
+            self.parameters.max_in_flight,
         )
         self._releases += session.releases()
         outlet.go_on()
@@ -290,6 +312,8 @@ class ClientHandler(MqttHandler):
             connect.version,
             is_present,
         )
+        self._ask_store()
+        self.wake()
 
     def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> None:
         """Subscriptions of before; what the client may not read any more is given up."""
