@@ -97,6 +97,8 @@ class Subscription(Sink):
         consumer = self.consumer
         if outlet is None or consumer is None:
             return
+        if outlet.claims and self.kind == SHARED and self._is_claimed(outlet.claims, consumer, reference):
+            return
         message = reference.message
         if self.is_wild and outlet.checks_access and not outlet.may_read(message.address):
             # The filter may be read, this address may not (§5.4.2): as if it did not match.
@@ -132,6 +134,34 @@ class Subscription(Sink):
             consumer.blocked = True
             outlet.blocked.append(self)
 
+    def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
+        """Whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
+
+        Then it is kept for that member. If that one's session ended, nobody gets it [MQTT-4.8.2-5].
+        """
+        key = (reference.queue.id, reference.sequence)
+        delivery = claims.pop(key, None)
+        token = None if delivery is None else sent(delivery)
+        if delivery is None or token is None or token.subscription is self:
+            return False
+        owner = token.subscription
+        if owner.session.is_over:
+            consumer.refuse(reference, REJECTED)
+        elif consumer.presettled:
+            # Whoever takes it is done with it at once, so it cannot be kept by this one.
+            claims[key] = delivery
+            consumer.refuse(reference, RELEASED)
+        else:
+            del owner.session.awaited[key]
+            consumer.relinquish(reference)
+            token.reference = reference
+            token.was_sent = True
+            if owner.consumer is not None and owner.outlet is not None:
+                owner.consumer.adopt(reference)
+                if delivery.is_counted:
+                    owner.outlet.write(delivery.packet_id, delivery.qos, token)
+        return True
+
     def _drop(self, consumer: Consumer, reference: Reference) -> None:
         if not consumer.presettled:
             consumer.settle(reference, ACCEPTED)
@@ -164,6 +194,7 @@ class Outlet:
         self.subject: Subject = subject
         self.stores: bool = session.is_stored and office.storage.is_durable
         """Whether QoS 2 deliveries are recorded before they go out."""
+        self.claims: dict[tuple[int, int], Delivery] = handler.manager.sessions.claims
         self.waiting: deque[tuple[Subscription, Reference, int]] = deque()
         """Deliveries that found the window closed, with their QoS."""
         self.blocked: list[Subscription] = []

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt import records
-from artemis_mqtt.deliveries import SHARED, Sent, Subscription
+from artemis_mqtt.deliveries import SHARED, Sent, Subscription, sent
 from artemis_mqtt.flight import RELEASED, SENT, Delivery, IncomingFlight
 from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.publishing import Publisher
@@ -35,6 +35,8 @@ class Sessions:
         self._sessions: dict[str, ClientSession] = {}
         self._sharers: dict[str, set[Subscription]] = {}
         """Subscriptions of all sessions, connected or not, by the name of their shared queue."""
+        self.claims: dict[tuple[int, int], Delivery] = {}
+        """Messages of groups that a member began with before a restart, by queue id and sequence."""
         self._next_number = 1
         self.max_retained = -1
         """What a will may be retained beside; the last acceptor that was connected to says it."""
@@ -130,6 +132,10 @@ class Sessions:
         for subscription in list(session.subscriptions.values()):
             unsubscribe(self, subscription, None, f"the session ended: {reason}")
         give_back(session)
+        for key, delivery in session.awaited.items():
+            token = sent(delivery)
+            if token is not None and token.subscription.queue.is_deleted:
+                self.claims.pop(key, None)
         LOGGER.debug("session ended: client=%s reason=%s", session.client_id, reason)
 
     # -- wills -------------------------------------------------------------------------------------------------
@@ -219,6 +225,8 @@ class Sessions:
             if state == SENT:
                 delivery: Delivery = session.outgoing.deliveries[each.packet_id]
                 session.awaited[(each.queue_id, each.sequence)] = delivery
+                if owner is not None and owner.kind == SHARED:
+                    self.claims[(each.queue_id, each.sequence)] = delivery
         session.know(
             max((each.order for each in outgoing), default=0),
             max((each.number for each in stored.subscriptions), default=0),

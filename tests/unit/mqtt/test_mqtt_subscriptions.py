@@ -1,8 +1,10 @@
 """Subscriptions: their queues, options, retained messages, groups, and what permissions say."""
 
+from pathlib import Path
+
 import pytest
 
-from artemis_mqtt.packets import Unsubscribe, Will
+from artemis_mqtt.packets import Connect, Unsubscribe, Will
 from artemis_mqtt.properties import Properties
 from artemis_mqtt.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
 from artemis_py.core.access import Permission, Subject
@@ -28,7 +30,7 @@ class Forbidden:
 
 
 def bodies(client: Client) -> list[bytes]:
-    return [packet[2] for packet in client.packets() if packet[0] == "publish"]
+    return [packet[2] for packet in client.packets() if isinstance(packet, tuple) and packet[0] == "publish"]
 
 
 # -- queues ------------------------------------------------------------------------------------------------------
@@ -337,7 +339,7 @@ def test_what_a_lost_member_did_not_acknowledge_goes_to_another() -> None:
 
 
 def test_qos_2_of_a_lost_member_waits_for_it() -> None:
-    """[MQTT-4.8.2-5]; it goes to the others when its session ends."""
+    """[MQTT-4.8.2-4] [MQTT-4.8.2-5]: it goes to nobody else, even when its session ends, but to the dead letters."""
     site = Site()
     first = lasting(site, "a", expiry_s=10)
     first.subscribe("$share/g/t", 2)
@@ -351,7 +353,76 @@ def test_qos_2_of_a_lost_member_waits_for_it() -> None:
     site.pass_time(11)
 
     assert before == []
-    assert bodies(second) == [b"m"]
+    assert bodies(second) == []
+    assert site.office.queue("g.t").message_count == 0
+    assert site.office.queue("g.t").messages_killed == 1
+
+
+def test_qos_2_that_a_lost_member_did_not_see_goes_to_another(tmp_path: Path) -> None:
+    """It waited for its record to be durable, and the connection was faster."""
+    with Site(tmp_path) as site:
+        first = lasting(site, "a", expiry_s=10)
+        first.subscribe("$share/g/t", 2)
+        connected(site, "p").publish("t", b"m", 2, 1)
+        site.commit()
+        assert first.packets_before_commit() == []
+        first.lose()
+        second = connected(site, "b")
+        second.subscribe("$share/g/t", 2)
+        before = bodies(second)
+        site.pass_time(11)
+
+        assert before == []
+        assert bodies(second) == [b"m"]
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+@pytest.mark.parametrize("qos", [0, 2])
+def test_qos_2_of_a_member_waits_for_it_over_a_restart(tmp_path: Path, is_back: bool, qos: int) -> None:
+    """[MQTT-4.8.2-4]: though the message is offered to another member first, whatever its QoS."""
+    with Site(tmp_path) as site:
+        first = lasting(site, "a", expiry_s=10)
+        first.subscribe("$share/g/t", 2)
+        lasting(site, "b").subscribe("$share/g/t", qos)
+        publisher = connected(site, "p")
+        for number in range(2):
+            publisher.publish("t", b"m%d" % number, 2, number + 1)
+            publisher.packets()
+        ((_, _, body, *_, packet_id),) = [packet[:5] for packet in first.packets()]
+    with Site(tmp_path) as site:
+        second = Client(site)
+        lasts = Properties(session_expiry_interval=60)
+        second.send(wire.connect(Connect(version=5, client_id="b", clean_start=False, properties=lasts)))
+        site.commit()
+        if not is_back:
+            others = bodies(second)
+        first = lasting(site, "a", expiry_s=10)
+        if is_back:
+            others = bodies(second)
+        again = [(packet[2], packet[4], packet[6]) for packet in first.packets()]
+
+        assert body not in others
+        assert again[0] == (body, packet_id, True)
+        assert len(again) == 1
+
+
+def test_qos_2_of_a_member_that_ended_after_a_restart_goes_to_nobody(tmp_path: Path) -> None:
+    """[MQTT-4.8.2-5]"""
+    with Site(tmp_path) as site:
+        first = lasting(site, "a", expiry_s=10)
+        first.subscribe("$share/g/t", 2)
+        publisher = connected(site, "p")
+        publisher.publish("t", b"m", 2, 1)
+        publisher.packets()
+        assert bodies(first) == [b"m"]
+        lasting(site, "b").subscribe("$share/g/t", 2)
+        site.commit()
+    with Site(tmp_path) as site:
+        site.pass_time(11)
+        second = lasting(site, "b")
+
+        assert bodies(second) == []
+        assert site.office.queue("g.t").message_count == 0
 
 
 def test_the_queue_of_a_group_goes_with_its_last_subscription() -> None:
