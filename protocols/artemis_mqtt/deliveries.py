@@ -9,14 +9,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.flight import SENT, Delivery, OutgoingFlight
-from artemis_mqtt.format import QOS_MASK, RETAIN, RETAINED_COPY, MqttFormat, converted
+from artemis_mqtt.format import FOREIGN_FLAGS, QOS_MASK, RETAIN, RETAINED_COPY, MqttFormat, converted
 from artemis_mqtt.publish import encode_publish, expiry_property
 from artemis_py.core.access import AccessControl, OpenAccess, Permission, Subject
 from artemis_py.core.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.message import Message
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import DELIVERING, Reference
-from artemis_py.errors import ProtocolError
+from artemis_py.errors import ProtocolError, StoreError
 
 if TYPE_CHECKING:
     from artemis_mqtt.connection import MqttConnection
@@ -107,21 +107,23 @@ class Subscription(Sink):
             else:
                 consumer.refuse(reference, RELEASED)
             return
-        annotations: bytes
-        payload: bytes
-        if message.format is outlet.format:
-            annotations = message.annotations
-            payload = message.data
-        else:
-            try:
-                annotations, payload = converted(message, outlet.format.syntax)
-            except ProtocolError:
-                consumer.refuse(reference, REJECTED)
-                return
-        qos = annotations[0] & QOS_MASK
+        is_native = message.format is outlet.format
+        qos = (message.annotations[0] if is_native else FOREIGN_FLAGS) & QOS_MASK
         if qos > self.qos:
             qos = self.qos
         if qos == 0:
+            annotations: bytes
+            payload: bytes
+            if is_native:
+                annotations = message.annotations
+                payload = message.data
+            else:
+                try:
+                    annotations, payload = converted(message, outlet.format.syntax)
+                except (ProtocolError, StoreError) as error:
+                    outlet.unconverted(reference, error)
+                    consumer.refuse(reference, REJECTED)
+                    return
             if not outlet.send_at_most_once(self, message, annotations, payload):
                 outlet.unreadable(self, reference)
             if not consumer.presettled:
@@ -236,7 +238,7 @@ class Outlet:
     ) -> bool:
         """Send with QoS 0; false: the topic cannot be sent. What is too large for the client is left out."""
         retain = self._retain(subscription, annotations)
-        if message.references > 1 and not message.expires_ms and not subscription.identifier:
+        if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
             # A fan-out: the same octets for everybody with this version and retain flag.
             name = ("MQTT5R" if retain else "MQTT5") if self.is_v5 else ("MQTT3R" if retain else "MQTT3")
             encodings = message.encodings
@@ -294,7 +296,12 @@ class Outlet:
             annotations = message.annotations
             payload = message.data
         else:
-            annotations, payload = converted(message, self.format.syntax)
+            try:
+                annotations, payload = converted(message, self.format.syntax)
+            except (ProtocolError, StoreError) as error:
+                self.unconverted(reference, error)
+                self._give_up(packet_id, qos, reference, REJECTED)
+                return
         subscription = token.subscription
         field = self.topic_field(message.address)
         if field and self.engine.send_publish(
@@ -309,13 +316,17 @@ class Outlet:
             token.was_sent = True
             return
         # Too large for the client, or no topic: it counts as delivered [MQTT-3.1.2-25].
+        self.unreadable(subscription, reference)
+        self._give_up(packet_id, qos, reference, ACCEPTED)
+
+    def _give_up(self, packet_id: int, qos: int, reference: Reference, outcome: int) -> None:
+        """A delivery that cannot be sent after all ends here."""
         self.outgoing.drop(packet_id)
         if qos == 2:
             self.session.forget_outgoing(packet_id)
-        self.unreadable(subscription, reference)
         consumer = reference.consumer
         if consumer is not None:
-            consumer.settle(reference, ACCEPTED)
+            consumer.settle(reference, outcome)
 
     def _retain(self, subscription: Subscription, annotations: bytes) -> bool:
         flags = annotations[0]
@@ -335,6 +346,10 @@ class Outlet:
     def unreadable(self, subscription: Subscription, reference: Reference) -> None:
         """A message could not be sent to this client, now or ever."""
         self.handler.left_out(subscription, reference)
+
+    def unconverted(self, reference: Reference, error: Exception) -> None:
+        """A message of another protocol cannot be told in MQTT, or its body not be read: it becomes a dead letter."""
+        self.handler.unconverted(reference, error)
 
     # -- going on ----------------------------------------------------------------------------------------------
 

@@ -582,3 +582,9 @@ class ClientHandler(MqttHandler):
                 self.client_id,
                 reference.message.address,
             )
+
+    def unconverted(self, reference: Reference, error: Exception) -> None:
+        """A message of another protocol became a dead letter."""
+        logger.warning(
+            "message not delivered: client=%s queue=%s reason=%s", self.client_id, reference.queue.name, error
+        )

@@ -8,11 +8,13 @@ from artemis_mqtt.packets import Connect, Unsubscribe, Will
 from artemis_mqtt.properties import Properties
 from artemis_mqtt.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
 from artemis_py.core.access import Permission, Subject
-from artemis_py.core.message import RoutingType
+from artemis_py.core.large import LOADED_BODY_LIMIT_BYTES, LargeBody, LargeReader
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.core.view import MessageView
+from artemis_py.errors import StoreError
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting
 
@@ -302,6 +304,61 @@ def test_a_shared_subscription_gets_nothing_retained() -> None:
     client.subscribe("$share/g/t")
 
     assert bodies(client) == []
+
+
+# -- large bodies of other protocols -------------------------------------------------------------------------------
+
+
+class Body(LargeBody):
+    """One that is not there; counts how often somebody looked."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(1, size)
+        self.looks = 0
+
+    def reader(self) -> LargeReader:
+        self.looks += 1
+        raise StoreError("the file is gone")
+
+    def discard(self) -> None:
+        """There is nothing."""
+
+
+class LargeFormat:
+    """Needs the body for its view."""
+
+    name = "large"
+
+    def view(self, message: Message) -> MessageView:
+        return MessageView(to=message.address, body=message.content())
+
+    def lookup(self, message: Message, name: str) -> object:
+        return None
+
+
+@pytest.mark.parametrize("size", [200_000, LOADED_BODY_LIMIT_BYTES + 1])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_body_that_cannot_be_loaded_does_not_hold_others_up(
+    qos: int, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It becomes a dead letter, and the log says why; what is above the limit is not even opened."""
+    site = Site()
+    client = connected(site, "c")
+    client.subscribe("t", qos)
+    body = Body(size)
+    for large in (body, None):
+        message = plain_message("t", MessageView(body=b"m"))
+        if large is not None:
+            message = Message(LargeFormat(), "t", b"")
+            message.large = large
+        Session(site.office, Subject("s"), "s", "peer", "PLAIN").producer("t").send(message)
+    got = bodies(client)
+
+    assert got == [b"m"]
+    assert body.looks == (size <= LOADED_BODY_LIMIT_BYTES)
+    assert site.office.queue("c.t").messages_killed == 1
+    assert client.handler.engine.outgoing.quota == client.handler.engine.outgoing.window - (qos > 0)
+    assert "message not delivered: client=c queue=c.t" in caplog.text
 
 
 # -- groups --------------------------------------------------------------------------------------------------------
