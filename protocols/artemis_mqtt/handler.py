@@ -32,7 +32,7 @@ from artemis_py.core.hub import Hub
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
-from artemis_py.errors import NotAuthorized, Refusal
+from artemis_py.errors import LimitExceeded, NotAuthorized, Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult
 
 if TYPE_CHECKING:
@@ -259,7 +259,17 @@ class ClientHandler(MqttHandler):
                 return
             earlier.handler.take_over()
         expiry_s, announced = self._expiry(connect)
-        session, is_present = sessions.open(self.client_id, subject.user, connect.clean_start, expiry_s)
+        try:
+            session, is_present = sessions.open(
+                self.client_id, subject.user, connect.clean_start, expiry_s, parameters.max_sessions
+            )
+        except LimitExceeded as refusal:
+            logger.warning(
+                "connection refused: peer=%s client=%s reason=%s", self.context.peer, self.client_id, refusal
+            )
+            core.close()
+            self.engine.refuse(to_reason(refusal))
+            return
         self._core = core
         self._session = session
         self._publisher = Publisher(core, self.manager.names, self.manager.format, parameters.max_retained)

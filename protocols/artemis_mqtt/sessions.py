@@ -16,7 +16,7 @@ from artemis_py.core.access import Subject
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
-from artemis_py.errors import Refusal
+from artemis_py.errors import LimitExceeded, Refusal
 
 if TYPE_CHECKING:
     from artemis_mqtt.addressing import Names
@@ -37,6 +37,8 @@ class Sessions:
         """Subscriptions of all sessions, connected or not, by the name of their shared queue."""
         self.claims: dict[tuple[int, int], Delivery] = {}
         """Messages of groups that a member began with before a restart, by queue id and sequence."""
+        self.stored_count = 0
+        """Sessions that outlive their connections."""
         self._next_number = 1
         self.max_retained = -1
         """What a will may be retained beside; the last acceptor that was connected to says it."""
@@ -60,10 +62,13 @@ class Sessions:
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def open(self, client_id: str, user: str | None, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
+    def open(
+        self, client_id: str, user: str | None, clean_start: bool, expiry_s: int, limit: int
+    ) -> tuple[ClientSession, bool]:
         """The session for a client that comes, and whether it was there before. Nobody is connected to it now.
 
-        That of another user is not handed over: it ends, as if this one were new.
+        That of another user is not handed over: it ends, as if this one were new. Raises LimitExceeded if a new one
+        would be one more than `limit` that outlive their connections (-1: no limit).
         """
         session = self._sessions.get(client_id)
         if session is not None and session.user != user:
@@ -77,10 +82,16 @@ class Sessions:
             self._wake(session)
             session.expiry_s = expiry_s
             return session, True
+        if expiry_s > 0 and 0 <= limit <= self.stored_count:
+            raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
         session = ClientSession(self.postoffice.storage, self._next_number, client_id, expiry_s, user)
         self._next_number += 1
-        self._sessions[client_id] = session
+        self._add(session)
         return session, False
+
+    def _add(self, session: ClientSession) -> None:
+        self._sessions[session.client_id] = session
+        self.stored_count += session.is_stored
 
     def _wake(self, session: ClientSession) -> None:
         """The client is back before its time was over: neither the end nor the will comes (§3.1.3.2.2)."""
@@ -128,6 +139,7 @@ class Sessions:
         if session.will is not None:
             self._publish_will(session)
         del self._sessions[session.client_id]
+        self.stored_count -= session.is_stored
         session.forget()
         for subscription in list(session.subscriptions.values()):
             unsubscribe(self, subscription, None, f"the session ended: {reason}")
@@ -205,7 +217,7 @@ class Sessions:
         record = stored.session
         assert record is not None
         session = ClientSession(self.postoffice.storage, stored.number, record.client_id, record.expiry_s, record.user)
-        self._sessions[record.client_id] = session
+        self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.
         session.ended_ms = record.ended_ms or self.postoffice.now_ms

@@ -365,6 +365,26 @@ def test_a_session_that_ended_leaves_nothing_in_the_store(tmp_path: Path) -> Non
         assert site.office.storage.load_records("mqtt") == []
 
 
+@pytest.mark.parametrize(("version", "code"), [(4, 3), (5, 0x97)])
+def test_the_sessions_that_are_kept_are_limited(tmp_path: Path, version: int, code: int) -> None:
+    """Over a restart; who has one gets it back, who wants none is let in, and the end of one makes room."""
+    lasts = Properties(session_expiry_interval=60) if version == 5 else Properties()
+
+    def answer(site: Site, client_id: str, clean: bool = False) -> int:
+        client = Client(site, version, mqttMaxSessions="1", defaultMqttSessionExpiryInterval="60")
+        reason = client.connect(client_id, clean_start=clean, properties=Properties() if clean else lasts).reason
+        client.lose()
+        site.commit()
+        return int(reason)
+
+    with Site(tmp_path) as site:
+        assert [answer(site, "a"), answer(site, "b"), answer(site, "a"), answer(site, "b", True)] == [0, code, 0, 0]
+    with Site(tmp_path) as site:
+        assert answer(site, "b") == code
+        site.pass_time(61)
+        assert answer(site, "b") == 0
+
+
 def test_another_connection_takes_the_session_over() -> None:
     """[MQTT-3.1.4-3]: the old one is told, and what it did not acknowledge goes to the new one."""
     site = Site()
