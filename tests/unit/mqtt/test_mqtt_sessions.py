@@ -1,6 +1,7 @@
 """Sessions: what survives a connection and a crash, and what happens exactly once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,9 @@ def test_connack_waits_for_the_store_if_the_session_or_its_will_is_kept(tmp_path
     """Whoever was let in has its session and its will after a crash; what came behind CONNECT waits as well."""
     lasts = Properties(session_expiry_interval=60)
     will = Will(topic="w", payload=b"gone", qos=1, retain=False, properties=Properties())
+    cases: list[dict[str, Any]] = [{"properties": lasts, "clean_start": False}, {"will": will}]
     with Site(tmp_path) as site:
-        for number, fields in enumerate(({"properties": lasts, "clean_start": False}, {"will": will})):
+        for number, fields in enumerate(cases):
             client = Client(site)
             client.send(
                 wire.connect(Connect(version=5, client_id=f"c{number}", **fields)),
@@ -63,6 +65,7 @@ def test_connack_waits_until_the_session_that_it_replaces_is_forgotten(tmp_path:
 def test_connack_of_a_session_that_is_not_stored_does_not_wait(tmp_path: Path) -> None:
     """Nor does it depend on a store that works."""
     with Site(tmp_path) as site:
+        Client(site).send(wire.connect(Connect(version=5, client_id="w", will=Will(topic="w", payload=b""))))
         client = Client(site)
         client.send(wire.connect(Connect(version=5, client_id="c")))
 
