@@ -130,6 +130,7 @@ class Client:
     def connect(self, client_id: str = "client", **fields: Any) -> Connack:
         """Log in; returns the answer."""
         self.send(wire.connect(Connect(version=self.version, client_id=client_id, **fields)))
+        self.site.commit()
         answer, *self._behind = self.packets_before_commit()
         assert isinstance(answer, Connack)
         return answer

@@ -48,6 +48,7 @@ checked_name = checked(NAME, "letters, digits, . _ - @")
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=61616, show_default=True, help="For all protocols.")
 @click.option("--amqp-port", type=click.IntRange(0, 65535), default=5672, show_default=True, help="For AMQP only.")
+@click.option("--mqtt-port", type=click.IntRange(0, 65535), default=1883, show_default=True, help="For MQTT only.")
 @click.option("--allow-anonymous", "anonymous_access", flag_value="EVERYWHERE", help="Nobody needs a name.")
 @click.option("--require-login", "anonymous_access", flag_value="NOWHERE", help="Everybody needs a name.")
 @click.option("--force", is_flag=True, help="Replace the configuration of an instance that is there; data stays.")
@@ -61,6 +62,7 @@ def create(
     host: str,
     port: int,
     amqp_port: int,
+    mqtt_port: int,
     anonymous_access: str | None,
     force: bool,
     silent: bool,
@@ -89,6 +91,7 @@ def create(
         host=host,
         port=port,
         amqp_port=amqp_port,
+        mqtt_port=mqtt_port,
         user=user,
         password_hash=hash_password(password),
         role=role,

@@ -24,6 +24,7 @@ class Choices:
     host: str
     port: int
     amqp_port: int
+    mqtt_port: int
     user: str
     password_hash: str
     """As the users file holds it."""
@@ -65,6 +66,7 @@ def adapt(shipped: str, choices: Choices) -> str:
         (r"\$\{ARTEMIS_PY_NAME:[^}]*\}", f"${{ARTEMIS_PY_NAME:{escape(choices.name)}}}"),
         (r"tcp://[^:]+:\$\{ARTEMIS_PY_PORT:\d+\}", f"tcp://{host}:${{ARTEMIS_PY_PORT:{choices.port}}}"),
         (r"tcp://[^:]+:\$\{ARTEMIS_PY_AMQP_PORT:\d+\}", f"tcp://{host}:${{ARTEMIS_PY_AMQP_PORT:{choices.amqp_port}}}"),
+        (r"tcp://[^:]+:\$\{ARTEMIS_PY_MQTT_PORT:\d+\}", f"tcp://{host}:${{ARTEMIS_PY_MQTT_PORT:{choices.mqtt_port}}}"),
         (r'roles="amq"', f'roles="{role}"'),
         (r"<anonymous-roles>amq</anonymous-roles>", f"<anonymous-roles>{role}</anonymous-roles>"),
         (

@@ -9,14 +9,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.flight import SENT, Delivery, OutgoingFlight
-from artemis_mqtt.format import QOS_MASK, RETAIN, RETAINED_COPY, MqttFormat, converted
+from artemis_mqtt.format import FOREIGN_FLAGS, QOS_MASK, RETAIN, RETAINED_COPY, MqttFormat, converted
 from artemis_mqtt.publish import encode_publish, expiry_property
 from artemis_py.core.access import AccessControl, OpenAccess, Permission, Subject
 from artemis_py.core.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.message import Message
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import DELIVERING, Reference
-from artemis_py.errors import ProtocolError
+from artemis_py.errors import ProtocolError, StoreError
 
 if TYPE_CHECKING:
     from artemis_mqtt.connection import MqttConnection
@@ -97,6 +97,8 @@ class Subscription(Sink):
         consumer = self.consumer
         if outlet is None or consumer is None:
             return
+        if outlet.claims and self.kind == SHARED and self._is_claimed(outlet.claims, consumer, reference):
+            return
         message = reference.message
         if self.is_wild and outlet.checks_access and not outlet.may_read(message.address):
             # The filter may be read, this address may not (§5.4.2): as if it did not match.
@@ -105,21 +107,23 @@ class Subscription(Sink):
             else:
                 consumer.refuse(reference, RELEASED)
             return
-        annotations: bytes
-        payload: bytes
-        if message.format is outlet.format:
-            annotations = message.annotations
-            payload = message.data
-        else:
-            try:
-                annotations, payload = converted(message, outlet.format.syntax)
-            except ProtocolError:
-                consumer.refuse(reference, REJECTED)
-                return
-        qos = annotations[0] & QOS_MASK
+        is_native = message.format is outlet.format
+        qos = (message.annotations[0] if is_native else FOREIGN_FLAGS) & QOS_MASK
         if qos > self.qos:
             qos = self.qos
         if qos == 0:
+            annotations: bytes
+            payload: bytes
+            if is_native:
+                annotations = message.annotations
+                payload = message.data
+            else:
+                try:
+                    annotations, payload = converted(message, outlet.format.syntax)
+                except (ProtocolError, StoreError) as error:
+                    outlet.unconverted(reference, error)
+                    consumer.refuse(reference, REJECTED)
+                    return
             if not outlet.send_at_most_once(self, message, annotations, payload):
                 outlet.unreadable(self, reference)
             if not consumer.presettled:
@@ -131,6 +135,34 @@ class Subscription(Sink):
         if not outlet.send(self, reference, qos) or not outlet.can_go_on():
             consumer.blocked = True
             outlet.blocked.append(self)
+
+    def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
+        """Whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
+
+        Then it is kept for that member. If that one's session ended, nobody gets it [MQTT-4.8.2-5].
+        """
+        key = (reference.queue.id, reference.sequence)
+        delivery = claims.pop(key, None)
+        token = None if delivery is None else sent(delivery)
+        if delivery is None or token is None or token.subscription is self:
+            return False
+        owner = token.subscription
+        if owner.session.is_over:
+            consumer.refuse(reference, REJECTED)
+        elif consumer.presettled:
+            # Whoever takes it is done with it at once, so it cannot be kept by this one.
+            claims[key] = delivery
+            consumer.refuse(reference, RELEASED)
+        else:
+            del owner.session.awaited[key]
+            consumer.relinquish(reference)
+            token.reference = reference
+            token.was_sent = True
+            if owner.consumer is not None and owner.outlet is not None:
+                owner.consumer.adopt(reference)
+                if delivery.is_counted:
+                    owner.outlet.write(delivery.packet_id, delivery.qos, token)
+        return True
 
     def _drop(self, consumer: Consumer, reference: Reference) -> None:
         if not consumer.presettled:
@@ -164,6 +196,7 @@ class Outlet:
         self.subject: Subject = subject
         self.stores: bool = session.is_stored and office.storage.is_durable
         """Whether QoS 2 deliveries are recorded before they go out."""
+        self.claims: dict[tuple[int, int], Delivery] = handler.manager.sessions.claims
         self.waiting: deque[tuple[Subscription, Reference, int]] = deque()
         """Deliveries that found the window closed, with their QoS."""
         self.blocked: list[Subscription] = []
@@ -205,7 +238,7 @@ class Outlet:
     ) -> bool:
         """Send with QoS 0; false: the topic cannot be sent. What is too large for the client is left out."""
         retain = self._retain(subscription, annotations)
-        if message.references > 1 and not message.expires_ms and not subscription.identifier:
+        if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
             # A fan-out: the same octets for everybody with this version and retain flag.
             name = ("MQTT5R" if retain else "MQTT5") if self.is_v5 else ("MQTT3R" if retain else "MQTT3")
             encodings = message.encodings
@@ -263,7 +296,12 @@ class Outlet:
             annotations = message.annotations
             payload = message.data
         else:
-            annotations, payload = converted(message, self.format.syntax)
+            try:
+                annotations, payload = converted(message, self.format.syntax)
+            except (ProtocolError, StoreError) as error:
+                self.unconverted(reference, error)
+                self._give_up(packet_id, qos, reference, REJECTED)
+                return
         subscription = token.subscription
         field = self.topic_field(message.address)
         if field and self.engine.send_publish(
@@ -278,13 +316,17 @@ class Outlet:
             token.was_sent = True
             return
         # Too large for the client, or no topic: it counts as delivered [MQTT-3.1.2-25].
+        self.unreadable(subscription, reference)
+        self._give_up(packet_id, qos, reference, ACCEPTED)
+
+    def _give_up(self, packet_id: int, qos: int, reference: Reference, outcome: int) -> None:
+        """A delivery that cannot be sent after all ends here."""
         self.outgoing.drop(packet_id)
         if qos == 2:
             self.session.forget_outgoing(packet_id)
-        self.unreadable(subscription, reference)
         consumer = reference.consumer
         if consumer is not None:
-            consumer.settle(reference, ACCEPTED)
+            consumer.settle(reference, outcome)
 
     def _retain(self, subscription: Subscription, annotations: bytes) -> bool:
         flags = annotations[0]
@@ -304,6 +346,10 @@ class Outlet:
     def unreadable(self, subscription: Subscription, reference: Reference) -> None:
         """A message could not be sent to this client, now or ever."""
         self.handler.left_out(subscription, reference)
+
+    def unconverted(self, reference: Reference, error: Exception) -> None:
+        """A message of another protocol cannot be told in MQTT, or its body not be read: it becomes a dead letter."""
+        self.handler.unconverted(reference, error)
 
     # -- going on ----------------------------------------------------------------------------------------------
 

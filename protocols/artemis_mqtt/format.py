@@ -193,7 +193,13 @@ def _json_value(value: object) -> object:
 
 
 def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
-    """Annotations and payload of a message that another protocol wrote, converted once. Raises ProtocolError."""
+    """Annotations and payload of a message that another protocol wrote, converted once.
+
+    A large one is converted anew each time, for its body shall not stay in memory. Raises ProtocolError, and StoreError
+    if a body is too large for memory or cannot be read.
+    """
+    if message.large is not None:
+        return from_view(message.view, syntax)
     encodings = message.encodings
     if encodings is None:
         encodings = message.encodings = {}

@@ -4,7 +4,8 @@ The engine (`connection`, `flight`) knows what may come when; this module knows 
 in `deliveries`, subscriptions have a module of their own.
 
 Answers that promise something (PUBACK, PUBREC, PUBREL, PUBCOMP, SUBACK, UNSUBACK) are gathered, and go out when the
-store has what they promise: one callback per connection and turn, in the order of their causes.
+store has what they promise: one callback per connection and turn, in the order of their causes. CONNACK waits, too, if
+the session or its will is stored, and nothing is worked through behind it until then.
 """
 
 import logging
@@ -31,7 +32,7 @@ from artemis_py.core.hub import Hub
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
-from artemis_py.errors import NotAuthorized, Refusal
+from artemis_py.errors import LimitExceeded, NotAuthorized, Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult
 
 if TYPE_CHECKING:
@@ -193,7 +194,6 @@ class ClientHandler(MqttHandler):
         def done(result: LoginResult) -> None:
             if not self._is_lost and not self.engine.closed:
                 self._logged_in(connect, result)
-                self._ask_store()
                 self.wake()
 
         if connect.username is None and _EXTERNAL in authenticator.mechanisms(context):
@@ -251,6 +251,7 @@ class ClientHandler(MqttHandler):
         sessions = self.manager.sessions
         sessions.max_retained = parameters.max_retained
         earlier = sessions.get(self.client_id)
+        was_stored = earlier is not None and earlier.has_record
         if earlier is not None and earlier.handler is not None:
             if not parameters.allows_link_stealing:
                 core.close()
@@ -258,13 +259,44 @@ class ClientHandler(MqttHandler):
                 return
             earlier.handler.take_over()
         expiry_s, announced = self._expiry(connect)
-        session, is_present = sessions.open(self.client_id, subject.user, connect.clean_start, expiry_s)
+        try:
+            session, is_present = sessions.open(
+                self.client_id, subject.user, connect.clean_start, expiry_s, parameters.max_sessions
+            )
+        except LimitExceeded as refusal:
+            logger.warning(
+                "connection refused: peer=%s client=%s reason=%s", self.context.peer, self.client_id, refusal
+            )
+            core.close()
+            self.engine.refuse(to_reason(refusal))
+            return
         self._core = core
         self._session = session
         self._publisher = Publisher(core, self.manager.names, self.manager.format, parameters.max_retained)
         session.handler = self
         session.will = will
         session.save()
+
+        def stored() -> None:
+            if not self._is_lost and not self.engine.closed:
+                self._admit(connect, session, core, subject, announced, is_present)
+
+        if was_stored or session.has_record:
+            # CONNACK promises that the session and its will are kept, and that one which was to end has ended.
+            self.postoffice.storage.when_durable(stored, self._store_failed)
+        else:
+            stored()
+
+    def _admit(
+        self,
+        connect: packets.Connect,
+        session: ClientSession,
+        core: Session,
+        subject: Subject,
+        announced: int | None,
+        is_present: bool,
+    ) -> None:
+        """Answer CONNECT. Until now nothing was delivered, and what the client sent behind it waited."""
         outlet = self._outlet = Outlet(self, session, subject)
         self._resume(session, outlet, core)
         self.engine.accept(
@@ -278,7 +310,7 @@ class ClientHandler(MqttHandler):
             self._keep_alive_s(connect),
             session.incoming,
             session.outgoing,
-            parameters.max_in_flight,
+            self.parameters.max_in_flight,
         )
         self._releases += session.releases()
         outlet.go_on()
@@ -290,6 +322,8 @@ class ClientHandler(MqttHandler):
             connect.version,
             is_present,
         )
+        self._ask_store()
+        self.wake()
 
     def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> None:
         """Subscriptions of before; what the client may not read any more is given up."""
@@ -558,3 +592,9 @@ class ClientHandler(MqttHandler):
                 self.client_id,
                 reference.message.address,
             )
+
+    def unconverted(self, reference: Reference, error: Exception) -> None:
+        """A message of another protocol became a dead letter."""
+        logger.warning(
+            "message not delivered: client=%s queue=%s reason=%s", self.client_id, reference.queue.name, error
+        )

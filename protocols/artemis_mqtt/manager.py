@@ -82,6 +82,13 @@ PARAMETERS: Final = (
         name="mqttMaxSubscriptions", kind=int, default=10_000, help="Subscriptions of one MQTT session.", minimum=1
     ),
     Parameter(
+        name="mqttMaxSessions",
+        kind=int,
+        default=100_000,
+        help="MQTT sessions that outlive their connections, in the whole broker; -1: no limit.",
+        minimum=-1,
+    ),
+    Parameter(
         name="mqttMaxRetainedMessages",
         kind=int,
         default=1_000_000,
@@ -122,6 +129,7 @@ class Parameters:
     max_in_flight: int
     max_topic_levels: int
     max_subscriptions: int
+    max_sessions: int
     max_retained: int
     shows_system_topics: bool
     allows_link_stealing: bool
@@ -161,6 +169,7 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
         max_in_flight=number("defaultMaximumInFlightPublishMessages"),
         max_topic_levels=number("mqttMaxTopicLevels"),
         max_subscriptions=number("mqttMaxSubscriptions"),
+        max_sessions=number("mqttMaxSessions"),
         max_retained=number("mqttMaxRetainedMessages"),
         shows_system_topics=flag("mqttAnonymousSystemTopics"),
         allows_link_stealing=flag("allowLinkStealing"),

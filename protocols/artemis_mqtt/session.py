@@ -46,7 +46,8 @@ class ClientSession:
         self.expiry_timer: Timer | None = None
         self.will_timer: Timer | None = None
         self.is_over: bool = False
-        self._has_record: bool = False
+        self.has_record: bool = False
+        """The store remembers it, or is about to."""
         self._last_order: int = 0
         self._last_subscription: int = 0
 
@@ -67,7 +68,7 @@ class ClientSession:
 
     def know(self, order: int, subscription: int) -> None:
         """These numbers were used before the restart."""
-        self._has_record = True
+        self.has_record = True
         self._last_order = max(self._last_order, order)
         self._last_subscription = max(self._last_subscription, subscription)
 
@@ -76,7 +77,7 @@ class ClientSession:
     def save(self) -> None:
         """Have the store remember it as it is now, if there is anything to remember."""
         if self.is_stored or self.will is not None:
-            self._has_record = True
+            self.has_record = True
             self.records.save_session(
                 SessionRecord(
                     client_id=self.client_id,
@@ -86,8 +87,8 @@ class ClientSession:
                     will=self.will,
                 )
             )
-        elif self._has_record:
-            self._has_record = False
+        elif self.has_record:
+            self.has_record = False
             self.records.forget_session()
 
     def save_subscription(self, subscription: Subscription) -> None:
@@ -114,8 +115,8 @@ class ClientSession:
     def forget(self) -> None:
         """The session is over: nothing of it comes back."""
         self.is_over = True
-        if self._has_record:
-            self._has_record = False
+        if self.has_record:
+            self.has_record = False
             self.records.forget_session()
         if self.is_stored:
             for subscription in self.subscriptions.values():

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt import records
-from artemis_mqtt.deliveries import SHARED, Sent, Subscription
+from artemis_mqtt.deliveries import SHARED, Sent, Subscription, sent
 from artemis_mqtt.flight import RELEASED, SENT, Delivery, IncomingFlight
 from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.publishing import Publisher
@@ -16,7 +16,7 @@ from artemis_py.core.access import Subject
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
-from artemis_py.errors import Refusal
+from artemis_py.errors import LimitExceeded, Refusal
 
 if TYPE_CHECKING:
     from artemis_mqtt.addressing import Names
@@ -35,6 +35,10 @@ class Sessions:
         self._sessions: dict[str, ClientSession] = {}
         self._sharers: dict[str, set[Subscription]] = {}
         """Subscriptions of all sessions, connected or not, by the name of their shared queue."""
+        self.claims: dict[tuple[int, int], Delivery] = {}
+        """Messages of groups that a member began with before a restart, by queue id and sequence."""
+        self.stored_count = 0
+        """Sessions that outlive their connections."""
         self._next_number = 1
         self.max_retained = -1
         """What a will may be retained beside; the last acceptor that was connected to says it."""
@@ -58,10 +62,13 @@ class Sessions:
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def open(self, client_id: str, user: str | None, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
+    def open(
+        self, client_id: str, user: str | None, clean_start: bool, expiry_s: int, limit: int
+    ) -> tuple[ClientSession, bool]:
         """The session for a client that comes, and whether it was there before. Nobody is connected to it now.
 
-        That of another user is not handed over: it ends, as if this one were new.
+        That of another user is not handed over: it ends, as if this one were new. Raises LimitExceeded if a new one
+        would be one more than `limit` that outlive their connections (-1: no limit).
         """
         session = self._sessions.get(client_id)
         if session is not None and session.user != user:
@@ -75,10 +82,16 @@ class Sessions:
             self._wake(session)
             session.expiry_s = expiry_s
             return session, True
+        if expiry_s > 0 and 0 <= limit <= self.stored_count:
+            raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
         session = ClientSession(self.postoffice.storage, self._next_number, client_id, expiry_s, user)
         self._next_number += 1
-        self._sessions[client_id] = session
+        self._add(session)
         return session, False
+
+    def _add(self, session: ClientSession) -> None:
+        self._sessions[session.client_id] = session
+        self.stored_count += session.is_stored
 
     def _wake(self, session: ClientSession) -> None:
         """The client is back before its time was over: neither the end nor the will comes (§3.1.3.2.2)."""
@@ -126,10 +139,15 @@ class Sessions:
         if session.will is not None:
             self._publish_will(session)
         del self._sessions[session.client_id]
+        self.stored_count -= session.is_stored
         session.forget()
         for subscription in list(session.subscriptions.values()):
             unsubscribe(self, subscription, None, f"the session ended: {reason}")
         give_back(session)
+        for key, delivery in session.awaited.items():
+            token = sent(delivery)
+            if token is not None and token.subscription.queue.is_deleted:
+                self.claims.pop(key, None)
         LOGGER.debug("session ended: client=%s reason=%s", session.client_id, reason)
 
     # -- wills -------------------------------------------------------------------------------------------------
@@ -199,7 +217,7 @@ class Sessions:
         record = stored.session
         assert record is not None
         session = ClientSession(self.postoffice.storage, stored.number, record.client_id, record.expiry_s, record.user)
-        self._sessions[record.client_id] = session
+        self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.
         session.ended_ms = record.ended_ms or self.postoffice.now_ms
@@ -219,6 +237,8 @@ class Sessions:
             if state == SENT:
                 delivery: Delivery = session.outgoing.deliveries[each.packet_id]
                 session.awaited[(each.queue_id, each.sequence)] = delivery
+                if owner is not None and owner.kind == SHARED:
+                    self.claims[(each.queue_id, each.sequence)] = delivery
         session.know(
             max((each.order for each in outgoing), default=0),
             max((each.number for each in stored.subscriptions), default=0),

@@ -12,7 +12,7 @@ from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.session import ClientSession
 from artemis_mqtt.topics import split_shared
 from artemis_py.core.access import Permission
-from artemis_py.core.consumer import RELEASED
+from artemis_py.core.consumer import REJECTED, RELEASED
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
@@ -164,7 +164,7 @@ def resume(subscription: Subscription, outlet: Outlet, core: Session) -> None:
 def suspend(subscription: Subscription) -> None:
     """The client is gone, its session stays: what is under way stays with it, the rest returns to the queue.
 
-    Of a shared subscription only QoS 2 stays [MQTT-4.8.2-5]; the others of the group get the rest.
+    Of a shared subscription only QoS 2 stays [MQTT-4.8.2-4]; the others of the group get the rest.
     """
     consumer = subscription.consumer
     outgoing = subscription.session.outgoing
@@ -216,14 +216,18 @@ def abandon(subscription: Subscription) -> None:
 
 
 def give_back(session: ClientSession) -> None:
-    """The session is over: deliveries that waited for its client return to their queues, or go with them."""
+    """The session is over: what waited for its client returns to the queues that are left.
+
+    Not so what a member of a group may have seen, which goes to no other one [MQTT-4.8.2-5]: it is a dead letter.
+    """
     for delivery in session.outgoing.deliveries.values():
         token = sent(delivery)
         if token is not None and token.reference is not None:
             reference = token.reference
             consumer = reference.consumer
-            if consumer is not None and consumer.is_closed and reference.sequence not in consumer.outstanding:
-                reference.queue.give_back(reference, RELEASED)
+            if consumer is not None and reference.sequence not in consumer.outstanding:
+                is_seen = token.was_sent and token.subscription.kind == SHARED
+                reference.queue.give_back(reference, REJECTED if is_seen else RELEASED)
             token.reference = None
     session.outgoing.deliveries.clear()
 

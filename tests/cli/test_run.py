@@ -18,7 +18,8 @@ WRONG = Instance(core="<nonsense>1</nonsense><name></name><message-expiry-scan-p
 def created(folder: Path) -> Path:
     """An instance as `create` makes it, on ports of the system's choice."""
     outcome = run_command(
-        *("create", str(folder), "--user", "u", "--port", "0", "--amqp-port", "0"), ARTEMIS_PY_PASSWORD="p"
+        *("create", str(folder), "--user", "u", "--port", "0", "--amqp-port", "0", "--mqtt-port", "0"),
+        ARTEMIS_PY_PASSWORD="p",
     )
     assert outcome.code == 0, outcome.err
     return folder
@@ -30,7 +31,7 @@ def started(*arguments: str, folder: Path, signal_number: int) -> "Iterator[subp
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "artemis_py.cli", "run", *arguments],
         cwd=folder,
-        env=os.environ | {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "0"},
+        env=os.environ | {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "0", "ARTEMIS_PY_MQTT_PORT": "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -62,7 +63,7 @@ def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None
         url = f"amqp://127.0.0.1:{ports[0][1]}"
         sent = run_command("producer", "--url", url, "--user", "u", "--password", "p")
 
-    assert [name for name, _ in ports] == ["artemis", "amqp"]
+    assert [name for name, _ in ports] == ["artemis", "amqp", "mqtt"]
     assert (sent.code, process.returncode) == (0, 0)
 
 

@@ -2,7 +2,8 @@
 
 Each connects again whenever the server went away and takes its exchanges up where they were, as [MQTT-4.4.0-1] asks
 for. So at the end everything that was ever attempted is through, and what must hold is simple: QoS 2 exactly once,
-QoS 1 at least once, both in order, sessions and retained messages kept.
+QoS 1 at least once, both in order, sessions and retained messages kept. A group gets each message as one client does,
+and the will of a client that was let in comes exactly once, whoever broke the connection.
 """
 
 import random
@@ -12,7 +13,7 @@ from collections import Counter
 from typing import Final
 
 from tests.interop.mqtt import packets
-from tests.interop.mqtt.packets import Packet, Property
+from tests.interop.mqtt.packets import Packet, Property, Will
 from tests.interop.mqtt.raw import Closed, Raw
 from tests.interop.mqtt.server import MqttServer
 
@@ -51,7 +52,7 @@ class Worker(threading.Thread):
             try:
                 with Connection(self.server, self.version) as client:
                     given = [(Property.SESSION_EXPIRY, FOREVER)] if self.version == 5 else []
-                    connack = client.connect(self.client_id, False, given=given)
+                    connack = client.connect(self.client_id, False, given=given, will=self.next_will())
                     if self.connections and self.version > 3 and not connack.session_present:
                         self.violations.append(f"P8 session lost: {self.client_id}")
                     self.resume(client)
@@ -67,6 +68,10 @@ class Worker(threading.Thread):
     def is_finished(self) -> bool:
         """Told to stop, and nothing is open."""
         return self.stopping.is_set()
+
+    def next_will(self) -> Will | None:
+        """What the next connection leaves behind."""
+        return None
 
     def resume(self, client: Raw) -> None:
         """What the protocol asks for after a connection."""
@@ -143,11 +148,37 @@ class Keeper(Worker):
         self.acknowledged[topic] = self._count
 
 
-class Subscriber(Worker):
-    """Takes everything below `work`, as a receiver that never forgets."""
+class Doomed(Worker):
+    """Leaves a numbered will of QoS 2, and breaks its connection soon, or the server does."""
 
-    def __init__(self, server: MqttServer, client_id: str, version: int) -> None:
+    def __init__(self, server: MqttServer, client_id: str, version: int, seed: int) -> None:
         super().__init__(server, client_id, version)
+        self.attempted = 0
+        self.acknowledged: Final[set[str]] = set()
+        """Wills of connections that were let in."""
+        self._random: Final = random.Random(seed)
+
+    def next_will(self) -> Will:
+        self.attempted += 1
+        return Will(topic=f"work/will/{self.client_id}", payload=self._id().encode(), qos=2)
+
+    def _id(self) -> str:
+        return f"{self.client_id}/{self.attempted}"
+
+    def resume(self, client: Raw) -> None:
+        self.acknowledged.add(self._id())
+
+    def work(self, client: Raw) -> None:
+        time.sleep(self._random.uniform(0, 0.2))
+        raise Closed
+
+
+class Subscriber(Worker):
+    """Takes everything that its filter covers, as a receiver that never forgets."""
+
+    def __init__(self, server: MqttServer, client_id: str, version: int, topic_filter: str) -> None:
+        super().__init__(server, client_id, version)
+        self.topic_filter: Final = topic_filter
         self.deliveries: Final[Counter[str]] = Counter()
         self.subscribed: Final = threading.Event()
         self._received: Final[set[int]] = set()
@@ -156,7 +187,7 @@ class Subscriber(Worker):
 
     def resume(self, client: Raw) -> None:
         if not self.subscribed.is_set():
-            assert client.subscribe("work/#", options=2) == (2,)
+            assert client.subscribe(self.topic_filter, options=2) == (2,)
             self.subscribed.set()
 
     def work(self, client: Raw) -> None:
@@ -178,7 +209,8 @@ class Subscriber(Worker):
     def _note(self, packet: Packet) -> None:
         id = packet.payload.decode()
         publisher, _, number = id.rpartition("/")
-        if not self.deliveries[id] and int(number) < self._newest[publisher]:
+        is_alone = not self.topic_filter.startswith("$share/")
+        if is_alone and not self.deliveries[id] and int(number) < self._newest[publisher]:
             self.violations.append(f"P5 out of order: {id} after {self._newest[publisher]}")
         self._newest[publisher] = max(self._newest[publisher], int(number))
         self.deliveries[id] += 1

@@ -1,4 +1,6 @@
-"""MQTT under `kill -9`: QoS 2 exactly once, QoS 1 at least once, sessions and retained messages kept (P1, P5, P7, P8).
+"""MQTT under `kill -9`: QoS 2 and wills exactly once, QoS 1 at least once, sessions and retained messages kept.
+
+These are the properties P1, P5, P7 and P8.
 
 `python -m tests.crash.test_mqtt_kill 200` kills two hundred times.
 """
@@ -8,13 +10,14 @@ import shlex
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.crash.mqtt_load import DRAIN_TIMEOUT_S, TOPICS, Keeper, Publisher, Subscriber, Worker
+from tests.crash.mqtt_load import DRAIN_TIMEOUT_S, TOPICS, Doomed, Keeper, Publisher, Subscriber, Worker
 from tests.crash.processes import command_of
 from tests.interop.mqtt.raw import Raw, opened
 from tests.interop.mqtt.server import MqttInstance, MqttServer, start_server, unlike_mosquitto
@@ -45,15 +48,18 @@ class MqttCrashRun:
             for version in (4, 5)
         ]
         self.keeper: Final = Keeper(self.server, "keeper", 5, seed)
-        self.subscribers: Final = [Subscriber(self.server, f"s{version}", version) for version in (4, 5)]
+        self.doomed: Final = [Doomed(self.server, f"d{version}", version, seed) for version in (4, 5)]
+        self.subscribers: Final = [Subscriber(self.server, f"s{version}", version, "work/#") for version in (4, 5)]
+        self.members: Final = [Subscriber(self.server, f"m{number}", 5, "$share/group/work/#") for number in (1, 2)]
+        self.lost = 0
 
     def run(self, rounds: int, end: Callable[[MqttServer], None]) -> list[str]:
         """End the server `rounds` times; then let everything come through, and return every violation."""
         try:
-            for subscriber in self.subscribers:
+            for subscriber in [*self.subscribers, *self.members]:
                 subscriber.start()
                 assert subscriber.subscribed.wait(DRAIN_TIMEOUT_S)
-            for worker in [*self.publishers, self.keeper]:
+            for worker in self._sources():
                 worker.start()
             for _ in range(rounds):
                 time.sleep(self.random.uniform(*LIFE_S))
@@ -67,19 +73,36 @@ class MqttCrashRun:
             self._leave()
 
     def _workers(self) -> list[Worker]:
-        return [*self.publishers, self.keeper, *self.subscribers]
+        return [*self._sources(), *self.subscribers, *self.members]
+
+    def _sources(self) -> list[Worker]:
+        return [*self.publishers, self.keeper, *self.doomed]
+
+    def _receivers(self) -> dict[str, Counter[str]]:
+        """What came, by who counts as one receiver."""
+        received = {subscriber.client_id: subscriber.deliveries for subscriber in self.subscribers}
+        return received | {"group": sum((member.deliveries for member in self.members), Counter[str]())}
+
+    def _wanted(self) -> set[str]:
+        """What everybody has to get, once its senders are through."""
+        wanted = {
+            f"{publisher.client_id}/{number}"
+            for publisher in self.publishers
+            for number in range(1, publisher.attempted + 1)
+        }
+        return wanted.union(*(doomed.acknowledged for doomed in self.doomed))
 
     def _drain(self) -> None:
         """Stop publishing; wait until every exchange is complete and everything has arrived."""
-        for worker in [*self.publishers, self.keeper]:
+        for worker in self._sources():
             worker.stopping.set()
-        for worker in [*self.publishers, self.keeper]:
+        for worker in self._sources():
             worker.join(DRAIN_TIMEOUT_S)
             if worker.is_alive():
                 worker.violations.append(f"P13 {worker.client_id} still has open exchanges")
-        wanted = sum(publisher.attempted for publisher in self.publishers)
+        wanted = self._wanted()
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
-        while any(len(subscriber.deliveries) < wanted for subscriber in self.subscribers):
+        while any(not wanted <= deliveries.keys() for deliveries in self._receivers().values()):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.05)
@@ -87,15 +110,18 @@ class MqttCrashRun:
 
     def _check(self) -> list[str]:
         found = []
-        for subscriber in self.subscribers:
-            for publisher in self.publishers:
-                for number in range(1, publisher.attempted + 1):
-                    id = f"{publisher.client_id}/{number}"
-                    count = subscriber.deliveries[id]
-                    if count == 0:
-                        found.append(f"P1 lost: {id} at {subscriber.client_id}")
-                    elif count > 1 and publisher.qos == 2:
-                        found.append(f"P7 {count} copies: {id} at {subscriber.client_id}")
+        wanted = self._wanted()
+        once = {publisher.client_id for publisher in self.publishers if publisher.qos == 2}
+        once |= {doomed.client_id for doomed in self.doomed}
+        for receiver, deliveries in self._receivers().items():
+            lost = sorted(wanted - deliveries.keys())
+            self.lost += len(lost)
+            found += [f"P1 lost: {id} at {receiver}" for id in lost]
+            found += [
+                f"P7 {count} copies: {id} at {receiver}"
+                for id, count in deliveries.items()
+                if count > 1 and id.rpartition("/")[0] in once
+            ]
         with opened(self.server) as reader:
             reader.subscribe("state/+", options=1)
             expected = sum(count > 0 for count in self.keeper.acknowledged)
@@ -129,8 +155,13 @@ class MqttCrashRun:
         attempted = sum(publisher.attempted for publisher in self.publishers)
         acknowledged = sum(publisher.acknowledged for publisher in self.publishers)
         delivered = sum(subscriber.deliveries.total() for subscriber in self.subscribers)
-        twice = sum(count > 1 for subscriber in self.subscribers for count in subscriber.deliveries.values())
-        return f"attempted={attempted} acknowledged={acknowledged} delivered={delivered} duplicated={twice}"
+        twice = sum(count > 1 for deliveries in self._receivers().values() for count in deliveries.values())
+        wills = sum(len(doomed.acknowledged) for doomed in self.doomed)
+        shared = sum(member.deliveries.total() for member in self.members)
+        return (
+            f"attempted={attempted} acknowledged={acknowledged} delivered={delivered} lost={self.lost} "
+            f"duplicated={twice} wills={wills} shared={shared}"
+        )
 
 
 @unlike_mosquitto("sends QoS 2 messages again after PUBREL, and keeps nothing when it is killed")
@@ -141,6 +172,8 @@ def test_nothing_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
 
     assert violations == [], f"{run}\n" + "\n".join(violations[:20])
     assert all(publisher.acknowledged > 20 for publisher in run.publishers), str(run)
+    assert all(doomed.acknowledged for doomed in run.doomed), str(run)
+    assert all(member.deliveries for member in run.members), str(run)
 
 
 @unlike_mosquitto("sends QoS 2 messages again after PUBREL, and keeps nothing when it is killed")

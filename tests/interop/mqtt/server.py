@@ -36,7 +36,7 @@ class MqttInstance:
     """What to run, in the words of both servers."""
 
     persistent: bool = False
-    limits: Mapping[str, int] = {}
+    limits: Mapping[str, int | str] = {}
     """Parameters of the acceptor; `MOSQUITTO_LIMITS` has those that mosquitto knows."""
     users: Mapping[str, str] = {}
     """Passwords by user; each is alone in a role of the same name. Without users everybody may do everything."""

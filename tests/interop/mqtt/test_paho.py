@@ -1,6 +1,7 @@
 """Eclipse Paho for Python: every version, over TCP and WebSocket."""
 
 from itertools import product
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -8,11 +9,13 @@ from paho.mqtt.client import Client
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from tests.interop.mqtt.conftest import StartServer
 from tests.interop.mqtt.paho_client import Paho
-from tests.interop.mqtt.server import IS_MOSQUITTO, MqttServer
+from tests.interop.mqtt.server import IS_MOSQUITTO, MqttInstance, MqttServer, unlike_mosquitto
 
 VERSIONS: Final = (3, 4, 5)
 TRANSPORTS: Final = ("tcp", "websockets")
+CERTIFICATES: Final = Path(__file__).resolve().parents[2] / "transport" / "certificates"
 BOTH: Final = pytest.mark.parametrize(("version", "transport"), list(product(VERSIONS, TRANSPORTS)))
 
 
@@ -36,11 +39,10 @@ def test_messages_arrive_in_order(server: MqttServer, name: str, version: int, t
 
 @BOTH
 def test_payloads_are_kept(server: MqttServer, name: str, version: int, transport: str) -> None:
-    """Empty, binary and larger than any read. Paho stops in the middle of large WebSocket frames if told to wait."""
-    large = 200_000 if transport == "tcp" else 6_000
+    """Empty, binary and larger than any read."""
     with Paho(server, f"c-{name}", version=version, transport=transport) as client:
         client.subscribe(name, 1)
-        payloads = [b"", bytes(range(256)), b"0123456789" * large]
+        payloads = [b"", bytes(range(256)), b"0123456789" * 200_000]
         for payload in payloads:
             client.publish(name, payload, 1)
 
@@ -186,3 +188,20 @@ def test_delayed_will(server: MqttServer, name: str) -> None:
         Paho(server, f"d-{name}", expiry_s=100, setup=setup).break_off()
 
         assert watcher.receive().payload == b"gone"
+
+
+@unlike_mosquitto("has its certificates elsewhere in its configuration")
+@pytest.mark.parametrize("transport", ["tcp", "websockets"])
+def test_over_tls(serve: StartServer, name: str, transport: str) -> None:
+    """[MQTT-4.2.0-1]: the client checks the certificate; a payload of several records comes whole."""
+    tls = {"sslEnabled": "true", "keyStorePath": str(CERTIFICATES / "broker.pem")}
+    server = serve(MqttInstance(limits=tls))
+
+    def trust(client: Client) -> None:
+        client.tls_set(str(CERTIFICATES / "authority.pem"))
+
+    with Paho(server, f"c-{name}", transport=transport, setup=trust) as client:
+        client.subscribe(name, 2)
+        client.publish(name, b"0123456789" * 6_000, 2)
+
+        assert client.receive().payload == b"0123456789" * 6_000

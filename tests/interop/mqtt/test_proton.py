@@ -3,9 +3,11 @@
 import pytest
 from proton import Message, symbol
 
+from tests.interop.mqtt.conftest import StartServer
 from tests.interop.mqtt.packets import Properties, Property
+from tests.interop.mqtt.paho_client import Paho
 from tests.interop.mqtt.raw import kept, opened
-from tests.interop.mqtt.server import HOST, MqttServer, unlike_mosquitto
+from tests.interop.mqtt.server import HOST, MqttInstance, MqttServer, unlike_mosquitto
 from tests.interop.proton.client import Client
 
 pytestmark = unlike_mosquitto("does not speak AMQP")
@@ -148,3 +150,52 @@ def test_mqtt_to_an_anycast_queue(server: MqttServer, name: str) -> None:
         received.accept()
 
         assert bytes(received.body) == b"m"
+
+
+LARGE = bytes(range(256)) * 800
+"""What AMQP keeps in a file of its own (reference §3.17)."""
+
+
+def test_large_amqp_messages_for_absent_and_present_clients(serve: StartServer, name: str) -> None:
+    """Of any QoS, to one and to many, Paho among them; a small message follows; over a restart."""
+    server = serve(MqttInstance(persistent=True))
+    with kept(server, f"c-{name}") as client:
+        client.subscribe(f"{name}/a", options=2)
+        client.disconnect()
+    with (
+        amqp(server) as producer,
+        opened(server) as most_once,
+        opened(server, version=4) as least_once,
+        Paho(server, f"p-{name}") as paho,
+    ):
+        most_once.subscribe(f"{name}/+", options=0)
+        least_once.subscribe(f"{name}/+", options=1)
+        paho.subscribe(f"{name}/a", 2)
+        sender = producer.sender(f"{name}.a", ("topic",))
+        for body in (LARGE, b"small"):
+            sender.send(Message(body=body, durable=True, inferred=True, properties={"colour": "red"}))
+            received = [client.receive() for client in (most_once, least_once)]
+
+            assert [(message.payload, message.qos) for message in received] == [(body, 0), (body, 1)]
+            assert ("colour", "red") in received[0].all(Property.USER)
+            assert paho.receive().payload == body
+    server.kill()
+    server.run()
+    with kept(server, f"c-{name}") as client:
+        assert [client.receive().payload for _ in range(2)] == [LARGE, b"small"]
+        assert client.waiting() == []
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_large_mqtt_messages_for_amqp(server: MqttServer, name: str, qos: int) -> None:
+    """Up to the maximum packet size; retained ones as well."""
+    payload = LARGE * 20
+    with amqp(server) as consumer, opened(server) as publisher, opened(server) as late:
+        receiver = consumer.receiver(f"{name}.a", ("topic",))
+        publisher.publish(f"{name}/a", payload, qos, retain=True)
+        received = receiver.receive()
+        received.accept()
+        late.subscribe(f"{name}/a", options=1)
+
+        assert bytes(received.body) == payload
+        assert late.receive().payload == payload

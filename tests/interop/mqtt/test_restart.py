@@ -171,7 +171,6 @@ def test_delayed_will(durable: MqttServer, name: str, how: str) -> None:
         watcher.disconnect()
     will = Will(topic=name, payload=b"gone", qos=1, properties=[(Property.WILL_DELAY, 1)])
     doomed = opened(durable, f"d-{name}", clean=False, given=[(Property.SESSION_EXPIRY, 3600)], will=will)
-    doomed.subscribe(f"{name}-other", options=1)  # its SUBACK is durable, and so is what came before
     doomed.drop()
     restart(durable, how)
     with kept(durable, f"w-{name}") as watcher:
@@ -184,14 +183,13 @@ def test_will_of_a_connection_that_the_crash_cut(durable: MqttServer, name: str)
     with kept(durable, f"w-{name}") as watcher:
         watcher.subscribe(name, options=1)
         watcher.disconnect()
-    doomed = opened(
+    opened(
         durable,
         f"d-{name}",
         clean=False,
         given=[(Property.SESSION_EXPIRY, 3600)],
         will=Will(topic=name, payload=b"gone", qos=1),
     )
-    doomed.subscribe(f"{name}-other", options=1)  # its SUBACK is durable, and so is what came before
     restart(durable, "kill")
     with kept(durable, f"w-{name}") as watcher:
         assert watcher.receive().payload == b"gone"

@@ -22,13 +22,15 @@ def create(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> 
 def test_a_new_instance_is_valid_and_has_its_choices(tmp_path: Path) -> None:
     folder = tmp_path / "orders"
     result = create(
-        folder, "--user", "ops", "--role", "boss", "--host", "::1", "--port", "1", "--amqp-port", "2", "--require-login"
+        folder,
+        *("--user", "ops", "--role", "boss", "--host", "::1", "--require-login"),
+        *("--port", "1", "--amqp-port", "2", "--mqtt-port", "3"),
     )
     config = load(folder / "etc" / "broker.xml", NO_VARIABLES)
 
     assert result.exit_code == 0
     assert config.settings.name == "orders"
-    assert [(acceptor.host, acceptor.port) for acceptor in config.acceptors] == [("::1", 1), ("::1", 2)]
+    assert [(acceptor.host, acceptor.port) for acceptor in config.acceptors] == [("::1", 1), ("::1", 2), ("::1", 3)]
     assert config.security_settings["#"][Permission.MANAGE] == {"boss"}
     assert config.login.anonymous_access is AnonymousAccess.NOWHERE
     assert (folder / "data").is_dir()

@@ -55,21 +55,22 @@ def test_failed_and_expired_messages_have_a_place() -> None:
     assert [queue.name for address in config.addresses for queue in address.queues] == ["DLQ", "ExpiryQueue"]
 
 
-def test_it_listens_on_this_machine_only_on_both_well_known_ports() -> None:
-    """61616 speaks everything, 5672 AMQP."""
+def test_it_listens_on_this_machine_only_on_the_well_known_ports() -> None:
+    """61616 speaks everything, 5672 AMQP, 1883 MQTT."""
     acceptors = load_default({}).acceptors
 
     assert [(each.host, each.port, each.protocols) for each in acceptors] == [
         ("127.0.0.1", 61616, ()),
         ("127.0.0.1", 5672, ("AMQP",)),
+        ("127.0.0.1", 1883, ("MQTT",)),
     ]
 
 
 def test_its_ports_can_be_chosen_from_outside() -> None:
     """For tests, containers, and a second broker."""
-    acceptors = load_default({"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "1"}).acceptors
+    ports = {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "1", "ARTEMIS_PY_MQTT_PORT": "2"}
 
-    assert [acceptor.port for acceptor in acceptors] == [0, 1]
+    assert [acceptor.port for acceptor in load_default(ports).acceptors] == [0, 1, 2]
 
 
 def test_clients_on_this_machine_need_no_name_and_may_do_everything() -> None:

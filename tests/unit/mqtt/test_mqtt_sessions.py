@@ -1,10 +1,11 @@
 """Sessions: what survives a connection and a crash, and what happens exactly once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from artemis_mqtt.packets import Will
+from artemis_mqtt.packets import Connect, Will
 from artemis_mqtt.properties import Properties
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting
@@ -25,6 +26,76 @@ def test_puback_waits_for_the_store(tmp_path: Path) -> None:
 
         assert before == []
         assert after == [("puback", 7, 0)]
+
+
+def test_connack_waits_for_the_store_if_the_session_or_its_will_is_kept(tmp_path: Path) -> None:
+    """Whoever was let in has its session and its will after a crash; what came behind CONNECT waits as well."""
+    lasts = Properties(session_expiry_interval=60)
+    will = Will(topic="w", payload=b"gone", qos=1, retain=False, properties=Properties())
+    cases: list[dict[str, Any]] = [{"properties": lasts, "clean_start": False}, {"will": will}]
+    with Site(tmp_path) as site:
+        for number, fields in enumerate(cases):
+            client = Client(site)
+            client.send(
+                wire.connect(Connect(version=5, client_id=f"c{number}", **fields)),
+                wire.publish(5, "t", b"m", 1, 1),
+            )
+            before = client.packets_before_commit()
+            site.commit()
+            connack, *behind = client.packets()
+
+            assert before == []
+            assert (connack.reason, len(behind)) == (0, 1)
+
+
+def test_connack_waits_until_the_session_that_it_replaces_is_forgotten(tmp_path: Path) -> None:
+    """[MQTT-3.1.2-4]: else a crash would bring back what the client was told is gone."""
+    with Site(tmp_path) as site:
+        lasting(site, "c").leave()
+        site.commit()
+        client = Client(site)
+        client.send(wire.connect(Connect(version=5, client_id="c")))
+        before = client.packets_before_commit()
+        site.commit()
+
+        assert before == []
+        assert client.packets()[0].reason == 0
+
+
+def test_connack_of_a_session_that_is_not_stored_does_not_wait(tmp_path: Path) -> None:
+    """Nor does it depend on a store that works."""
+    with Site(tmp_path) as site:
+        Client(site).send(wire.connect(Connect(version=5, client_id="w", will=Will(topic="w", payload=b""))))
+        client = Client(site)
+        client.send(wire.connect(Connect(version=5, client_id="c")))
+
+        assert client.packets_before_commit()[0].reason == 0
+
+
+def test_a_client_that_is_gone_before_connack_leaves_its_session(tmp_path: Path) -> None:
+    """It is as if CONNACK had been lost."""
+    with Site(tmp_path) as site:
+        client = Client(site)
+        lasts = Properties(session_expiry_interval=60)
+        client.send(wire.connect(Connect(version=5, client_id="c", clean_start=False, properties=lasts)))
+        client.lose()
+        site.commit()
+        again = Client(site).connect("c", clean_start=False, properties=lasts)
+
+        assert again.session_present
+
+
+def test_a_store_that_fails_before_connack_lets_nobody_in() -> None:
+    """The client hears a refusal, not a success that is taken back."""
+    site = Site()
+    site.office.storage.when_durable = lambda callback, failed: failed("disk full")  # type: ignore
+    client = Client(site)
+    lasts = Properties(session_expiry_interval=60)
+    client.send(wire.connect(Connect(version=5, client_id="c", clean_start=False, properties=lasts)))
+    (answer,) = client.packets()
+
+    assert answer.reason == 0x83
+    assert client.handler.closed
 
 
 def test_answers_keep_the_order_of_their_causes(tmp_path: Path) -> None:
@@ -295,6 +366,26 @@ def test_a_session_that_ended_leaves_nothing_in_the_store(tmp_path: Path) -> Non
         site.commit()
 
         assert site.office.storage.load_records("mqtt") == []
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 3), (5, 0x97)])
+def test_the_sessions_that_are_kept_are_limited(tmp_path: Path, version: int, code: int) -> None:
+    """Over a restart; who has one gets it back, who wants none is let in, and the end of one makes room."""
+    lasts = Properties(session_expiry_interval=60) if version == 5 else Properties()
+
+    def answer(site: Site, client_id: str, clean: bool = False) -> int:
+        client = Client(site, version, mqttMaxSessions="1", defaultMqttSessionExpiryInterval="60")
+        reason = client.connect(client_id, clean_start=clean, properties=Properties() if clean else lasts).reason
+        client.lose()
+        site.commit()
+        return int(reason)
+
+    with Site(tmp_path) as site:
+        assert [answer(site, "a"), answer(site, "b"), answer(site, "a"), answer(site, "b", True)] == [0, code, 0, 0]
+    with Site(tmp_path) as site:
+        assert answer(site, "b") == code
+        site.pass_time(61)
+        assert answer(site, "b") == 0
 
 
 def test_another_connection_takes_the_session_over() -> None:

@@ -1,16 +1,20 @@
 """Subscriptions: their queues, options, retained messages, groups, and what permissions say."""
 
+from pathlib import Path
+
 import pytest
 
-from artemis_mqtt.packets import Unsubscribe, Will
+from artemis_mqtt.packets import Connect, Unsubscribe, Will
 from artemis_mqtt.properties import Properties
 from artemis_mqtt.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
 from artemis_py.core.access import Permission, Subject
-from artemis_py.core.message import RoutingType
+from artemis_py.core.large import LOADED_BODY_LIMIT_BYTES, LargeBody, LargeReader
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.core.view import MessageView
+from artemis_py.errors import StoreError
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting
 
@@ -28,7 +32,7 @@ class Forbidden:
 
 
 def bodies(client: Client) -> list[bytes]:
-    return [packet[2] for packet in client.packets() if packet[0] == "publish"]
+    return [packet[2] for packet in client.packets() if isinstance(packet, tuple) and packet[0] == "publish"]
 
 
 # -- queues ------------------------------------------------------------------------------------------------------
@@ -302,6 +306,61 @@ def test_a_shared_subscription_gets_nothing_retained() -> None:
     assert bodies(client) == []
 
 
+# -- large bodies of other protocols -------------------------------------------------------------------------------
+
+
+class Body(LargeBody):
+    """One that is not there; counts how often somebody looked."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(1, size)
+        self.looks = 0
+
+    def reader(self) -> LargeReader:
+        self.looks += 1
+        raise StoreError("the file is gone")
+
+    def discard(self) -> None:
+        """There is nothing."""
+
+
+class LargeFormat:
+    """Needs the body for its view."""
+
+    name = "large"
+
+    def view(self, message: Message) -> MessageView:
+        return MessageView(to=message.address, body=message.content())
+
+    def lookup(self, message: Message, name: str) -> object:
+        return None
+
+
+@pytest.mark.parametrize("size", [200_000, LOADED_BODY_LIMIT_BYTES + 1])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_body_that_cannot_be_loaded_does_not_hold_others_up(
+    qos: int, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It becomes a dead letter, and the log says why; what is above the limit is not even opened."""
+    site = Site()
+    client = connected(site, "c")
+    client.subscribe("t", qos)
+    body = Body(size)
+    for large in (body, None):
+        message = plain_message("t", MessageView(body=b"m"))
+        if large is not None:
+            message = Message(LargeFormat(), "t", b"")
+            message.large = large
+        Session(site.office, Subject("s"), "s", "peer", "PLAIN").producer("t").send(message)
+    got = bodies(client)
+
+    assert got == [b"m"]
+    assert body.looks == (size <= LOADED_BODY_LIMIT_BYTES)
+    assert site.office.queue("c.t").messages_killed == 1
+    assert client.handler.engine.outgoing.quota == client.handler.engine.outgoing.window - (qos > 0)
+    assert "message not delivered: client=c queue=c.t" in caplog.text
+
+
 # -- groups --------------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +396,7 @@ def test_what_a_lost_member_did_not_acknowledge_goes_to_another() -> None:
 
 
 def test_qos_2_of_a_lost_member_waits_for_it() -> None:
-    """[MQTT-4.8.2-5]; it goes to the others when its session ends."""
+    """[MQTT-4.8.2-4] [MQTT-4.8.2-5]: it goes to nobody else, even when its session ends, but to the dead letters."""
     site = Site()
     first = lasting(site, "a", expiry_s=10)
     first.subscribe("$share/g/t", 2)
@@ -351,7 +410,76 @@ def test_qos_2_of_a_lost_member_waits_for_it() -> None:
     site.pass_time(11)
 
     assert before == []
-    assert bodies(second) == [b"m"]
+    assert bodies(second) == []
+    assert site.office.queue("g.t").message_count == 0
+    assert site.office.queue("g.t").messages_killed == 1
+
+
+def test_qos_2_that_a_lost_member_did_not_see_goes_to_another(tmp_path: Path) -> None:
+    """It waited for its record to be durable, and the connection was faster."""
+    with Site(tmp_path) as site:
+        first = lasting(site, "a", expiry_s=10)
+        first.subscribe("$share/g/t", 2)
+        connected(site, "p").publish("t", b"m", 2, 1)
+        site.commit()
+        assert first.packets_before_commit() == []
+        first.lose()
+        second = connected(site, "b")
+        second.subscribe("$share/g/t", 2)
+        before = bodies(second)
+        site.pass_time(11)
+
+        assert before == []
+        assert bodies(second) == [b"m"]
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+@pytest.mark.parametrize("qos", [0, 2])
+def test_qos_2_of_a_member_waits_for_it_over_a_restart(tmp_path: Path, is_back: bool, qos: int) -> None:
+    """[MQTT-4.8.2-4]: though the message is offered to another member first, whatever its QoS."""
+    with Site(tmp_path) as site:
+        first = lasting(site, "a", expiry_s=10)
+        first.subscribe("$share/g/t", 2)
+        lasting(site, "b").subscribe("$share/g/t", qos)
+        publisher = connected(site, "p")
+        for number in range(2):
+            publisher.publish("t", b"m%d" % number, 2, number + 1)
+            publisher.packets()
+        ((_, _, body, *_, packet_id),) = [packet[:5] for packet in first.packets()]
+    with Site(tmp_path) as site:
+        second = Client(site)
+        lasts = Properties(session_expiry_interval=60)
+        second.send(wire.connect(Connect(version=5, client_id="b", clean_start=False, properties=lasts)))
+        site.commit()
+        if not is_back:
+            others = bodies(second)
+        first = lasting(site, "a", expiry_s=10)
+        if is_back:
+            others = bodies(second)
+        again = [(packet[2], packet[4], packet[6]) for packet in first.packets()]
+
+        assert body not in others
+        assert again[0] == (body, packet_id, True)
+        assert len(again) == 1
+
+
+def test_qos_2_of_a_member_that_ended_after_a_restart_goes_to_nobody(tmp_path: Path) -> None:
+    """[MQTT-4.8.2-5]"""
+    with Site(tmp_path) as site:
+        first = lasting(site, "a", expiry_s=10)
+        first.subscribe("$share/g/t", 2)
+        publisher = connected(site, "p")
+        publisher.publish("t", b"m", 2, 1)
+        publisher.packets()
+        assert bodies(first) == [b"m"]
+        lasting(site, "b").subscribe("$share/g/t", 2)
+        site.commit()
+    with Site(tmp_path) as site:
+        site.pass_time(11)
+        second = lasting(site, "b")
+
+        assert bodies(second) == []
+        assert site.office.queue("g.t").message_count == 0
 
 
 def test_the_queue_of_a_group_goes_with_its_last_subscription() -> None:
