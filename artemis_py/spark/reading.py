@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.errors import MalformedFrame
 from artemis_py.spark.columns import BatchBuilder
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker
 from artemis_py.spark.decoding import Rows
-from artemis_py.spark.errors import ConnectionLost, DataLoss, Gone
+from artemis_py.spark.errors import ConnectionLost, DataLoss, Gone, Refused, Undecodable
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.receiving import DrainLink, Range, RangeLink
@@ -23,7 +24,8 @@ logger: Final = logging.getLogger(__name__)
 def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iterator[pa.RecordBatch]":
     """The messages of `part`. A broken connection goes on behind the last message that was handed out.
 
-    Raises DataLoss if messages are missing and that is an error, ConnectionLost when the tries are used up, Refused.
+    Raises DataLoss if messages are missing and that is an error, Undecodable, ConnectionLost when the tries are used up
+    without a message in between, Refused; each names the queue and the number.
     """
     builder = BatchBuilder(schema, part.address, part.queue)
     broker = Broker(options.connection)
@@ -37,14 +39,15 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 link = RangeLink(connection, part, start, options.selector, options.credit)
                 for payloads in link.batches(options.connection.idle_timeout_s):
                     rows = builder.rows()
-                    _decode(rows, payloads)
+                    batch = _decoded(builder, rows, payloads, str(part))
                     gaps += gaps_of(start, rows.sequences)
                     start = rows.sequences[-1] + 1
-                    yield builder.build(rows)
+                    tries, delay_s = options.connection.retries, options.connection.retry_delay_s
+                    yield batch
             break
         except ConnectionLost as error:
             if tries == 0:
-                raise
+                raise ConnectionLost(f"{part} cannot be read from {start} on: {error}") from None
             tries -= 1
             logger.warning("reading %s broke at %d, trying again in %.1f s: %s", part, start, delay_s, error)
         except Gone as error:
@@ -53,6 +56,8 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 raise DataLoss(f"{part} cannot be read any more: {error}") from None
             logger.warning("passed over: range=%s reason=%s", part, error)
             return
+        except Refused as error:
+            raise Refused(f"{part} cannot be read from {start} on: {error}") from None
         time.sleep(delay_s)
         delay_s = min(2 * delay_s, MAX_RETRY_DELAY_S)
     if start < part.stop:
@@ -76,21 +81,33 @@ def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
 def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Iterator[pa.RecordBatch]":
     """Take the messages of a queue out of it. Nothing is tried again: what was accepted is nowhere else any more.
 
-    Raises ConnectionLost, Refused.
+    Raises Undecodable, ConnectionLost, Refused.
     """
     builder = BatchBuilder(schema, address, address)
     with Broker(options.connection).connect() as connection:
         link = DrainLink(connection, address, options.selector, options.credit, options.settle == "before")
         for payloads in link.batches(options.receive_timeout_s):
-            rows = builder.rows()
-            _decode(rows, payloads)
-            yield builder.build(rows)
+            yield _decoded(builder, builder.rows(), payloads, address)
 
 
-def _decode(rows: Rows, payloads: list[bytes]) -> None:
+def _decoded(builder: BatchBuilder, rows: Rows, payloads: list[bytes], where: str) -> "pa.RecordBatch":
+    """One batch. Raises Undecodable with the number of the message, if the broker numbers them."""
     add = rows.add
-    for payload in payloads:
-        add(payload)
+    try:
+        for payload in payloads:
+            add(payload)
+    except MalformedFrame as error:
+        raise Undecodable(f"{where}: {_message(rows.reading)} cannot be decoded: {error}") from None
+    row = builder.row_without_text(rows)
+    if row is not None:
+        raise Undecodable(
+            f"{where}: the body of {_message(rows.sequences[row])} is no UTF-8: declare the column body as binary"
+        )
+    return builder.build(rows)
+
+
+def _message(number: int) -> str:
+    return "a message" if number < 0 else f"message {number}"
 
 
 def _check(options: ReadOptions, part: Range, gaps: list[tuple[int, int]]) -> None:
