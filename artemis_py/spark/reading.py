@@ -5,11 +5,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
+
 from artemis_py.errors import MalformedFrame
 from artemis_py.spark.columns import BatchBuilder
-from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker
+from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker, Connection
 from artemis_py.spark.decoding import Rows
 from artemis_py.spark.errors import ConnectionLost, DataLoss, Gone, Refused, Undecodable
+from artemis_py.spark.management import Head
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.receiving import DrainLink, Range, RangeLink
@@ -39,7 +42,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 link = RangeLink(connection, part, start, options.selector, options.credit)
                 for payloads in link.batches(options.connection.idle_timeout_s):
                     rows = builder.rows()
-                    batch = _decoded(builder, rows, payloads, str(part))
+                    batch = decoded(builder, rows, payloads, str(part))
                     gaps += gaps_of(start, rows.sequences)
                     start = rows.sequences[-1] + 1
                     tries, delay_s = options.connection.retries, options.connection.retry_delay_s
@@ -87,10 +90,10 @@ def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Itera
     with Broker(options.connection).connect() as connection:
         link = DrainLink(connection, address, options.selector, options.credit, options.settle == "before")
         for payloads in link.batches(options.receive_timeout_s):
-            yield _decoded(builder, builder.rows(), payloads, address)
+            yield decoded(builder, builder.rows(), payloads, address)
 
 
-def _decoded(builder: BatchBuilder, rows: Rows, payloads: list[bytes], where: str) -> "pa.RecordBatch":
+def decoded(builder: BatchBuilder, rows: Rows, payloads: list[bytes], where: str) -> "pa.RecordBatch":
     """One batch. Raises Undecodable with the number of the message, if the broker numbers them."""
     add = rows.add
     try:
@@ -117,10 +120,28 @@ def _check(options: ReadOptions, part: Range, gaps: list[tuple[int, int]]) -> No
         logger.info("numbers are missing, others took the messages: range=%s gaps=%d", part, len(gaps))
         return
     heads = [head for head in Planner(options).heads().queues if head.queue_id == part.queue_id]
-    missing = sum(stop - start - sum(head.skipped(start, stop) for head in heads) for start, stop in gaps)
-    if missing <= 0:
+    missing = sum(_missing(options, part, gap, heads[0]) if heads else gap[1] - gap[0] for gap in gaps)
+    if missing == 0:
         return
     text = f"{missing} of {part.count} messages of {part} are gone: they expired or were removed"
     if options.fail_on_data_loss:
         raise DataLoss(f"{text} (failOnDataLoss=false goes on with what is left)")
     logger.warning(text)
+
+
+def _missing(options: ReadOptions, part: Range, gap: tuple[int, int], head: Head) -> int:
+    """How many messages a gap stands for. If it ends with the part, what comes behind says whether it ends at all."""
+    start, stop = gap
+    end = head.skipped_around(stop)
+    if stop == part.stop and end > stop and _is_empty(options, evolve(part, start=stop, stop=end)):
+        stop = end
+    return stop - start - head.never_given(start, stop)
+
+
+def _is_empty(options: ReadOptions, part: Range) -> bool:
+    """Whether a queue has nothing in this range."""
+
+    def look(connection: Connection) -> bool:
+        return not any(RangeLink(connection, part, part.start, None, 1).batches(options.connection.idle_timeout_s))
+
+    return Broker(options.connection).run(look)
