@@ -74,8 +74,9 @@ class Queue:
         self.awaits_store: bool = False
         """It is ready again when what it has was stored."""
         self.next_sequence: int = 1
-        self.numbered_from: int = 1
-        """The first number of this run of the broker. Some numbers before it, reserved and not used, may be skipped."""
+        self.skipped: tuple[tuple[int, int], ...] = ()
+        """Ranges of numbers, from and to, that were reserved when the broker ended and may never have been given: of
+        each, what is behind the last number that was. Ascending, and as many as the store remembers."""
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
         """From this sequence on more have to be reserved in the store."""
         self.restored_below: int = 0

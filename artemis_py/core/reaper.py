@@ -84,7 +84,7 @@ class Reaper:
     def reap_at_start(self) -> None:
         """Delete empty auto-delete queues, and auto-created addresses without queues, at once."""
         for queue in list(self._office.queues.values()):
-            if queue.auto_delete and not queue.internal and not queue.consumers and queue.message_count == 0:
+            if queue.message_count == 0 and self._may_delete(queue):
                 self._office.delete_queue(queue.name, reason="empty at start")
         for address in list(self._office.addresses.values()):
             if self._may_go(address) and not address.queues:
@@ -108,7 +108,7 @@ class Reaper:
                 address.swept = True
 
     def _is_unused_queue(self, queue: Queue) -> bool:
-        if queue.internal or not queue.auto_delete or queue.consumers:
+        if not self._may_delete(queue):
             return False
         skip_usage_check = queue.address.settings.auto_delete_queues_skip_usage_check
         if not skip_usage_check and not queue.was_used:
@@ -120,6 +120,11 @@ class Reaper:
         if since_ms == 0 and skip_usage_check:
             since_ms = queue.created_ms
         return self._office.now_ms - since_ms >= queue.auto_delete_delay_ms
+
+    def _may_delete(self, queue: Queue) -> bool:
+        if queue.internal or not queue.auto_delete or queue.consumers:
+            return False
+        return not self._office.staging.awaits(queue.address.name)
 
     def _is_unused_address(self, address: Address) -> bool:
         if not self._may_go(address) or address.queues:
@@ -138,4 +143,5 @@ class Reaper:
             and not address.temporary
             and not address.internal
             and address.settings.auto_delete_addresses
+            and not self._office.staging.awaits(address.name)
         )

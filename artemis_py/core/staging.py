@@ -80,6 +80,8 @@ class Staging:
         self._office: Final = postoffice
         self._stages: Final[dict[StageKey, Stage]] = {}
         self._epochs: Final[dict[tuple[str, str], int]] = {}
+        self._awaited: Final[dict[str, int]] = {}
+        """How many stages there are for an address."""
         self._is_sweeping = False
 
     def restore(self) -> None:
@@ -94,9 +96,17 @@ class Staging:
                 storage.save_record(STAGES, key, None)
                 continue
             user, writer, epoch, attempt, address = json.loads(value)
-            self._stages[user, writer, epoch, attempt] = Stage(user, writer, epoch, attempt, address, queue)
+            self._add((user, writer, epoch, attempt), Stage(user, writer, epoch, attempt, address, queue))
         if self._stages:
             self._plan_sweep()
+
+    def _add(self, key: StageKey, stage: Stage) -> None:
+        self._stages[key] = stage
+        self._awaited[stage.address] = self._awaited.get(stage.address, 0) + 1
+
+    def awaits(self, address: str) -> bool:
+        """Whether messages are staged for an address: it and its queues are then in use, though they look empty."""
+        return address in self._awaited
 
     def last_epoch(self, user: str, writer: str) -> int:
         """The epoch that was committed last; -1 if none was."""
@@ -142,7 +152,8 @@ class Staging:
         )
         record = json.dumps([*key, address]).encode()
         office.storage.save_record(STAGES, queue.name.encode(), record)
-        stage = self._stages[key] = Stage(*key, address, queue)
+        stage = Stage(*key, address, queue)
+        self._add(key, stage)
         self._plan_sweep()
         return stage
 
@@ -226,6 +237,9 @@ class Staging:
     def _drop(self, stages: list[Stage], reason: str) -> int:
         for stage in stages:
             del self._stages[stage.user, stage.writer, stage.epoch, stage.attempt]
+            self._awaited[stage.address] -= 1
+            if not self._awaited[stage.address]:
+                del self._awaited[stage.address]
             self._office.storage.save_record(STAGES, stage.queue.name.encode(), None)
             if not stage.queue.is_deleted:
                 self._office.delete_queue(stage.queue.name, force=True, reason=reason)

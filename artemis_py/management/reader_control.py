@@ -13,7 +13,6 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
 from artemis_py.core.span import first_sequence
-from artemis_py.core.storage import RESERVED_SEQUENCES
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
 from artemis_py.management.facts import BrokerFacts
@@ -110,8 +109,7 @@ def _head(queue: Queue) -> dict[str, object]:
         "queueId": queue.id,
         "first": first_sequence(queue),
         "next": queue.next_sequence,
-        "skippedFrom": max(1, queue.numbered_from - RESERVED_SEQUENCES),
-        "skippedTo": queue.numbered_from,
+        "skipped": queue.skipped,
         "messageCount": queue.message_count,
     }
 

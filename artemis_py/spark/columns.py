@@ -73,13 +73,29 @@ class BatchBuilder:
         self.wanted: Final = frozenset(schema.names)
         self._constants: Final = {"address": address, "queue": queue}
         self._schema: Final = arrow_schema(schema)
+        self._has_text: Final = any(field.name == "body" and field.type == "string" for field in self._schema)
 
     def rows(self) -> Rows:
         """Empty columns for the next batch."""
         return Rows(self.wanted & frozenset((*_DECODED, *HEADER_COLUMNS, *PROPERTIES_COLUMNS)))
 
+    def row_without_text(self, rows: Rows) -> int | None:
+        """The first row whose body shall be text and is none; no such row: None."""
+        if not self._has_text:
+            return None
+        bodies = rows.columns["body"]
+        if all(type(body) is bytes and body.isascii() for body in bodies):
+            return None
+        for row, body in enumerate(bodies):
+            try:
+                if isinstance(body, bytes):
+                    body.decode("utf-8")
+            except UnicodeDecodeError:
+                return row
+        return None
+
     def build(self, rows: Rows) -> "pa.RecordBatch":
-        """One batch. Raises pyarrow's errors if a body that shall be text is no UTF-8."""
+        """One batch of rows that have text where it is wanted."""
         import pyarrow as pa
 
         arrays = [self._array(rows, field) for field in self._schema]

@@ -111,6 +111,8 @@ class Rows:
         """Octets of the deliveries together."""
         self.sequences: list[int] = []
         """-1: the peer numbers nothing."""
+        self.reading: int = -1
+        """Number of the message that is being taken apart, as soon as it is known."""
         self.columns: dict[str, list[object]] = {name: [] for name in wanted}
         """Values by column; maps are in `keys`, `items` and `ends`. Timestamps are microseconds since 1970."""
         self.keys: dict[str, list[str]] = {}
@@ -128,7 +130,7 @@ class Rows:
         self._times: list[object] = self.columns.get("enqueued_time", [])
 
     def add(self, payload: bytes) -> None:
-        """Take one delivery apart. Raises MalformedFrame."""
+        """Take one delivery apart. Raises MalformedFrame; nothing can be added after that."""
         end = len(payload)
         offset = 0
         bare_start = -1
@@ -164,6 +166,7 @@ class Rows:
                     sequence = int(number) if isinstance(number, int) else -1
                     enqueued = _enqueued(found)
                 annotations = at
+                self.reading = sequence
             elif code >= _PROPERTIES:
                 if bare_start < 0:
                     bare_start = start

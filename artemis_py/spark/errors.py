@@ -31,6 +31,10 @@ class DataLoss(SparkError):
     """Messages that an offset promised are not there any more."""
 
 
+class Undecodable(SparkError):
+    """A message that is none, or whose body is not the text that the query's schema says."""
+
+
 class InvalidOffset(SparkError):
     """A checkpoint or an option holds an offset that this version cannot read."""
 

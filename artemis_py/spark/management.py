@@ -43,15 +43,17 @@ class Head:
     """The lowest number that is there; equals `next` if the queue is empty."""
     next: int
     """The number of the next message to come."""
-    skipped_from: int = 1
-    skipped_to: int = 1
-    """A crash of the broker may have skipped the last numbers of this range: all behind the last that was given."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """Ranges of numbers, from and to, of which a crash of the broker may have skipped the last ones, all behind the
+    last that was given."""
 
-    def skipped(self, start: int, stop: int) -> int:
-        """How many of the missing numbers from `start` up to `stop` may never have been given."""
-        if not start < self.skipped_to <= stop:
-            return 0
-        return self.skipped_to - max(start, self.skipped_from)
+    def never_given(self, start: int, stop: int) -> int:
+        """How many of the missing numbers from `start` up to `stop`, which was given, may never have been."""
+        return sum(end - max(start, begin) for begin, end in self.skipped if start < end <= stop)
+
+    def skipped_around(self, number: int) -> int:
+        """The first number behind the range that has `number`; the number itself if it is in none."""
+        return next((end for begin, end in self.skipped if begin < number < end), number)
 
 
 @frozen(kw_only=True)
@@ -138,8 +140,7 @@ class Management:
                     queue_id=row["queueId"],
                     first=row["first"],
                     next=row["next"],
-                    skipped_from=row["skippedFrom"],
-                    skipped_to=row["skippedTo"],
+                    skipped=tuple((begin, end) for begin, end in row["skipped"]),
                 )
                 for row in answer["queues"]
             ),

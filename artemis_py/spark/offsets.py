@@ -89,7 +89,7 @@ def lost(start: Offset, heads: Heads) -> list[str]:
             losses.append(f"{key} was made anew: its id is {head.queue_id}, it was {position.queue_id}")
         elif head.next < position.next:
             losses.append(f"{key} ends at {head.next}, the offset is {position.next}")
-        elif (missing := head.first - position.next - head.skipped(position.next, head.first)) > 0:
+        elif (missing := head.first - position.next - head.never_given(position.next, head.first)) > 0:
             losses.append(f"{key}: {missing} messages from {position.next} up to {head.first - 1} are gone")
     return losses
 
@@ -109,6 +109,18 @@ def ahead(start: Offset, heads: Heads) -> Offset:
         else:
             positions[key] = Position(head.queue_id, head.first)
     return Offset(positions)
+
+
+def reached(start: Offset, heads: Heads) -> Offset:
+    """`start`, moved up to the first messages there are: numbers that a crash skipped count for nothing."""
+    first = {key_of(heads.node, head.address, head.queue): (head.queue_id, head.first) for head in heads.queues}
+    return Offset(
+        {
+            key: Position(position.queue_id, max(position.next, number) if id == position.queue_id else position.next)
+            for key, position in start.positions.items()
+            for id, number in (first.get(key, (position.queue_id, 0)),)
+        }
+    )
 
 
 def limited(start: Offset, end: Offset, limit: int | None) -> Offset:

@@ -212,6 +212,15 @@ def _word(*words: str) -> Callable[[str], str]:
     return read
 
 
+def _mode(text: str) -> str:
+    if text.strip().lower() == "spool":
+        raise ValueError(
+            "there is no spooling: a stream reads ranges of numbers, which this broker gives; from another one, read "
+            "batches with mode=drain, or have a bridge move its messages here"
+        )
+    return _word(*SOURCE_MODES)(text)
+
+
 def _offsets(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         value = text.strip()
@@ -249,7 +258,7 @@ _CONNECTION: Final = (
 )
 
 _READ: Final = (
-    _Option("mode", "mode", _word(*SOURCE_MODES)),
+    _Option("mode", "mode", _mode),
     _Option("address", "addresses", _names),
     _Option("addressPattern", "address_pattern"),
     _Option("queue", "queues", _names),

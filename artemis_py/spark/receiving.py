@@ -106,7 +106,7 @@ class DrainingLink:
         self._address: Final = address
         self._credit: Final = credit
         self._arrivals: Final = Arrivals()
-        self._initial_count: Final = link.delivery_count
+        self._initial_count = link.delivery_count
         link.handler = self._arrivals
 
     def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
@@ -127,13 +127,17 @@ class DrainingLink:
             elif time.monotonic() - heard_at >= timeout_s and not self._is_exhausted():
                 self._is_silent(timeout_s)
                 break
-            if link.credit <= self._credit // 2 and link.granting < 0 and not self._is_exhausted():
-                link.grant(self._credit, drain=True)
+            self._top_up()
             if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
                 yield from self._hand_out()
         connection.check(link)
         if arrivals.payloads:
             yield from self._hand_out()
+
+    def _top_up(self) -> None:
+        """Our broker gives credit back only at the end of a range: there is always some on its way."""
+        if self._link.credit <= self._credit // 2 and self._link.granting < 0 and not self._is_exhausted():
+            self._link.grant(self._credit, drain=True)
 
     def _is_exhausted(self) -> bool:
         """Whether the broker gave credit back: its count of deliveries is ahead of what came."""
@@ -169,6 +173,27 @@ class DrainLink(DrainingLink):
         filters = {} if selector is None else selector_filter(selector)
         super().__init__(connection, address, credit, filters, SETTLED if settled else _UNSETTLED)
         self._settled: Final = settled
+        self._round_start = 0
+        self._is_empty = False
+
+    def _is_exhausted(self) -> bool:
+        return self._is_empty
+
+    def _top_up(self) -> None:
+        """Credit in rounds, for a drain is answered for all credit there is by then: Artemis 2.40 gave back what was
+        granted on top of a drain and had thousands of messages left. A round without a message is the end.
+        """
+        link, count = self._link, self._arrivals.count
+        is_given_back = super()._is_exhausted()
+        if not is_given_back and count - self._round_start < self._credit:
+            return
+        if count == self._round_start:
+            self._is_empty = True
+            return
+        if is_given_back:
+            self._initial_count = link.delivery_count - count
+        self._round_start = count
+        link.grant(self._credit, drain=True)
 
     def _is_silent(self, timeout_s: float) -> None:
         """Some brokers do not answer a drain: silence is the end."""

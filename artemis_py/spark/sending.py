@@ -142,10 +142,10 @@ class Sender(SenderLinkHandler):
             raise self._refusal
         silent_s = time.monotonic() - self._heard_at
         if silent_s > self._options.send_timeout_s:
-            waiting = len(self._unsettled)
+            addresses = sorted({self._address(message) for message in self._unsettled.values()})
             raise SendFailed(
                 f"the broker neither gave credit nor answered for {silent_s:.0f} s (sendTimeout); "
-                f"{waiting} messages wait: is the address full?"
+                f"{len(self._unsettled)} messages wait for {', '.join(addresses[:3])}: is the address full?"
             )
 
     def _hand_over(self) -> None:
@@ -252,9 +252,13 @@ class Sender(SenderLinkHandler):
 
     def _rejected(self, number: int, state: Rejected) -> None:
         reason = "no reason given" if state.error is None else state.error.description or state.error.condition
+        message = self._unsettled.get(number)
+        address = "" if message is None else self._address(message)
         if self._options.on_reject == "drop":
             self._unsettled.pop(number, None)
             self.dropped += 1
-            logger.warning("message dropped: the broker rejected it: %s", reason)
+            logger.warning("message dropped: the broker rejected it: address=%s reason=%s", address, reason)
         elif self._refusal is None:
-            self._refusal = SendFailed(f"the broker rejected a message: {reason} (onReject=drop goes on without it)")
+            self._refusal = SendFailed(
+                f"the broker rejected a message for {address}: {reason} (onReject=drop goes on without it)"
+            )

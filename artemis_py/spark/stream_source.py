@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.management import Heads
-from artemis_py.spark.offsets import Offset, ahead, cut, latest, limited, lost, ranges_by_key, refuse
+from artemis_py.spark.offsets import Offset, ahead, cut, latest, limited, lost, ranges_by_key, reached, refuse
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.reading import read_range
@@ -84,13 +84,14 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._acknowledged = begin
             return start
         self._acknowledge(begin)
-        heads = self._until or self._heads()
+        heads = self._heads()
         if self._options.fail_on_data_loss:
             refuse(lost(begin, heads))
-        target = ahead(begin, heads)
-        if self._is_too_little(begin, target):
+        target = ahead(begin, self._until or heads)
+        first = reached(begin, heads)
+        if self._is_too_little(first, target):
             return start
-        end = limited(begin, target, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        end = limited(first, target, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         return start if end == begin else end.written()
 
     def _is_too_little(self, begin: Offset, target: Offset) -> bool:

@@ -306,6 +306,8 @@ class LmdbStore:
         self.definitions += 1
         self._define(schema.QUEUES, key, None)
         self._define(schema.MARKS, key, None)
+        if queue.skipped:
+            self._define(schema.RECORDS, schema.skipped_key(queue.name), None)
         if self.failure is None:
             self._gathering.drops.append(schema.Drop(queue.id, schema.ALL_RANKS))
 

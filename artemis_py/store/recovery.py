@@ -25,6 +25,7 @@ import lmdb
 from attrs import define
 
 from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, MessageFormat, RoutingType
+from artemis_py.core.page import SCHEDULED_RANK
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.storage import RESERVED_SEQUENCES
@@ -36,6 +37,9 @@ from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.schema import DamagedValue
 
 LOGGER: Final = logging.getLogger(__name__)
+
+MAX_SKIPPED: Final = 100
+"""Ranges of skipped numbers remembered of a queue: more crashes than a reader will sleep through."""
 
 
 @define
@@ -79,6 +83,10 @@ class _Recovery:
         self._office = postoffice
         self._queues: dict[int, Queue] = {}
         self._found = Recovered()
+        self._marks: dict[int, int] = {}
+        """Where the numbers of each queue go on."""
+        self._last: dict[int, int] = {}
+        """The highest number that is stored, by queue."""
 
     def run(self) -> Recovered:
         self._large_bodies()
@@ -86,6 +94,7 @@ class _Recovery:
         self._define_queues()
         self._numbers()
         self._counts()
+        self._skip()
         found = self._found
         if found.lost_queues:
             LOGGER.error("messages of queues that are not there were left alone: count=%d", found.lost_queues)
@@ -138,7 +147,7 @@ class _Recovery:
         marks = self._environment.database(schema.MARKS)
         value = self._transaction.get(key, db=marks)
         mark = 1 if value is None else schema.U64.unpack(value)[0]
-        queue.next_sequence = queue.numbered_from = mark
+        queue.next_sequence = self._marks[queue.id] = mark
         queue.sequence_limit = mark + RESERVED_SEQUENCES // 2
         self._transaction.put(key, schema.U64.pack(mark + RESERVED_SEQUENCES), db=marks)
 
@@ -165,8 +174,36 @@ class _Recovery:
                 self._found.lost_queues += count
                 continue
             self._found.references += count
+            if count and rank < SCHEDULED_RANK:
+                self._last[queue_id] = max(self._last.get(queue_id, 0), self._last_sequence(key))
             if count:
                 queue.restore(rank, count, size_bytes)
+
+    def _last_sequence(self, prefix: bytes) -> int:
+        """The highest sequence of a rank that has some."""
+        cursor = self._transaction.cursor(db=self._environment.database(schema.REFERENCES))
+        # A sequence has seven octets: this is behind the last of them.
+        found = cursor.prev() if cursor.set_range(prefix + b"\xff" * 8) else cursor.last()
+        key = bytes(cursor.key())
+        return int.from_bytes(key[len(prefix) :], "big") if found and key.startswith(prefix) else 0
+
+    def _skip(self) -> None:
+        """Remember which numbers a crash left out: a reader that counts on all of them is told (`heads`)."""
+        records = self._environment.database(schema.RECORDS)
+        for queue in self._queues.values():
+            key = schema.skipped_key(queue.name)
+            value = bytes(self._transaction.get(key, b"", db=records))
+            try:
+                ranges = schema.read_ranges(schema.unseal(key, value)) if value else []
+            except DamagedValue as error:
+                self._set_aside(schema.RECORDS, key, value, str(error))
+                ranges = []
+            mark = self._marks[queue.id]
+            start = max(ranges[-1][1] if ranges else 1, mark - RESERVED_SEQUENCES, self._last.get(queue.id, 0) + 1)
+            if start < mark:
+                ranges = [*ranges, (start, mark)][-MAX_SKIPPED:]
+                self._transaction.put(key, schema.seal(key, schema.write_ranges(ranges)), db=records)
+            queue.skipped = tuple(ranges)
 
     def _count_again(self, key: bytes) -> tuple[int, int]:
         """What a count should be."""

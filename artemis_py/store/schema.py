@@ -21,7 +21,9 @@ named databases:
     bodies       u64 body id          u32     how many stored messages have this large body
     attempts     place                failed deliveries of a reference; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
-    records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL
+    records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
+                 The store's own: "skipped", by queue name, u64 from and u64 to of each range of sequences that the
+                 queue may never have given, since a crash left them reserved
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
 A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
@@ -86,7 +88,7 @@ A message:
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import Final, Protocol
 from zlib import crc32
@@ -112,6 +114,7 @@ BODIES: Final = b"bodies"
 ATTEMPTS: Final = b"attempts"
 DUPLICATES: Final = b"duplicates"
 RECORDS: Final = b"records"
+SKIPPED: Final = "skipped"
 DAMAGED: Final = b"damaged"
 DATABASES: Final = (
     META,
@@ -336,6 +339,24 @@ def duplicate_key(address_id: int, number: int) -> bytes:
 def duplicate_number(key: bytes) -> int:
     """The number in the key of a duplicate id."""
     return int(_DUPLICATE.unpack(key)[1])
+
+
+def skipped_key(queue_name: str) -> bytes:
+    """The key of the record that has what a queue skipped; of a very long name what fits."""
+    return record_key(SKIPPED, queue_name.encode()[:400])
+
+
+def write_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
+    """The content of a record in space `SKIPPED`."""
+    return b"".join(U64.pack(start) + U64.pack(stop) for start, stop in ranges)
+
+
+def read_ranges(content: bytes) -> list[tuple[int, int]]:
+    """Back again. Raises DamagedValue."""
+    if len(content) % 16:
+        raise DamagedValue("it is no list of ranges")
+    numbers = [U64.unpack_from(content, at)[0] for at in range(0, len(content), 8)]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def record_key(space: str, key: bytes) -> bytes:

@@ -21,6 +21,18 @@ from tests.interop.broker_process import BrokerProcess, Instance, start_broker
 COUNTER: Final = count(1)
 
 
+TIMEOUT_S: Final = 600
+"""Of each test: Spark takes ten seconds to start, on a busy machine a minute, and a test that is interrupted in a call
+to the JVM takes the session of all others with it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The limit of the other tests is too short for these."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session on two cores, with the source registered."""

@@ -6,6 +6,7 @@ from artemis_py.core.access import Permission, Subject
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import plain_message
 from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.reaper import Reaper
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.core.staging import MAX_STAGES, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
@@ -254,3 +255,29 @@ def test_a_stage_takes_no_transactions(office: PostOffice) -> None:
 
     with pytest.raises(InvalidRequest, match="transactions"):
         producer.send(message("1"), transaction)
+
+
+def test_an_address_with_staged_messages_is_in_use(office: PostOffice) -> None:
+    """Though it is empty: a restart, or a long batch, must not take it from under the commit."""
+    office.create_address("auto", ANYCAST, auto_created=True)
+    office.create_queue(
+        QueueConfig(name="auto", address="auto", routing_type=RoutingType.ANYCAST, auto_created=True, auto_delete=True)
+    )
+    writer = Writer(office)
+    writer.send(1, "a", "m", address="auto")
+
+    Reaper(office).reap_at_start()
+
+    assert writer.commit(1, a=1)
+    assert bodies(office, "auto") == ["m"]
+
+
+def test_an_address_is_free_again_after_the_commit(office: PostOffice) -> None:
+    office.create_address("auto", ANYCAST, auto_created=True)
+    writer = Writer(office)
+    writer.send(1, "a", address="auto")
+    writer.commit(1, a=0)
+
+    Reaper(office).reap_at_start()
+
+    assert "auto" not in office.addresses

@@ -16,6 +16,7 @@ from artemis_py.spark.offsets import (
     limited,
     lost,
     ranges_by_key,
+    reached,
     refuse,
 )
 
@@ -158,8 +159,24 @@ def test_a_range_of_one_message_is_one_partition() -> None:
     ],
 )
 def test_numbers_that_a_crash_skipped_are_not_lost(first: int, number: int, lost_count: int) -> None:
-    now = Head(address="a", queue="a", queue_id=1, first=first, next=300, skipped_from=100, skipped_to=200)
+    now = Head(address="a", queue="a", queue_id=1, first=first, next=300, skipped=((100, 200),))
 
     losses = lost(at(a=number), heads(now))
 
     assert [line.split()[1] for line in losses] == ([str(lost_count)] if lost_count else [])
+
+
+def test_numbers_that_two_crashes_skipped_are_not_lost() -> None:
+    """A query may be away while the broker crashes more than once."""
+    now = Head(address="a", queue="a", queue_id=1, first=400, next=500, skipped=((100, 200), (250, 400)))
+
+    assert lost(at(a=150), heads(now)) == ["n|a::a: 50 messages from 150 up to 399 are gone"]
+
+
+def test_skipped_numbers_are_not_part_of_a_limit() -> None:
+    """Else a query with a small limit has hundreds of empty batches after a crash of the broker."""
+    now = Head(address="a", queue="a", queue_id=1, first=200, next=300, skipped=((100, 200),))
+
+    start = reached(at(a=100), heads(now))
+
+    assert limited(start, latest(heads(now)), 10) == at(a=210)

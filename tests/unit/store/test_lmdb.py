@@ -215,6 +215,30 @@ def test_a_stop_in_good_order_leaves_no_gap(tmp_path: Path) -> None:
             world.stop()
 
 
+def test_what_crashes_leave_out_of_the_sequences_is_remembered(tmp_path: Path) -> None:
+    """A reader that was away for several crashes can tell skipped numbers from lost messages (`heads`)."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        world.send("q", "a", "b")
+        world.settle()
+        assert queue.skipped == ()
+    with World(tmp_path) as world:
+        queue = world.queue()
+        first = queue.next_sequence
+        assert queue.skipped == ((3, first),)
+        world.send("q", "c")
+        world.settle()
+    with World(tmp_path) as world:
+        queue = world.queue()
+        assert queue.skipped == ((3, first), (first + 1, queue.next_sequence))
+        world.stop()
+    with World(tmp_path) as world:
+        assert len(world.queue().skipped) == 2, "an orderly end leaves nothing out"
+        world.office.delete_queue("q")
+        world.settle()
+        assert world.count(schema.RECORDS) == 0
+
+
 def test_more_sequences_are_reserved_before_they_run_out(tmp_path: Path) -> None:
     """Half of the reservation is a commit's worth of messages."""
     with World(tmp_path) as world:

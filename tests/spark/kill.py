@@ -1,0 +1,277 @@
+"""The kill test of the connector: Spark, the broker or both are killed while queries run, then everything is checked.
+
+`python -m tests.spark.kill --rounds 50` runs it long; tests/spark/test_kill.py is the short form. A failure prints the
+seed and keeps the folder. Moments are chosen by what is seen to happen, for those chosen by time mostly miss.
+
+What must hold (docs/spark.md, "Exactly once"):
+
+    K1  each message is in each sink once, whoever died
+    K2  an offset in a checkpoint never changes: a batch that runs again has the range it had
+    K3  tasks read what the offsets of their batch say, and all of it
+    K4  nothing is acknowledged that is not in a batch of the commit log
+    K5  in the end everything is acknowledged, and nothing is left in a stage
+    K6  a driver survives the death of the broker
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from proton import Message
+from proton.utils import BlockingConnection
+
+from artemis_py.spark.management import Head
+from artemis_py.spark.offsets import Offset
+from artemis_py.spark.options import read_options
+from artemis_py.spark.planning import Planner
+from tests.crash.processes import command_of
+from tests.interop.broker_process import BrokerProcess, Instance, launch
+from tests.spark.conftest import ask
+from tests.spark.victim import ADDRESS, IDEMPOTENCE, MESSAGES_PER_BATCH
+
+DEATHS: Final = ("driver", "broker", "both")
+"""Who dies, in turn."""
+MOMENTS: Final = ("planned", "read", "routed", "committed")
+"""When: a batch is in the offset log; its rows were read; its messages are in the sink's queue; it is done."""
+MESSAGES_PER_ROUND: Final = 6 * MESSAGES_PER_BATCH
+WAIT_S: Final = 180.0
+"""For whatever is waited for: starting Spark takes ten seconds, on a busy machine many more."""
+POLL_INTERVAL_S: Final = 0.002
+
+
+class KillRun:
+    """One run in one folder."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder: Final = folder
+        self.violations: Final[list[str]] = []
+        self.kills: Final[Counter[str]] = Counter()
+        self.replays = 0
+        """Batches that were read more than once."""
+        self.sent = 0
+        self._random: Final = random.Random(seed)
+        self._offsets: Final[dict[Path, str]] = {}
+        """Offset logs as they were seen first."""
+        self._broker: BrokerProcess
+        self._driver: subprocess.Popen[bytes]
+
+    def run(self, rounds: int) -> None:
+        """Kill somebody `rounds` times, then let the queries finish, and check."""
+        Instance(persistence="true").write(self.folder / "broker")
+        self._broker = launch(self.folder / "broker")
+        self._keep_port()
+        for query in IDEMPOTENCE:
+            Planner(self._subscription(query)).heads()
+        self._send()
+        self._driver = self._start_driver()
+        try:
+            for number in range(rounds):
+                self._round(DEATHS[number % len(DEATHS)], self._random.choice(MOMENTS))
+            kill_session(self._driver)
+            self._driver = self._start_driver("--finish")
+            if self._driver.wait(WAIT_S) != 0:
+                self.violations.append(f"the last run failed: {self._complaint()}")
+            self._check()
+        finally:
+            kill_session(self._driver)
+            self._broker.stop()
+
+    def _round(self, death: str, moment: str) -> None:
+        self._await(moment)
+        if death != "broker":
+            kill_session(self._driver)
+        if death != "driver":
+            self._broker.kill()
+            self._broker = launch(self.folder / "broker")
+        self.kills[f"{death} {moment}"] += 1
+        self._check_between()
+        self._send()
+        if death != "broker":
+            self._driver = self._start_driver()
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def _keep_port(self) -> None:
+        """Clients find the next broker where they found the first."""
+        path = self.folder / "broker" / "etc" / "broker.xml"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("127.0.0.1:0?", f"127.0.0.1:{self._broker.port}?"), encoding="utf-8")
+
+    def _start_driver(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        command = command_of("tests.spark.victim", self._broker.url, str(self.folder), *arguments)
+        with open(self.folder / "driver.log", "ab") as log:
+            # Its session is what is killed: Spark's workers leave the process group.
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def _complaint(self) -> str:
+        return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")[-4000:]
+
+    def _subscription(self, query: str) -> Any:
+        return read_options({"url": self._broker.url, "address": ADDRESS, "subscription": query})
+
+    def _head(self, query: str) -> Head:
+        (head,) = Planner(self._subscription(query)).heads().queues
+        return head
+
+    def _send(self) -> None:
+        connection = BlockingConnection(self._broker.url, timeout=30)
+        sender = connection.create_sender(ADDRESS)
+        for number in range(self.sent, self.sent + MESSAGES_PER_ROUND):
+            sender.send(Message(body=str(number), durable=True))
+        connection.close()
+        self.sent += MESSAGES_PER_ROUND
+
+    # -- moments -------------------------------------------------------------------------------------------------
+
+    def _await(self, moment: str) -> None:
+        """Wait until some batches after now are where `moment` says."""
+        query = self._random.choice(IDEMPOTENCE)
+        log = self.folder / "checkpoints" / query
+        later = self._random.randint(1, 3)
+        if moment == "planned":
+            self._until(lambda: _last(log / "offsets"), later)
+        elif moment == "committed":
+            self._until(lambda: _last(log / "commits"), later)
+        elif moment == "read":
+            ledger = self.folder / "ledger"
+            self._until(lambda: ledger.stat().st_size if ledger.exists() else 0, 1)
+        else:
+            with_reader = read_options({"url": self._broker.url, "mode": "browse", "address": f"out.{query}"})
+            planner = Planner(with_reader)
+            self._until(lambda: sum(head.next for head in planner.heads().queues), 1)
+        time.sleep(self._random.choice((0.0, self._random.uniform(0.0, 0.3))))
+
+    def _until(self, value: Callable[[], int], more: int) -> None:
+        deadline = time.monotonic() + WAIT_S
+        wanted = value() + more
+        while value() < wanted:
+            if self._driver.poll() is not None:
+                raise AssertionError(f"K6: the driver ended by itself: {self._complaint()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"nothing happens: {self._complaint()}")
+            time.sleep(POLL_INTERVAL_S)
+
+    # -- what must hold ------------------------------------------------------------------------------------------
+
+    def _check_between(self) -> None:
+        for query in IDEMPOTENCE:
+            # The driver may be running: first what is acknowledged, then what is committed.
+            head = self._head(query)
+            first = head.first
+            log = self.folder / "checkpoints" / query
+            offsets = self._offset_log(query)
+            committed = [number for number in offsets if number <= _last(log / "commits")]
+            done = offsets[max(committed)].positions if committed else {}
+            ends = [position.next for position in done.values()] or [1]
+            if first > max(ends) and head.next > first:
+                self.violations.append(f"K4 {query}: acknowledged up to {first}, committed up to {max(ends)}")
+
+    def _offset_log(self, query: str) -> dict[int, Offset]:
+        """The offsets of the checkpoint by batch; whatever was seen before must be the same."""
+        found = {}
+        for path in (self.folder / "checkpoints" / query / "offsets").glob("[0-9]*"):
+            if path.suffix == "" and (text := path.read_text(encoding="utf-8")).count("\n") >= 2:
+                line = text.splitlines()[2]
+                if self._offsets.setdefault(path, line) != line:
+                    self.violations.append(f"K2 {query}: the offset of batch {path.name} changed to {line}")
+                found[int(path.name)] = Offset.read(line)
+        return found
+
+    def _check(self) -> None:
+        read: dict[str, dict[int, list[int]]] = {query: {} for query in IDEMPOTENCE}
+        for line in (self.folder / "ledger").read_text(encoding="ascii").splitlines():
+            query, epoch, sequence = line.split()
+            read[query].setdefault(int(epoch), []).append(int(sequence))
+        for query in IDEMPOTENCE:
+            self._check_reads(query, read[query])
+            self._check_sink(query)
+            count = ask(self._broker, f"queue.{query}.{ADDRESS}:global", "countMessages")
+            if count:
+                self.violations.append(f"K5 {query}: {count} messages are not acknowledged")
+        staged = [name for name in ask(self._broker, "broker", "getQueueNames") if name.startswith("$artemis.staging")]
+        if staged:
+            self.violations.append(f"K5: left in stages: {staged}")
+
+    def _check_reads(self, query: str, read: dict[int, list[int]]) -> None:
+        offsets = self._offset_log(query)
+        for epoch, got in sorted(read.items()):
+            before, end = offsets[epoch - 1].positions, offsets[epoch].positions
+            wanted = {number for key in end for number in range(before[key].next, end[key].next)}
+            if not wanted.issuperset(got):
+                self.violations.append(f"K3 {query}: batch {epoch} read {sorted(set(got) - wanted)[:9]} beside it")
+            self.replays += len(got) > len(set(got))
+
+    def _check_sink(self, query: str) -> None:
+        connection = BlockingConnection(self._broker.url, timeout=30)
+        number = int(ask(self._broker, f"queue.out.{query}", "countMessages"))
+        receiver = connection.create_receiver(f"out.{query}", credit=1000)
+        found: Counter[int] = Counter()
+        for _ in range(number):
+            found[int(receiver.receive(timeout=30).body)] += 1
+            receiver.accept()
+        connection.close()
+        missing = sorted(set(range(self.sent)) - found.keys())
+        doubled = sorted(body for body, count in found.items() if count > 1)
+        if missing or doubled:
+            self.violations.append(
+                f"K1 {query}: {len(missing)} of {self.sent} missing {missing[:9]}, {len(doubled)} doubled {doubled[:9]}"
+            )
+
+
+def _last(log: Path) -> int:
+    """The number of the last batch in an offset or commit log; -1 before the first."""
+    names = [path.name for path in log.glob("[0-9]*")] if log.exists() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def kill_session(leader: "subprocess.Popen[bytes]") -> None:
+    """Kill a process and everything it started, all stopped first so that none sees another die."""
+    while members := _members(leader.pid):
+        for deadly in (signal.SIGSTOP, signal.SIGKILL):
+            for member in members:
+                try:
+                    os.kill(member, deadly)
+                except ProcessLookupError:
+                    continue
+        if leader.poll() is None:
+            leader.wait()
+    leader.wait()
+
+
+def _members(session: int) -> list[int]:
+    members = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == session and fields[0] not in "ZX":
+            members.append(int(path.parent.name))
+    return members
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="spark-kill-"))
+    print(f"seed={arguments.seed} folder={folder}", flush=True)
+    run = KillRun(folder, arguments.seed)
+    run.run(arguments.rounds)
+    print(f"sent={run.sent} replays={run.replays} kills={dict(run.kills)}")
+    for violation in run.violations:
+        print(violation)
+    raise SystemExit(bool(run.violations))
+
+
+if __name__ == "__main__":
+    main()

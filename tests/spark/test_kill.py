@@ -1,0 +1,16 @@
+"""Exactly once, whoever dies; `python -m tests.spark.kill` is the long form."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.spark.kill import DEATHS, KillRun
+
+
+def test_every_message_is_written_once_whoever_is_killed(spark: Any, tmp_path: Path) -> None:
+    """Driver, broker and both, at moments that the seed chooses; K1 to K6. `spark` is there to skip without Java."""
+    run = KillRun(tmp_path, seed=1)
+
+    run.run(rounds=len(DEATHS))
+
+    assert run.violations == []
+    assert sum(run.kills.values()) == len(DEATHS)
