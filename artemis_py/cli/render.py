@@ -79,11 +79,11 @@ class Progress:
             self._bar.start()
         return self
 
-    def show(self, count: int, elapsed_s: float) -> None:
-        """The state now."""
+    def show(self, count: int, elapsed_s: float, total: int | None = None) -> None:
+        """The state now; `total` if it is known only since the bar began."""
         if self._bar is not None:
             rate = f"{count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
-            self._bar.update(self._task, completed=count, rate=rate)
+            self._bar.update(self._task, completed=count, rate=rate, total=total or self._total)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -28,7 +28,7 @@ def bars(items: Sequence[tuple[str, float]], caption: str) -> str:
         top = index * BAR_HEIGHT
         width = max(room * value / largest, 1.0)
         parts.append(
-            f'<g><title>{escape(label)}: {number(value)}</title>'
+            f"<g><title>{escape(label)}: {number(value)}</title>"
             f'<text x="{LABEL_WIDTH - 8}" y="{top + 17}" class="label end">{escape(shortened(label))}</text>'
             f'<rect x="{LABEL_WIDTH}" y="{top + 4}" width="{width:.1f}" height="{BAR_HEIGHT - 8}" rx="2" class="s0"/>'
             f'<text x="{LABEL_WIDTH + width + 6:.1f}" y="{top + 17}" class="label">{number(value)}</text></g>'
@@ -63,9 +63,7 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], caption: str, lab
         placed = [place(x, y) for x, y in sorted(one)]
         text = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
         dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" class="{colour} dot"/>' for x, y in placed)
-        parts.append(
-            f'<g><title>{escape(name)}</title><polyline points="{text}" class="{colour}"/>{dots}</g>'
-        )
+        parts.append(f'<g><title>{escape(name)}</title><polyline points="{text}" class="{colour}"/>{dots}</g>')
     parts.append(
         f'<text x="{MARGIN}" y="{LINES_HEIGHT - 8}" class="label">{escape(labels[0])}</text>'
         f'<text x="{WIDTH - MARGIN}" y="{LINES_HEIGHT - 8}" class="label end">{escape(labels[1])}</text>'

@@ -68,7 +68,7 @@ def sample(body: bytes | None, body_type: str | None, size: int = 160) -> str:
         return ""
     if body_type in ("value", "sequence"):
         value = _decoded(body)
-        return repr(value)[:size]
+        return sample(value, "data", size) if isinstance(value, bytes) else repr(value)[:size]
     try:
         return body[: 4 * size].decode("utf-8", "strict")[:size]
     except UnicodeDecodeError as error:
@@ -77,9 +77,11 @@ def sample(body: bytes | None, body_type: str | None, size: int = 160) -> str:
 
 def _shape_of_value(body: bytes) -> str:
     try:
-        return _shape_of(_decoded(body), 0)
+        value = _decoded(body)
     except MalformedValue:
         return "binary"
+    # Some clients send octets as a value, not as data.
+    return shape(value, "data") if isinstance(value, bytes) else _shape_of(value, 0)
 
 
 def _decoded(body: bytes) -> object:

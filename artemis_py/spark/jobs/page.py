@@ -10,9 +10,11 @@ from typing import Final
 _STYLE: Final = """
 :root{--ink:#1d2733;--soft:#5b6876;--line:#d9dfe5;--back:#fff;--card:#f5f7f9}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e9ee;--soft:#9aa7b4;--line:#39434e;--back:#161b21;--card:#1f262e}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:1040px;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--back);max-width:1040px;margin:2rem auto;
+padding:0 1rem}
 h1{font-size:1.6rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .5rem}.when{color:var(--soft);margin:.2rem 0 1.5rem}
-dl{display:flex;flex-wrap:wrap;gap:.8rem;margin:0}dl div{background:var(--card);border-radius:8px;padding:.6rem 1rem;min-width:7rem}
+dl{display:flex;flex-wrap:wrap;gap:.8rem;margin:0}
+dl div{background:var(--card);border-radius:8px;padding:.6rem 1rem;min-width:7rem}
 dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.35rem;font-variant-numeric:tabular-nums}
 figure{margin:1.2rem 0}figcaption{font-weight:600;margin-bottom:.4rem}svg{width:100%;height:auto;display:block}
 .label{font-size:12px;fill:var(--soft)}.end{text-anchor:end}.grid{stroke:var(--line)}

@@ -2,8 +2,8 @@
 
 A dead letter is acknowledged when its copy was accepted, and only then. A run that is killed in between leaves dead
 letters whose copies are there already; the copy's id is made of node, queue and number of the dead letter, so that the
-next run's copy is dropped as the duplicate it is, and the dead letter goes. A counter in the annotations stops a message
-that dies again and again.
+next run's copy is dropped as the duplicate it is, and the dead letter goes. A counter in the annotations stops a
+message that dies again and again.
 """
 
 import json

@@ -12,7 +12,7 @@ from pyspark.sql import functions
 from artemis_py.spark.columns import COLUMNS
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.jobs.archive import DATE
-from artemis_py.spark.jobs.resending import Outcome, Resending, resend
+from artemis_py.spark.jobs.resending import Resending, resend
 from artemis_py.spark.options import WriteOptions
 from artemis_py.spark.sink import Sent, abort_epoch, commit_epoch
 
@@ -114,7 +114,9 @@ def planned(sink: WriteOptions, options: ReplayOptions) -> Resending:
     if not options.job:
         raise InvalidOption("a replay needs a name: under the same name nothing is sent twice")
     if options.rate is None:
-        return Resending(options=evolve(sink, on_reject="drop"), writer=f"replay:{options.job}", new_times=options.new_times)
+        return Resending(
+            options=evolve(sink, on_reject="drop"), writer=f"replay:{options.job}", new_times=options.new_times
+        )
     if options.rate <= 0:
         raise InvalidOption("the rate must be more than 0 messages a second")
     # The pace is looked at when this many are under way: ten times a second.

@@ -31,7 +31,18 @@ from artemis_py.spark.sending import Sender, StageName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-WANTED: Final = ("target", "message", "durable", "priority", "annotations", "mark", "redrives", "id", "queue", "sequence")
+WANTED: Final = (
+    "target",
+    "message",
+    "durable",
+    "priority",
+    "annotations",
+    "mark",
+    "redrives",
+    "id",
+    "queue",
+    "sequence",
+)
 """Columns of what is sent. `mark` is the queue it comes from; `redrives` is null for a replay; `id` may be null."""
 CHUNK: Final = 2000
 """Messages of which it is reported together that they were accepted."""

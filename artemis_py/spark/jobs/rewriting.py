@@ -1,7 +1,7 @@
 """Encoded messages with small changes, as a job must make them before it sends a message again.
 
-A bare message is passed on octet for octet (AMQP 1.0 §3.2) but for two things: an id that would make the broker take the
-second sending for a duplicate of the first, and, if asked for, its times. Annotations are the broker's and the
+A bare message is passed on octet for octet (AMQP 1.0 §3.2) but for two things: an id that would make the broker take
+the second sending for a duplicate of the first, and, if asked for, its times. Annotations are the broker's and the
 client's own; those that tell of an earlier stay in a queue do not go along.
 """
 
@@ -46,9 +46,7 @@ _BYTES: Final = frozenset(("x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-jms-re
 def head(durable: bool, priority: int, annotations: Mapping[str, object]) -> bytes:
     """Header and message annotations of a message that begins anew: no attempts, no time to live."""
     entries: dict[object, object] = {Symbol(name): value for name, value in annotations.items()}
-    return header_bytes(durable, min(max(priority, 0), 9), -1, False, 0) + encode_value(
-        Described(ULong(0x72), entries)
-    )
+    return header_bytes(durable, min(max(priority, 0), 9), -1, False, 0) + encode_value(Described(ULong(0x72), entries))
 
 
 def clients_annotations(printed: Mapping[str, str | None]) -> dict[str, object]:
@@ -67,7 +65,8 @@ def without_duplicate_id(bare: bytes) -> bytes:
     for code, start, stop in _sections(bare):
         if code == _APPLICATION_PROPERTIES:
             entries = read_application_properties(bare)
-            entries.pop(DUPLICATE_ID, None)
+            if entries.pop(DUPLICATE_ID, None) is None:
+                return bare
             section = encode_value(Described(ULong(_APPLICATION_PROPERTIES), entries)) if entries else b""
             return bare[:start] + section + bare[stop:]
     return bare
