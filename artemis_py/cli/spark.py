@@ -305,7 +305,12 @@ def telemetry(
 
 
 def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
-    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+    }
     for item in conf:
         key, separator, value = item.partition("=")
         if not separator:

@@ -13,6 +13,8 @@ LABEL_WIDTH: Final = 300
 LABEL_CHARACTERS: Final = 42
 LINES_HEIGHT: Final = 260
 MARGIN: Final = 56
+MAX_DOTS: Final = 60
+"""Of a line; with more of them the dots would hide it."""
 SERIES_COLOURS: Final = 8
 """Classes s0 to s7 of the style sheet."""
 
@@ -62,7 +64,9 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], caption: str, lab
         colour = f"l{index % SERIES_COLOURS}"
         placed = [place(x, y) for x, y in sorted(one)]
         text = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
-        dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" class="{colour} dot"/>' for x, y in placed)
+        dots = ""
+        if len(placed) <= MAX_DOTS:
+            dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" class="{colour} dot"/>' for x, y in placed)
         parts.append(f'<g><title>{escape(name)}</title><polyline points="{text}" class="{colour}"/>{dots}</g>')
     parts.append(
         f'<text x="{MARGIN}" y="{LINES_HEIGHT - 8}" class="label">{escape(labels[0])}</text>'

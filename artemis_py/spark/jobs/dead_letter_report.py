@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from artemis_py.spark.jobs.charts import bars, lines
@@ -32,7 +32,8 @@ def render(queues: Iterable[str], groups: Sequence[Group], made_at: datetime) ->
         [
             section("Where and why", bars(largest(origins), "By origin"), bars(largest(causes), "By cause")),
             section("When", _over_time(groups)),
-            section("Groups", table(*_rows(groups), code=(0, 5, 10))),
+            section("Groups", table(*_facts(groups), code=(0,))),
+            section("What they look like", table(*_looks(groups), code=(0, 2, 3, 4))),
         ],
     )
 
@@ -62,43 +63,35 @@ def _counted(items: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _over_time(groups: Sequence[Group]) -> str:
     """Deaths an hour, one line for each of the causes that are most frequent."""
-    hours: dict[str, Counter[str]] = {}
+    hours: dict[str, Counter[datetime]] = {}
     for group in groups:
         for hour, count in group.hours:
             hours.setdefault(group.cause, Counter())[hour] += count
     known = sorted({hour for counter in hours.values() for hour in counter})
+    ends = (_time(known[0]), _time(known[-1])) if known else ("", "")
     series = {
-        cause: [(_moment(hour), float(count)) for hour, count in hours[cause].items()]
+        cause: [(hour.timestamp(), float(count)) for hour, count in hours[cause].items()]
         for cause, _ in largest(_counted((group.cause, group.count) for group in groups), 6)
         if cause in hours
     }
-    ends = (f"{known[0]}:00", f"{known[-1]}:00") if known else ("", "")
     return lines(series, "Dead letters an hour, of those that tell their time", ends)
 
 
-def _moment(hour: str) -> float:
-    return datetime.strptime(hour, "%Y-%m-%d %H").replace(tzinfo=UTC).timestamp()
+Table = tuple[list[str], list[list[object]]]
 
 
-def _rows(groups: Sequence[Group]) -> tuple[list[str], list[list[object]]]:
-    headings = ["group", "count", "origin", "cause", "format", "body", "sent back", "first", "last", "alike", "sample"]
-    return headings, [
-        [
-            group.id,
-            group.count,
-            origin(group),
-            group.cause,
-            group.content_type,
-            group.shape,
-            group.redrives,
-            _time(group.first),
-            _time(group.last),
-            group.fingerprint,
-            group.sample,
-        ]
+def _facts(groups: Sequence[Group]) -> Table:
+    return ["group", "count", "origin", "cause", "sent back", "first", "last"], [
+        [group.id, group.count, origin(group), group.cause, group.redrives, _time(group.first), _time(group.last)]
         for group in groups
     ]
 
 
+def _looks(groups: Sequence[Group]) -> Table:
+    return ["group", "format", "fingerprint", "body", "sample"], [
+        [group.id, group.content_type, group.fingerprint, group.shape, group.sample] for group in groups
+    ]
+
+
 def _time(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"

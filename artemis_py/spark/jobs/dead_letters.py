@@ -5,6 +5,7 @@ The facts are what the broker wrote on the message when it moved it (`x-opt-ORIG
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
@@ -16,8 +17,6 @@ from artemis_py.spark.jobs.fingerprint import fingerprint, sample, shape
 from artemis_py.spark.jobs.rewriting import REDRIVE_COUNT
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pyspark.sql import DataFrame, SparkSession
 
 REASON_PROPERTIES: Final = (
@@ -77,13 +76,13 @@ class Group:
     content_type: str | None
     redrives: int
     """The most often that one of them was sent back before."""
-    first: "datetime | None"
-    last: "datetime | None"
+    first: datetime | None
+    last: datetime | None
     """When they died, as far as they say so."""
     sample: str
     """The beginning of one body."""
-    hours: tuple[tuple[str, int], ...]
-    """Number by hour of death, `2027-01-15 08`; the unknown hour is left out."""
+    hours: tuple[tuple[datetime, int], ...]
+    """Number by hour of death; the unknown hour is left out."""
 
 
 def dead_letters(spark: "SparkSession", source: Mapping[str, str]) -> "DataFrame":
@@ -113,15 +112,16 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
     """The largest groups of what `with_facts` gave."""
     excerpt = udf(sample, "string", useArrow=False)
     found = (
-        frame.withColumn("hour", functions.expr("date_format(died_at, 'yyyy-MM-dd HH')"))
+        frame.withColumn("died_s", functions.unix_seconds("died_at"))
+        .withColumn("hour", functions.expr("died_s - died_s % 3600"))
         .groupBy("group", *_GROUP, "hour")
         .agg(
             functions.count("*").alias("count"),
             functions.first("shape").alias("shape"),
             functions.first("content_type").alias("content_type"),
             functions.max("redrives").alias("redrives"),
-            functions.min("died_at").alias("first"),
-            functions.max("died_at").alias("last"),
+            functions.min("died_s").alias("first"),
+            functions.max("died_s").alias("last"),
             functions.first(functions.struct("body", "body_type")).alias("example"),
         )
         .groupBy("group", *_GROUP)
@@ -151,10 +151,21 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
             shape=row["shape"],
             content_type=row["content_type"],
             redrives=row["redrives"],
-            first=row["first"],
-            last=row["last"],
+            first=_moment(row["first"]),
+            last=_moment(row["last"]),
             sample=row["sample"],
-            hours=tuple(sorted((item["hour"], item["count"]) for item in row["hours"] if item["hour"] is not None)),
+            hours=tuple(
+                sorted((_at(item["hour"]), item["count"]) for item in row["hours"] if item["hour"] is not None)
+            ),
         )
         for row in found.collect()
     ]
+
+
+def _at(seconds: int) -> datetime:
+    # Spark hands timestamps over in the time zone of the process; seconds mean the same everywhere.
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else _at(seconds)

@@ -22,9 +22,11 @@ figure{margin:1.2rem 0}figcaption{font-weight:600;margin-bottom:.4rem}svg{width:
 .legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem}
 th,td{text-align:left;padding:.4rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--soft);font-weight:600;white-space:nowrap}td.number{text-align:right;font-variant-numeric:tabular-nums}
-td.code{font-family:ui-monospace,monospace;font-size:.8rem;overflow-wrap:anywhere;max-width:22rem}
+th{color:var(--soft);font-weight:600;white-space:nowrap}td{overflow-wrap:anywhere;min-width:5.5rem}
+th.number,td.number{text-align:right;font-variant-numeric:tabular-nums}
+td.code{font-family:ui-monospace,monospace;font-size:.8rem;min-width:7rem}
 """
+_NUMBER: Final = ' class="number"'
 _COLOURS: Final = ("#2f6fb2", "#d9742b", "#3f9a58", "#b5446e", "#7a5cc0", "#2a9d9d", "#9a7b2f", "#6b7785")
 
 
@@ -56,16 +58,23 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]], code: Seque
     """Rows of values; numbers to the right, the columns `code` in a fixed pitch."""
     if not rows:
         return "<p>None.</p>"
-    top = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    top = "".join(
+        f"<th{_NUMBER if _is_number(value) else ''}>{escape(heading)}</th>"
+        for heading, value in zip(headings, rows[0], strict=True)
+    )
     body = "".join(
         f"<tr>{''.join(_cell(value, index in code) for index, value in enumerate(row))}</tr>" for row in rows
     )
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
 def _cell(value: object, is_code: bool) -> str:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, (int, float)):
         text = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-        return f'<td class="number">{text}</td>'
+        return f"<td{_NUMBER}>{text}</td>"
     kind = ' class="code"' if is_code else ""
     return f"<td{kind}>{escape('' if value is None else str(value))}</td>"

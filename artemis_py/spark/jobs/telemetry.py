@@ -46,7 +46,10 @@ class TelemetryOptions:
     value: str = "$.value"
     """Path of the measurement in the body: a number, or a text of one."""
     time: str | None = None
-    """Path of the moment in the body: ISO 8601, or seconds or milliseconds since 1970; None: when the message came."""
+    """Path of the moment in the body: ISO 8601, or seconds or milliseconds since 1970; None: when the message came.
+
+    A text without a zone is in that of the session (`spark.sql.session.timeZone`).
+    """
     window: str = "1 minute"
     slide: str | None = None
     """None: windows follow each other without overlap."""
@@ -71,8 +74,6 @@ def telemetry(
     Raises InvalidOption, and the engine's exceptions around the connector's errors.
     """
     check(options)
-    # Windows are about moments, which must not depend on where the program runs.
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
     frame = windows(stream(spark, {**source, "columns": ",".join(_SOURCE)}), options)
     folder = options.path.rstrip("/")
 
@@ -133,7 +134,9 @@ def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
         functions.to_json(functions.struct("rule", *(part.split()[0] for part in WINDOWS.split(", ")))).alias("body"),
         functions.lit("application/json").alias("content_type"),
         functions.col("rule").alias("subject"),
-        functions.concat_ws("|", "rule", "device", "window_start", "window_end").alias("duplicate_id"),
+        functions.expr("concat_ws('|', rule, device, unix_millis(window_start), unix_millis(window_end))").alias(
+            "duplicate_id"
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """The page of `telemetry`: what the windows hold that were written so far, by device and over time."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
@@ -9,7 +9,6 @@ from pyspark.sql import functions
 
 from artemis_py.spark.jobs.charts import SERIES_COLOURS, bars, lines
 from artemis_py.spark.jobs.page import page, section, table
-from artemis_py.spark.jobs.telemetry import WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +42,7 @@ class Overview:
     window_count: int
     first: datetime | None
     last: datetime | None
-    alerts: Mapping[str, tuple[tuple[str, datetime, float, float, int], ...]]
+    alerts: Mapping[str, tuple[tuple[str, datetime | None, float, float, int], ...]]
     """By rule the latest windows that fit: device, begin, max, avg, count."""
 
 
@@ -53,8 +52,8 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
         functions.count("*").alias("windows"),
         functions.sum("count").alias("measurements"),
         functions.count_distinct("device").alias("devices"),
-        functions.min("window_start").alias("first"),
-        functions.max("window_end").alias("last"),
+        functions.min(functions.unix_seconds("window_start")).alias("first"),
+        functions.max(functions.unix_seconds("window_end")).alias("last"),
     ).first()
     assert total is not None
     weighted = (functions.sum(functions.expr("`avg` * count")) / functions.sum("count")).alias("avg")
@@ -73,7 +72,7 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
     drawn = [row["device"] for row in found[:SERIES_COLOURS]]
     points: dict[str, list[tuple[float, float]]] = {}
     if drawn:
-        step_s = max((total["last"] - total["first"]).total_seconds() / POINTS, 1.0)
+        step_s = max((total["last"] - total["first"]) / POINTS, 1.0)
         moment = functions.expr(f"floor(cast(window_start AS double) / {step_s!r}) * {step_s!r}D").alias("moment")
         chosen = windows.where(functions.col("device").isin(*drawn)).groupBy("device", moment)
         for row in chosen.agg(weighted).collect():
@@ -93,20 +92,25 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
         device_count=total["devices"],
         measurement_count=total["measurements"] or 0,
         window_count=total["windows"],
-        first=total["first"],
-        last=total["last"],
+        first=_moment(total["first"]),
+        last=_moment(total["last"]),
         alerts={
             name: tuple(
-                (row["device"], row["window_start"], row["max"], row["avg"], row["count"])
+                (row["device"], _moment(row["start"]), row["max"], row["avg"], row["count"])
                 for row in windows.where(rule)
-                .orderBy(functions.desc("window_start"), "device")
+                .withColumn("start", functions.unix_seconds("window_start"))
+                .orderBy(functions.desc("start"), "device")
                 .limit(latest)
-                .select(*(part.split()[0] for part in WINDOWS.split(", ")))
                 .collect()
             )
             for name, rule in rules.items()
         },
     )
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    # Spark hands timestamps over in the time zone of the process; seconds mean the same everywhere.
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def render(title: str, found: Overview, made_at: datetime) -> str:
@@ -134,8 +138,9 @@ def render(title: str, found: Overview, made_at: datetime) -> str:
     )
 
 
-def _alerts(name: str, rows: Sequence[Sequence[object]]) -> str:
-    return section(name, table(["device", "window", "max", "avg", "count"], rows))
+def _alerts(name: str, rows: Sequence[tuple[str, datetime | None, float, float, int]]) -> str:
+    shown = [(device, f"{start:%Y-%m-%d %H:%M:%S}", *values) for device, start, *values in rows]
+    return section(name, table(["device", "window", "max", "avg", "count"], shown))
 
 
 def _devices(devices: Sequence[Device]) -> str:

@@ -73,7 +73,7 @@ def test_a_fingerprint_tells_format_properties_and_shape() -> None:
 
 def bare(message: Message) -> bytes:
     """Without the header that Proton writes first."""
-    encoded = message.encode()
+    encoded = bytes(message.encode())
     return encoded[encoded.index(b"\x00\x53\x73") :]
 
 
@@ -220,7 +220,7 @@ def group(**changed: Any) -> Group:
         "first": datetime(2027, 1, 1, tzinfo=UTC),
         "last": datetime(2027, 1, 2, tzinfo=UTC),
         "sample": "x",
-        "hours": (("2027-01-01 00", 1), ("2027-01-02 00", 2)),
+        "hours": ((datetime(2027, 1, 1, tzinfo=UTC), 1), (datetime(2027, 1, 2, tzinfo=UTC), 2)),
     }
     return Group(**{**facts, **changed})
 
