@@ -97,8 +97,7 @@ def archive(
 ) -> None:
     """Append new messages to Parquet files, each once."""
     source = _source(target, address, subscription, queue, selector, max_messages)
-    with _job("archived") as progress:
-        session = start()
+    with _job("archived", start) as (session, progress):
         from artemis_py.spark.jobs import archive as job
 
         options = job.ArchiveOptions(
@@ -133,8 +132,7 @@ def replay(
     json_wanted: bool,
 ) -> None:
     """Send archived messages again, as they were."""
-    with _job("replayed") as progress:
-        session = start()
+    with _job("replayed", start) as (session, progress):
         from artemis_py.spark.jobs import replay as job
         from artemis_py.spark.options import write_options
 
@@ -170,8 +168,7 @@ def report(
     target: Target, start: Start, queue: str, where: str | None, out: Path | None, limit: int, json_wanted: bool
 ) -> None:
     """Group dead letters by origin, cause and fingerprint; they stay where they are."""
-    with _job("grouped"):
-        session = start()
+    with _job("grouped", start) as (session, _):
         from artemis_py.spark.jobs import dead_letter_report, dead_letters
 
         frame = dead_letters.dead_letters(session, {**_connection(target), "queue": queue})
@@ -215,8 +212,7 @@ def redrive(
     """Send dead letters back to where they came from; each goes from the queue when its copy was accepted."""
     if all_wanted == bool(groups or where):
         raise click.UsageError("say which: --group or --where; or --all")
-    with _job("redriven") as progress:
-        session = start()
+    with _job("redriven", start) as (session, progress):
         from artemis_py.spark.jobs import redrive as job
         from artemis_py.spark.options import write_options
 
@@ -275,8 +271,7 @@ def telemetry(
 ) -> None:
     """Aggregate measurements in windows, to Parquet files and, as alerts, to an address."""
     source = _source(target, address, subscription, None, selector, None)
-    with _job("aggregated") as progress:
-        session = start()
+    with _job("aggregated", start) as (session, progress):
         from artemis_py.spark.jobs import telemetry as job
         from artemis_py.spark.jobs import telemetry_report
 
@@ -355,12 +350,13 @@ def _source(
 class _Shown:
     """Progress of a job on the terminal."""
 
-    def __init__(self, label: str, bar: Progress) -> None:
+    def __init__(self, bar: Progress) -> None:
         self._bar: Final = bar
         self._began: Final = time.monotonic()
 
     @property
     def elapsed_s(self) -> float:
+        """Seconds since the session was there: starting Spark is no part of a job's rate."""
         return time.monotonic() - self._began
 
     def __call__(self, progress: "JobProgress") -> None:
@@ -368,11 +364,12 @@ class _Shown:
 
 
 @contextmanager
-def _job(label: str) -> Iterator[_Shown]:
-    """A progress bar, and the connector's errors as those of the command line."""
+def _job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Shown]]":
+    """A session and a progress bar, and the connector's errors as those of the command line."""
     try:
+        session = start()
         with Progress(label, None) as bar:
-            yield _Shown(label, bar)
+            yield session, _Shown(bar)
     except errors.SparkError as error:
         raise _failure(type(error).__name__, str(error)) from None
     except Exception as error:

@@ -75,7 +75,6 @@ class Numbered(Side):
         assert [one.sequence for one in self.queue.browse_all() if one.sequence < below] == []
         self.seen.append(total)
 
-
     def acknowledge_some(self, first: int, step: int, number: int) -> None:
         """Acknowledge every so many messages from the one at `first`, among them some that are delivered or gone."""
         chosen = {one.sequence for one in self.there()[first::step]} | {self.queue.next_sequence}

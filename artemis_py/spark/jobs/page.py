@@ -22,8 +22,9 @@ figure{margin:1.2rem 0}figcaption{font-weight:600;margin-bottom:.4rem}svg{width:
 .legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem}
 th,td{text-align:left;padding:.4rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--soft);font-weight:600;white-space:nowrap}td{overflow-wrap:anywhere;min-width:5.5rem}
+th{color:var(--soft);font-weight:600;white-space:nowrap}td{overflow-wrap:anywhere;min-width:4.5rem}
 th.number,td.number{text-align:right;font-variant-numeric:tabular-nums}
+td:not(.number):not(.code){min-width:7.5rem}
 td.code{font-family:ui-monospace,monospace;font-size:.8rem;min-width:7rem}
 """
 _NUMBER: Final = ' class="number"'
