@@ -32,6 +32,16 @@ every = click.option("--every", type=float, metavar="SECONDS", help="Go on, a ba
 checkpoint_option = click.option("--checkpoint", help="Folder of the checkpoint [default: _checkpoint in --out].")
 rate_option = click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second at most.")
 
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    # The engine's 200 are for a cluster: on one machine most of the time would go into starting empty tasks.
+    "spark.sql.shuffle.partitions": "8",
+}
+"""Of the session; `--conf` changes them."""
+
 GROUP_COLUMNS: Final = {
     "id": "GROUP",
     "count": "COUNT",
@@ -300,12 +310,7 @@ def telemetry(
 
 
 def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-    }
+    settings = dict(SETTINGS)
     for item in conf:
         key, separator, value = item.partition("=")
         if not separator:

@@ -86,18 +86,21 @@ def redrive(
     parts = list(chunks(heads, options.rate))
     total = sum(part.count for part in parts)
     result = Redriven()
-    plan = Resending(options=evolve(sink, address=None, idempotence="none", on_reject="drop"))
+    sending = evolve(sink, address=None, idempotence="none", on_reject="drop")
+    plan = Resending(options=sending, tells_sequences=True)
     began = time.monotonic()
     done = 0
     for part in parts:
         # Kept, so that it is read once and what is counted is what is sent.
         frame = _part(spark, source, heads, part).persist()
-        _count(frame, options, result)
-        if not options.is_rehearsal:
-            outcomes = resend(wanted(frame, options, heads.node, part), plan)
-            _add(result, outcomes)
-            _acknowledge(reading, part, outcomes, result)
-        frame.unpersist()
+        try:
+            _count(frame, options, result)
+            if not options.is_rehearsal:
+                outcomes = resend(wanted(frame, options, heads.node, part), plan)
+                _add(result, outcomes)
+                _acknowledge(reading, part, outcomes, result)
+        finally:
+            frame.unpersist()
         done += part.count
         on_progress(Progress(done, total))
         if options.rate is not None:
@@ -130,7 +133,7 @@ def wanted(frame: "DataFrame", options: RedriveOptions, node: str, part: Range) 
         )
         .where("target IS NOT NULL")
         .coalesce(1)
-        .sortWithinPartitions("sequence")
+        .sortWithinPartitions("target", "sequence")
     )
 
 

@@ -56,6 +56,8 @@ class Resending:
     writer: str | None = None
     """Name under which messages are staged for one commit; None: each appears when it is sent."""
     new_times: bool = False
+    tells_sequences: bool = False
+    """Whether the outcome names the messages that were accepted: whoever sends millions has no use for it."""
 
 
 @frozen(kw_only=True)
@@ -69,11 +71,11 @@ class Outcome:
     """Why the rest was not sent."""
     staged: Mapping[str, int] = field(factory=dict)
     sequences: tuple[tuple[str, int], ...] = ()
-    """Queue and number of the messages that were accepted."""
+    """Queue and number of the messages that were accepted, if they were asked for."""
 
 
 def resend(frame: "DataFrame", plan: Resending) -> list[Outcome]:
-    """Send the rows of a frame with the columns WANTED, in their order within a partition; what became of them.
+    """Send the rows of a frame with the columns WANTED, sorted by target in each partition; what became of them.
 
     Raises the engine's exceptions around ConnectionLost; a refusal by the broker is in the outcome.
     """
@@ -83,29 +85,25 @@ def resend(frame: "DataFrame", plan: Resending) -> list[Outcome]:
 
 
 def send_rows(plan: Resending, rows: "Iterable[Row]") -> Iterator[Outcome]:
-    """In a task. Raises ConnectionLost when the tries are used up."""
-    senders: dict[str, Sender] = {}
-    refused: set[str] = set()
+    """In a task, rows sorted by target. Raises ConnectionLost when the tries are used up."""
     attempt = str(uuid4())
+    for index, (address, group) in enumerate(groupby(rows, key=itemgetter("target"))):
+        stage = None if plan.writer is None else StageName(plan.writer, 0, f"{attempt}:{index}")
+        yield from _send_all(plan, Sender(plan.options, stage), address, group)
+
+
+def _send_all(plan: Resending, sender: Sender, address: str, rows: "Iterable[Row]") -> Iterator[Outcome]:
+    """The rows for one address, until it refuses."""
+    left = iter(rows)
     try:
-        for address, group in groupby(rows, key=itemgetter("target")):
-            while chunk := list(islice(group, CHUNK)):
-                if address in refused:
-                    continue
-                if address not in senders:
-                    stage = None if plan.writer is None else StageName(plan.writer, 0, f"{attempt}:{len(senders)}")
-                    senders[address] = Sender(plan.options, stage)
-                try:
-                    yield _send(plan, senders[address], address, chunk)
-                except (Refused, SendFailed) as error:
-                    refused.add(address)
-                    yield Outcome(address=address, problem=str(error))
-        for address, sender in senders.items():
-            if sender.staged:
-                yield Outcome(address=address, staged=dict(sender.staged))
+        while chunk := list(islice(left, CHUNK)):
+            yield _send(plan, sender, address, chunk)
+        if sender.staged:
+            yield Outcome(address=address, staged=dict(sender.staged))
+    except (Refused, SendFailed) as error:
+        yield Outcome(address=address, problem=str(error))
     finally:
-        for sender in senders.values():
-            sender.close()
+        sender.close()
 
 
 def _send(plan: Resending, sender: Sender, address: str, rows: "list[Row]") -> Outcome:
@@ -114,8 +112,13 @@ def _send(plan: Resending, sender: Sender, address: str, rows: "list[Row]") -> O
     first = sender.number + 1
     sender.send(encoded(plan, row) for row in rows)
     sender.flush()
-    done = [(row["queue"], row["sequence"]) for number, row in enumerate(rows, first) if number not in sender.rejected]
-    return Outcome(address=address, accepted=len(done), rejected=sender.dropped - before, sequences=tuple(done))
+    rejected = sender.dropped - before
+    done: tuple[tuple[str, int], ...] = ()
+    if plan.tells_sequences:
+        done = tuple(
+            (row["queue"], row["sequence"]) for number, row in enumerate(rows, first) if number not in sender.rejected
+        )
+    return Outcome(address=address, accepted=len(rows) - rejected, rejected=rejected, sequences=done)
 
 
 def encoded(plan: Resending, row: "Row") -> Encoded:
