@@ -4,6 +4,7 @@ PySpark is imported when a job starts, so that help works without it, and the la
 """
 
 import functools
+import logging
 import os
 import re
 import sys
@@ -35,7 +36,8 @@ rate_option = click.option("--rate", type=click.FloatRange(min=0, min_open=True)
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    # A failure is told once, by the command: not with the stacks of all that it went through.
+    "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
     # The engine's 200 are for a cluster: on one machine most of the time would go into starting empty tasks.
     "spark.sql.shuffle.partitions": "8",
@@ -322,6 +324,7 @@ def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from artemis_py.spark.session import session
 
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     return session("artemis-py", settings)
 
 
@@ -383,9 +386,11 @@ def _job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Shown]]":
         found = _OURS.findall(str(error))
         if found:
             raise _failure(*found[-1]) from None
-        raise Failed(str(error).strip().partition("\n")[0]) from None
+        raise Failed((_PYTHONS.findall(str(error)) or [str(error).strip().partition("\n")[0]])[-1]) from None
 
 
+# Of any other exception in a task it has the whole traceback, with this at the end.
+_PYTHONS: Final = re.compile(r"^[A-Z]\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
 # The engine hands our exceptions on as text within its own: `artemis_py.spark.errors.Refused: reason`.
 _OURS: Final = re.compile(r"artemis_py\.spark\.errors\.(\w+): ([^\n]*)")
 

@@ -67,18 +67,26 @@ def test_errors_of_the_connector_have_their_exit_codes(error: ArtemisError, exit
     assert caught.value.exit_code == exit_code
 
 
-def test_the_reason_is_found_in_what_the_engine_says() -> None:
-    """It wraps exceptions of a Python source as text, with its own stack around it."""
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("artemis_py.spark.errors.ConnectionLost: amqp://h:1: refused", (3, "amqp://h:1: refused")),
+        ("ValueError: of somebody's function", (1, "ValueError: of somebody's function")),
+        ("nobody knows", (1, "Job aborted")),
+    ],
+)
+def test_the_reason_is_found_in_what_the_engine_says(reason: str, told: tuple[int, str]) -> None:
+    """It wraps exceptions of Python code as text, with its own stack around it."""
 
     class EngineError(Exception):
         pass
 
     EngineError.__module__ = "pyspark.errors.exceptions.captured"
-    text = "Job aborted\n  File x\nartemis_py.spark.errors.ConnectionLost: amqp://h:1: refused\n\n\tat org.apache.spark"
+    text = f"Job aborted\n  File x\n{reason}\n\n\tat org.apache.spark.SparkException: x"
 
     def start() -> object:
         raise EngineError(text)
 
     with pytest.raises(click.ClickException) as caught, _job("x", start):
         pass
-    assert (caught.value.exit_code, caught.value.message) == (3, "amqp://h:1: refused")
+    assert (caught.value.exit_code, caught.value.message) == told
