@@ -40,6 +40,7 @@ from artemis_py.store.disk import DEFAULT_FREE_BYTES, DiskLimit, DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
+from artemis_py.store.schema import NODE_RECORDS
 from artemis_py.store.scratch import ScratchStore
 from artemis_py.transport.acceptor import Acceptor, managers_of
 from artemis_py.transport.config import AcceptorConfig
@@ -50,9 +51,8 @@ from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
 from artemis_py.transport.worker import Worker
 
-NODE_RECORDS: Final = "broker"
 NODE_ID: Final = b"node-id"
-"""Where the store keeps who we are."""
+"""Under which key the store keeps who we are."""
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ ROWS: Final = {
     "artemis_py.broker": 7,
     "artemis_py.spark": 8,
     "artemis_py.console": 8,
-    "artemis_py.cli": 8,
+    "artemis_py.cli": 9,  # starts whatever there is
     "pyspark_artemis": 9,  # what Spark looks for by its name: an import of artemis_py.spark
     "artemis_conf": 0,  # data files; read through importlib.resources
 }

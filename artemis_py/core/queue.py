@@ -634,6 +634,38 @@ class Queue:
         self.messages_acknowledged += count
         return count
 
+    def acknowledge_numbers(self, wanted: set[int]) -> int:
+        """Acknowledge what waits under these numbers; how many. What is delivered stays.
+
+        Everything from the lowest of them to the highest is looked at.
+        """
+        count = 0
+        low, high = min(wanted), max(wanted)
+        backlog = self.backlog
+        for priority in range(PRIORITIES):
+            reference = backlog.lists[priority].head
+            while reference is not None and reference.sequence <= high:
+                following = reference.next
+                if reference.sequence in wanted:
+                    backlog.unlink(reference)
+                    self._forget(reference)
+                    count += 1
+                reference = following
+            tail = backlog.tails[priority]
+            after = 0 if tail is None else max(tail.frontier, low - 1)
+            while tail is not None and after < high:
+                page = backlog.scan(tail, after, high, PAGE_MESSAGES)
+                if page is None:
+                    break
+                for cold in page.references:
+                    if cold.sequence in wanted:
+                        backlog.pull(tail, cold)
+                        self._forget(cold)
+                        count += 1
+                after = page.end
+        self.messages_acknowledged += count
+        return count
+
     def _purge_cold(self, priority: int, filter: Filter) -> int:
         """Remove what is on disk only and `filter` wants."""
         count = 0

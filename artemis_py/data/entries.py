@@ -94,6 +94,9 @@ class RecordEntry:
     value: bytes
 
 
+_OWN_RECORDS: Final = schema.record_key(schema.NODE_RECORDS, b"")
+"""What a broker is, as opposed to what it holds: whoever takes its messages in remains who it was."""
+
 Entry = AddressEntry | QueueEntry | BodyEntry | MessageEntry | ReferenceEntry | DuplicateEntry | RecordEntry
 
 
@@ -129,6 +132,8 @@ class Entries:
         for database, read in self._readers.items():
             for key, value in self._snapshot.items(database):
                 if database == schema.REFERENCES and self._drops.have(key):
+                    continue
+                if database == schema.RECORDS and key.startswith(_OWN_RECORDS):
                     continue
                 try:
                     entry = read(self, key, value)

@@ -1,7 +1,7 @@
 """What a client that reads queues by the numbers of their messages asks for: the resource `reader`.
 
-It needs no permission to manage. `heads` tells of queues that the client may browse, `acknowledgeUpTo` needs the
-permission to consume from each queue it names.
+It needs no permission to manage. `heads` tells of queues that the client may browse, `acknowledgeUpTo` and
+`acknowledge` need the permission to consume from each queue they name.
 """
 
 import json
@@ -24,6 +24,7 @@ MAX_ACKNOWLEDGED: Final = 5000
 
 WANTED = Parameter("wanted", Kind.OBJECT)
 POSITIONS = Parameter("positions", Kind.OBJECT)
+NUMBERS = Parameter("numbers", Kind.OBJECT)
 
 
 class ReaderControl(Control):
@@ -78,6 +79,28 @@ class ReaderControl(Control):
             left -= counts[queue.name]
         return json.dumps({"acknowledged": counts, "complete": left > 0})
 
+    def acknowledge(self, numbers: Mapping[str, object]) -> int:
+        """Acknowledge single messages of a queue: `{"queue": name, "queueId": id, "sequences": [numbers]}`; how many.
+
+        Those that are not there any more, or that a consumer has, are passed over; none is there of a queue that is
+        gone or was made anew. Raises NotAuthorized, InvalidRequest, and LimitExceeded if the lowest and the highest
+        number are MAX_ACKNOWLEDGED or more apart, for all that is between them must be looked at.
+        """
+        match numbers:
+            case {"queue": str() as name, "queueId": int() as queue_id, "sequences": [*sequences]}:
+                wanted = {sequence for sequence in sequences if type(sequence) is int}
+            case _:
+                raise InvalidRequest("numbers must have the members queue, queueId and sequences, an array")
+        if not sequences or len(wanted) != len(sequences):
+            raise InvalidRequest("sequences must be an array of different whole numbers")
+        if max(wanted) - min(wanted) >= MAX_ACKNOWLEDGED:
+            raise LimitExceeded(f"the numbers of one request must be within {MAX_ACKNOWLEDGED}")
+        queue = self._postoffice.find_queue(name)
+        if queue is None or queue.id != queue_id:
+            return 0
+        self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+        return queue.acknowledge_numbers(wanted)
+
     def _find(self, name: str) -> Queue:
         queue = self._postoffice.find_queue(name)
         if queue is None:
@@ -99,6 +122,7 @@ class ReaderControl(Control):
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
         "heads": (Operation(heads, WANTED),),
         "acknowledgeUpTo": (Operation(acknowledge_up_to, POSITIONS),),
+        "acknowledge": (Operation(acknowledge, NUMBERS),),
     }
 
 

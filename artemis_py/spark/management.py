@@ -152,6 +152,11 @@ class Management:
         while not json.loads(self.call(READER, "acknowledgeUpTo", wanted))["complete"]:
             pass  # A request does a part of it.
 
+    def acknowledge_numbers(self, queue: str, queue_id: int, sequences: Sequence[int]) -> int:
+        """Acknowledge single messages, whose numbers must be within 5,000; how many there were. Raises Refused."""
+        wanted = {"queue": queue, "queueId": queue_id, "sequences": list(sequences)}
+        return int(self.call(READER, "acknowledge", wanted))
+
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:
         """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost."""
         return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts)))

@@ -59,7 +59,8 @@ class Sender(SenderLinkHandler):
         self._unsettled: Final[dict[int, Encoded]] = {}
         """Everything not yet accepted, in the order of the rows."""
         self._to_send: deque[int] = deque()
-        self._number = 0
+        self.number = 0
+        """Messages taken for sending so far; the number of the last one."""
         self._since_turn = 0
         self._refusal: SendFailed | None = None
         self._tries = options.connection.retries
@@ -74,13 +75,15 @@ class Sender(SenderLinkHandler):
         self.accepted = 0
         self.dropped = 0
         """Rejected, with onReject=drop."""
+        self.rejected: Final[set[int]] = set()
+        """Their numbers."""
 
     def send(self, messages: Iterable[Encoded]) -> None:
         """Send all of these, in order. Raises SendFailed, ConnectionLost when the tries are used up, Refused."""
         for message in messages:
-            self._number += 1
-            self._unsettled[self._number] = message
-            self._to_send.append(self._number)
+            self.number += 1
+            self._unsettled[self.number] = message
+            self._to_send.append(self.number)
             self._since_turn += 1
             if self._since_turn >= BURST or len(self._unsettled) >= self._options.max_in_flight:
                 self._since_turn = 0
@@ -224,7 +227,7 @@ class Sender(SenderLinkHandler):
         """Wait until what was sent is due."""
         per_second = self._options.max_messages_per_second
         if per_second is not None:
-            ahead_s = self._number / per_second - (time.monotonic() - self._started_at)
+            ahead_s = self.number / per_second - (time.monotonic() - self._started_at)
             until = time.monotonic() + ahead_s
             while (left := until - time.monotonic()) > 0 and self._connection is not None:
                 self._connection.exchange(left)
@@ -257,6 +260,7 @@ class Sender(SenderLinkHandler):
         if self._options.on_reject == "drop":
             self._unsettled.pop(number, None)
             self.dropped += 1
+            self.rejected.add(number)
             logger.warning("message dropped: the broker rejected it: address=%s reason=%s", address, reason)
         elif self._refusal is None:
             self._refusal = SendFailed(

@@ -59,8 +59,11 @@ def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterato
     return Sent(writer, sender.accepted, sender.dropped, sender.staged)
 
 
-def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:
-    """Have everything routed that the tasks staged; what was not staged is there already. Raises SparkError."""
+def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> bool:
+    """Have everything routed that the tasks staged; what was not staged is there already.
+
+    False if the broker had committed the epoch before. Raises SparkError.
+    """
     done = [message for message in messages if message is not None]
     attempts = {attempt: count for message in done for attempt, count in message.staged.items()}
     is_new = True
@@ -73,6 +76,7 @@ def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | N
     dropped = sum(message.dropped for message in done)
     again = "" if is_new else ", which the broker had before"
     logger.info("written: epoch=%d%s tasks=%d accepted=%d dropped=%d", epoch, again, len(done), accepted, dropped)
+    return is_new
 
 
 def abort_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:

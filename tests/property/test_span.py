@@ -18,7 +18,9 @@ __all__ = ["folder"]
 RANGES: Final = st.tuples(
     st.just("span"), st.integers(0, 10), st.integers(0, 20), st.integers(1, 5), st.sampled_from((None, None, 3))
 )
-BELOW: Final = st.tuples(st.just("acknowledge"), st.integers(0, 6), st.integers(1, 4))
+BELOW: Final = st.tuples(st.just("acknowledge"), st.integers(0, 6), st.integers(1, 4)) | st.tuples(
+    st.just("acknowledge_some"), st.integers(0, 6), st.integers(1, 3)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +74,17 @@ class Numbered(Side):
         assert self.queue.messages_acknowledged - before == total
         assert [one.sequence for one in self.queue.browse_all() if one.sequence < below] == []
         self.seen.append(total)
+
+    def acknowledge_some(self, first: int, step: int, number: int) -> None:
+        """Acknowledge every so many messages from the one at `first`, among them some that are delivered or gone."""
+        chosen = {one.sequence for one in self.there()[first::step]} | {self.queue.next_sequence}
+        waiting = [one.sequence for one in self.queue.browse_all()]
+        before = self.queue.messages_acknowledged
+        count = self.queue.acknowledge_numbers(chosen)
+        assert count == len(chosen.intersection(waiting)) == self.queue.messages_acknowledged - before
+        left = sorted(one.sequence for one in self.queue.browse_all())
+        assert left == sorted(set(waiting) - chosen)
+        self.seen.append(count)
 
 
 class NumberedInMemory(Numbered, PlainSide):

@@ -1,0 +1,171 @@
+"""Dead letters as a table: where each came from, why it died, what it looks like, and to which group it belongs.
+
+The facts are what the broker wrote on the message when it moved it (`x-opt-ORIG-ADDRESS`, `x-opt-ORIG-QUEUE`,
+`x-opt-ACTUAL-EXPIRY`), and properties by which other brokers and frameworks tell a reason. Reading changes nothing.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+from pyspark.sql import functions
+from pyspark.sql.functions import udf
+
+from artemis_py.spark.data_source import NAME
+from artemis_py.spark.jobs.fingerprint import fingerprint, sample, shape
+from artemis_py.spark.jobs.rewriting import REDRIVE_COUNT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REASON_PROPERTIES: Final = (
+    "DeadLetterReason",
+    "DeadLetterErrorDescription",
+    "dlqDeliveryFailureCause",
+    "x-exception-message",
+)
+"""Of Azure's brokers, of ActiveMQ and of Spring; the first that is there counts."""
+
+COLUMNS: Final = (
+    "address",
+    "queue",
+    "sequence",
+    "enqueued_time",
+    "body",
+    "body_type",
+    "message_id",
+    "correlation_id",
+    "subject",
+    "content_type",
+    "creation_time",
+    "durable",
+    "priority",
+    "properties",
+    "annotations",
+    "message",
+)
+
+_REASONS: Final = ", ".join(f"properties['{name}']" for name in REASON_PROPERTIES)
+_EXPIRED: Final = "annotations['x-opt-ACTUAL-EXPIRY']"
+_GROUP: Final = ("origin_address", "origin_queue", "cause", "fingerprint")
+
+FACTS: Final[Mapping[str, str]] = {
+    "origin_address": "annotations['x-opt-ORIG-ADDRESS']",
+    "origin_queue": "annotations['x-opt-ORIG-QUEUE']",
+    "cause": f"CASE WHEN {_EXPIRED} IS NOT NULL THEN 'expired' ELSE coalesce({_REASONS}, 'not deliverable') END",
+    "died_at": f"coalesce(timestamp_millis(cast({_EXPIRED} AS bigint)), enqueued_time, creation_time)",
+    "redrives": f"coalesce(cast(annotations['{REDRIVE_COUNT}'] AS bigint), 0)",
+}
+"""Columns that follow from what the broker wrote, as SQL on the columns of the source."""
+
+
+@frozen(kw_only=True)
+class Group:
+    """Dead letters that are alike."""
+
+    id: str
+    """Ten hexadecimal digits; the same in every report."""
+    count: int
+    origin_address: str | None
+    origin_queue: str | None
+    cause: str
+    fingerprint: str
+    shape: str
+    """Of the body, see `fingerprint`."""
+    content_type: str | None
+    redrives: int
+    """The most often that one of them was sent back before."""
+    first: datetime | None
+    last: datetime | None
+    """When they died, as far as they say so."""
+    sample: str
+    """The beginning of one body."""
+    hours: tuple[tuple[datetime, int], ...]
+    """Number by hour of death; the unknown hour is left out."""
+
+
+def dead_letters(spark: "SparkSession", source: Mapping[str, str]) -> "DataFrame":
+    """The messages of dead-letter queues with their facts; `source` are options of the connector with `queue`."""
+    frame = spark.read.format(NAME).options(**source, mode="browse", columns=",".join(COLUMNS)).load()
+    return with_facts(frame)
+
+
+def with_facts(frame: "DataFrame") -> "DataFrame":
+    """The columns of FACTS, `shape`, `fingerprint` and `group`, the id of the group."""
+    body_shape = udf(shape, "string", useArrow=False)
+    key = udf(fingerprint, "string", useArrow=False)
+    return (
+        frame.withColumns({name: functions.expr(text) for name, text in FACTS.items()})
+        .withColumn("shape", body_shape("body", "body_type"))
+        .withColumn("fingerprint", key("content_type", functions.map_keys("properties"), "shape"))
+        .withColumn("group", functions.expr(f"substr(sha2(concat_ws('\\n', {', '.join(_nulls())}), 256), 1, 10)"))
+    )
+
+
+def _nulls() -> list[str]:
+    # `concat_ws` leaves nulls out, and two different groups would be one.
+    return [f"coalesce({name}, '')" for name in _GROUP]
+
+
+def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
+    """The largest groups of what `with_facts` gave."""
+    excerpt = udf(sample, "string", useArrow=False)
+    found = (
+        frame.withColumn("died_s", functions.unix_seconds("died_at"))
+        .withColumn("hour", functions.expr("died_s - died_s % 3600"))
+        .groupBy("group", *_GROUP, "hour")
+        .agg(
+            functions.count("*").alias("count"),
+            functions.first("shape").alias("shape"),
+            functions.first("content_type").alias("content_type"),
+            functions.max("redrives").alias("redrives"),
+            functions.min("died_s").alias("first"),
+            functions.max("died_s").alias("last"),
+            functions.first(functions.struct("body", "body_type")).alias("example"),
+        )
+        .groupBy("group", *_GROUP)
+        .agg(
+            functions.sum("count").alias("count"),
+            functions.first("shape").alias("shape"),
+            functions.first("content_type").alias("content_type"),
+            functions.max("redrives").alias("redrives"),
+            functions.min("first").alias("first"),
+            functions.max("last").alias("last"),
+            functions.first("example").alias("example"),
+            functions.collect_list(functions.struct("hour", "count")).alias("hours"),
+        )
+        .orderBy(functions.desc("count"), "group")
+        .limit(limit)
+        .withColumn("sample", excerpt("example.body", "example.body_type"))
+        .drop("example")
+    )
+    return [
+        Group(
+            id=row["group"],
+            count=row["count"],
+            origin_address=row["origin_address"],
+            origin_queue=row["origin_queue"],
+            cause=row["cause"],
+            fingerprint=row["fingerprint"],
+            shape=row["shape"],
+            content_type=row["content_type"],
+            redrives=row["redrives"],
+            first=_moment(row["first"]),
+            last=_moment(row["last"]),
+            sample=row["sample"],
+            hours=tuple(
+                sorted((_at(item["hour"]), item["count"]) for item in row["hours"] if item["hour"] is not None)
+            ),
+        )
+        for row in found.collect()
+    ]
+
+
+def _at(seconds: int) -> datetime:
+    # Spark hands timestamps over in the time zone of the process; seconds mean the same everywhere.
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else _at(seconds)

@@ -1,0 +1,90 @@
+"""Running a streaming query to its end, or until somebody interrupts it, and counting what it read."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define, frozen
+
+from artemis_py.spark.data_source import NAME
+from artemis_py.spark.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+POLL_S: Final = 0.5
+"""How often progress is asked for; the engine keeps the last hundred reports."""
+
+
+@frozen
+class Progress:
+    """How far a job is."""
+
+    done: int
+    """Messages."""
+    total: int | None
+    """None: nobody knows."""
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def quiet(progress: Progress) -> None:
+    """For those who do not look."""
+
+
+@frozen
+class Consumed:
+    """What a streaming query read."""
+
+    messages: int
+    batches: int
+    """With messages in them."""
+    is_interrupted: bool
+
+
+@define
+class _Count:
+    last_batch: int = -1
+    messages: int = 0
+    batches: int = 0
+
+    def add(self, query: "StreamingQuery") -> None:
+        for progress in query.recentProgress:
+            if progress.batchId > self.last_batch:
+                self.last_batch = progress.batchId
+                self.messages += progress.numInputRows
+                self.batches += progress.numInputRows > 0
+
+
+def stream(spark: "SparkSession", source: Mapping[str, str], schema: str | None = None) -> "DataFrame":
+    """The messages of a source as a stream; `source` are options of the connector."""
+    reader = spark.readStream.format(NAME).options(**source)
+    return (reader if schema is None else reader.schema(schema)).load()
+
+
+def run(
+    writer: "DataStreamWriter", checkpoint: str, interval_s: float | None, on_progress: OnProgress = quiet
+) -> Consumed:
+    """Start the query and follow it: to the end of what is there, or with an interval until Ctrl-C.
+
+    Raises what the query fails with.
+    """
+    if interval_s is not None and interval_s <= 0:
+        raise InvalidOption("the interval between two batches must be more than 0 seconds")
+    trigger: dict[str, Any] = {"availableNow": True}
+    if interval_s is not None:
+        trigger = {"processingTime": f"{int(interval_s * 1000)} milliseconds"}
+    query = writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
+    count = _Count()
+    is_interrupted = False
+    try:
+        while not query.awaitTermination(POLL_S):
+            count.add(query)
+            on_progress(Progress(count.messages, None))
+    except KeyboardInterrupt:
+        is_interrupted = True
+    finally:
+        query.stop()
+    count.add(query)
+    return Consumed(count.messages, count.batches, is_interrupted)

@@ -1,0 +1,218 @@
+"""`telemetry`: measurements of devices in windows of time, to Parquet files and, beyond a threshold, to an address.
+
+A window is closed when the watermark has passed it: then its row is written, and never changed again. What comes later
+than the watermark allows is dropped by the engine. Each batch is written into a folder of its own, replaced if the
+batch is repeated; alerts carry an id of device, window and rule, by which the broker drops a repeated one.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+from pyspark.sql import functions
+from pyspark.sql.functions import udf
+
+from artemis_amqp.codec import read_value
+from artemis_amqp.sections import plain
+from artemis_amqp.types import MalformedValue
+from artemis_py.spark.data_source import NAME
+from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.jobs.running import Consumed, OnProgress, quiet, run, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WINDOWS: Final = (
+    "device string, window_start timestamp, window_end timestamp, count bigint, min double, max double, avg double"
+)
+"""Columns of what is written; rules of alerts are conditions on them."""
+_PROPERTY: Final = re.compile(r"[^'\\\\]+")
+_NAME: Final = re.compile(r"[\w-]+")
+_SOURCE: Final = ("address", "sequence", "enqueued_time", "creation_time", "body", "body_type", "properties")
+
+
+@frozen(kw_only=True)
+class TelemetryOptions:
+    """What a message says where, what is made of it, and where that goes."""
+
+    path: str
+    """A folder for the windows."""
+    checkpoint: str | None = None
+    """None: `_checkpoint` in that folder."""
+    device: str = "address"
+    """`$.path` in the body, `property:name`, `address`, or `address:N` for its level N, the first one being 1."""
+    value: str = "$.value"
+    """Path of the measurement in the body: a number, or a text of one."""
+    time: str | None = None
+    """Path of the moment in the body: ISO 8601, or seconds or milliseconds since 1970; None: when the message came.
+
+    A text without a zone is in that of the session (`spark.sql.session.timeZone`).
+    """
+    window: str = "1 minute"
+    slide: str | None = None
+    """None: windows follow each other without overlap."""
+    watermark: str = "2 minutes"
+    """How late a measurement may be."""
+    alerts: Mapping[str, str] = {}
+    """Name of a rule -> condition in SQL on the columns of WINDOWS."""
+    alert_address: str | None = None
+    interval_s: float | None = None
+    """Seconds between two batches of a run that goes on; None: up to what is there now."""
+
+
+def telemetry(
+    spark: "SparkSession",
+    source: Mapping[str, str],
+    sink: Mapping[str, str],
+    options: TelemetryOptions,
+    on_progress: OnProgress = quiet,
+) -> Consumed:
+    """Aggregate what is new. `source` are options of the connector, `sink` those of its connection for alerts.
+
+    Raises InvalidOption, and the engine's exceptions around the connector's errors.
+    """
+    check(options)
+    frame = windows(stream(spark, {**source, "columns": ",".join(_SOURCE)}), options)
+    folder = options.path.rstrip("/")
+
+    def write(batch: "DataFrame", number: int) -> None:
+        # Two actions: without it the messages would be read for each.
+        batch.persist()
+        if batch.isEmpty():
+            # No window was closed. A repeated batch has what the first attempt had, so there is no file to replace.
+            batch.unpersist()
+            return
+        batch.write.mode("overwrite").parquet(f"{folder}/batch={number}")
+        if options.alerts and options.alert_address is not None:
+            found = alerts(batch, options.alerts)
+            found.write.format(NAME).options(**sink, address=options.alert_address, payload="body").mode(
+                "append"
+            ).save()
+        batch.unpersist()
+
+    writer = frame.writeStream.outputMode("append").foreachBatch(write)
+    return run(writer, options.checkpoint or f"{folder}/_checkpoint", options.interval_s, on_progress)
+
+
+def windows(frame: "DataFrame", options: TelemetryOptions) -> "DataFrame":
+    """Messages to the rows of WINDOWS. A message without device, number or time is passed over."""
+    text = udf(body_text, "string", useArrow=False)
+    measured = (
+        frame.withColumn("text", text("body", "body_type"))
+        .select(
+            functions.expr(device_of(options.device)).alias("device"),
+            functions.expr(f"try_cast({_path(options.value)} AS double)").alias("value"),
+            functions.expr(time_of(options.time)).alias("at"),
+        )
+        .where("device IS NOT NULL AND value IS NOT NULL AND at IS NOT NULL")
+    )
+    span = functions.window("at", options.window, options.slide)
+    return (
+        measured.withWatermark("at", options.watermark)
+        .groupBy("device", span.alias("span"))
+        .agg(
+            functions.count("value").alias("count"),
+            functions.min("value").alias("min"),
+            functions.max("value").alias("max"),
+            functions.avg("value").alias("avg"),
+        )
+        .selectExpr(
+            "device", "span.start AS window_start", "span.end AS window_end", "count", "`min`", "`max`", "`avg`"
+        )
+    )
+
+
+def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
+    """A message for each window and rule that fits: JSON, under an id that a repetition has as well."""
+    found = [windows.where(rule).withColumn("rule", functions.lit(name)) for name, rule in rules.items()]
+    united = found[0]
+    for one in found[1:]:
+        united = united.unionByName(one)
+    return united.select(
+        functions.to_json(functions.struct("rule", *(part.split()[0] for part in WINDOWS.split(", ")))).alias("body"),
+        functions.lit("application/json").alias("content_type"),
+        functions.col("rule").alias("subject"),
+        functions.expr("concat_ws('|', rule, device, unix_millis(window_start), unix_millis(window_end))").alias(
+            "duplicate_id"
+        ),
+    )
+
+
+def read_windows(spark: "SparkSession", path: str) -> "DataFrame":
+    """What was written so far."""
+    return spark.read.schema(WINDOWS).option("recursiveFileLookup", "true").parquet(f"{path.rstrip('/')}/batch=*")
+
+
+def body_text(body: bytes | None, body_type: str | None) -> str | None:
+    """A body as JSON text: as it came, or a map, list or number of AMQP written as JSON; None if it is no text."""
+    if body is None:
+        return None
+    octets = bytes(body)
+    try:
+        if body_type not in ("value", "sequence"):
+            return octets.decode("utf-8")
+        value = plain(read_value(octets, 0, len(octets))[0])
+        # Some clients send octets as a value, not as data.
+        return value.decode("utf-8") if isinstance(value, bytes) else json.dumps(value, default=str)
+    except (MalformedValue, ValueError):
+        return None
+
+
+def device_of(text: str) -> str:
+    """Where the name of the device is, as SQL. Raises InvalidOption."""
+    if text.startswith("$"):
+        return _path(text)
+    kind, _, name = text.partition(":")
+    if kind == "property" and _PROPERTY.fullmatch(name):
+        return f"properties['{name}']"
+    if kind == "address" and not name:
+        return "address"
+    if kind == "address" and name.isdigit() and int(name) > 0:
+        # Of `sensors.a1.temp`, and of topics, `sensors/a1/temp`.
+        return f"get(split(address, '[./]'), {int(name) - 1})"
+    raise InvalidOption(f"device {text!r}: use $.path, property:name, address, or address:N with the first level 1")
+
+
+def time_of(path: str | None) -> str:
+    """The moment of a measurement as SQL. Raises InvalidOption."""
+    if path is None:
+        return "coalesce(enqueued_time, creation_time, current_timestamp())"
+    text = _path(path)
+    # Seconds since 1970 reach 1e11 in the year 5138.
+    number = f"try_cast({text} AS double)"
+    return (
+        f"CASE WHEN {number} IS NULL THEN try_cast({text} AS timestamp) WHEN abs({number}) < 1e11 "
+        f"THEN timestamp_micros(cast({number} * 1000000 AS bigint)) "
+        f"ELSE timestamp_micros(cast({number} * 1000 AS bigint)) END"
+    )
+
+
+def _path(path: str) -> str:
+    if not path.startswith("$") or "'" in path or "\\" in path:
+        raise InvalidOption(f"path {path!r}: use a path as in $.name, $.list[0] or $.outer.inner")
+    return f"get_json_object(text, '{path}')"
+
+
+def rules(texts: Sequence[str]) -> dict[str, str]:
+    """Rules as the command line takes them: `name=condition`, or a condition, which is then its own name."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, condition = text.partition("=")
+        is_named = bool(separator) and _NAME.fullmatch(name.strip()) and not condition.startswith(("=", ">", "<"))
+        is_column = name.strip() in ("count", "min", "max", "avg", "device")
+        if is_named and not is_column:
+            found[name.strip()] = condition.strip()
+        else:
+            found[text.strip()] = text.strip()
+    return found
+
+
+def check(options: TelemetryOptions) -> None:
+    """Raises InvalidOption for what cannot be, before anything is started."""
+    if bool(options.alerts) != (options.alert_address is not None):
+        raise InvalidOption("alerts need a condition and an address to send them to")
+    device_of(options.device)
+    time_of(options.time)
+    _path(options.value)

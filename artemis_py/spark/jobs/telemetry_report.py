@@ -1,0 +1,148 @@
+"""The page of `telemetry`: what the windows hold that were written so far, by device and over time."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+from pyspark.sql import functions
+
+from artemis_py.spark.jobs.charts import SERIES_COLOURS, bars, lines
+from artemis_py.spark.jobs.page import page, section, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+POINTS: Final = 200
+"""Of a line: more than that cannot be told apart."""
+DEVICES: Final = 200
+
+
+@frozen(kw_only=True)
+class Device:
+    """One device over the whole time."""
+
+    name: str
+    count: int
+    min: float
+    max: float
+    avg: float
+    points: tuple[tuple[float, float], ...] = ()
+    """Seconds since 1970 and average; of the devices that have a line only."""
+
+
+@frozen(kw_only=True)
+class Overview:
+    """What a report shows."""
+
+    devices: tuple[Device, ...]
+    """Those with most measurements first, DEVICES at most."""
+    device_count: int
+    measurement_count: int
+    window_count: int
+    first: datetime | None
+    last: datetime | None
+    alerts: Mapping[str, tuple[tuple[str, datetime | None, float, float, int], ...]]
+    """By rule the latest windows that fit: device, begin, max, avg, count."""
+
+
+def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -> Overview:
+    """Read what a report needs; `windows` has the columns of `telemetry.WINDOWS`."""
+    total = windows.agg(
+        functions.count("*").alias("windows"),
+        functions.sum("count").alias("measurements"),
+        functions.count_distinct("device").alias("devices"),
+        functions.min(functions.unix_seconds("window_start")).alias("first"),
+        functions.max(functions.unix_seconds("window_end")).alias("last"),
+    ).first()
+    assert total is not None
+    weighted = (functions.sum(functions.expr("`avg` * count")) / functions.sum("count")).alias("avg")
+    found = (
+        windows.groupBy("device")
+        .agg(
+            functions.sum("count").alias("count"),
+            functions.min("min").alias("min"),
+            functions.max("max").alias("max"),
+            weighted,
+        )
+        .orderBy(functions.desc("count"), "device")
+        .limit(DEVICES)
+        .collect()
+    )
+    drawn = [row["device"] for row in found[:SERIES_COLOURS]]
+    points: dict[str, list[tuple[float, float]]] = {}
+    if drawn:
+        step_s = max((total["last"] - total["first"]) / POINTS, 1.0)
+        moment = functions.expr(f"floor(cast(window_start AS double) / {step_s!r}) * {step_s!r}D").alias("moment")
+        chosen = windows.where(functions.col("device").isin(*drawn)).groupBy("device", moment)
+        for row in chosen.agg(weighted).collect():
+            points.setdefault(row["device"], []).append((float(row["moment"]), float(row["avg"])))
+    return Overview(
+        devices=tuple(
+            Device(
+                name=row["device"],
+                count=row["count"],
+                min=row["min"],
+                max=row["max"],
+                avg=row["avg"],
+                points=tuple(sorted(points.get(row["device"], ()))),
+            )
+            for row in found
+        ),
+        device_count=total["devices"],
+        measurement_count=total["measurements"] or 0,
+        window_count=total["windows"],
+        first=_moment(total["first"]),
+        last=_moment(total["last"]),
+        alerts={
+            name: tuple(
+                (row["device"], _moment(row["start"]), row["max"], row["avg"], row["count"])
+                for row in windows.where(rule)
+                .withColumn("start", functions.unix_seconds("window_start"))
+                .orderBy(functions.desc("start"), "device")
+                .limit(latest)
+                .collect()
+            )
+            for name, rule in rules.items()
+        },
+    )
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    # Spark hands timestamps over in the time zone of the process; seconds mean the same everywhere.
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def render(title: str, found: Overview, made_at: datetime) -> str:
+    """The HTML of a report."""
+    facts = [
+        ("devices", f"{found.device_count:,}"),
+        ("measurements", f"{found.measurement_count:,}"),
+        ("windows", f"{found.window_count:,}"),
+        ("alerts", f"{sum(len(rows) for rows in found.alerts.values()):,}"),
+    ]
+    ends = ("", "")
+    if found.first is not None and found.last is not None:
+        ends = (f"{found.first:%Y-%m-%d %H:%M:%S}", f"{found.last:%Y-%m-%d %H:%M:%S}")
+    drawn = {device.name: device.points for device in found.devices if device.points}
+    counts = [(device.name, float(device.count)) for device in found.devices[:12]]
+    return page(
+        title,
+        f"as of {made_at:%Y-%m-%d %H:%M} UTC",
+        facts,
+        [
+            section("Over time", lines(drawn, "Average, of the devices with most measurements", ends)),
+            section("Alerts", *(_alerts(name, rows) for name, rows in found.alerts.items())) if found.alerts else "",
+            section("Devices", bars(counts, "Measurements"), _devices(found.devices)),
+        ],
+    )
+
+
+def _alerts(name: str, rows: Sequence[tuple[str, datetime | None, float, float, int]]) -> str:
+    shown = [(device, f"{start:%Y-%m-%d %H:%M:%S}", *values) for device, start, *values in rows]
+    return section(name, table(["device", "window", "max", "avg", "count"], shown))
+
+
+def _devices(devices: Sequence[Device]) -> str:
+    rows = [(device.name, device.count, device.min, device.avg, device.max) for device in devices]
+    return table(["device", "count", "min", "avg", "max"], rows)
