@@ -396,7 +396,8 @@ class ClientHandler(MqttHandler):
         session, core = self._session, self._core
         if session is None or core is None or session.handler is not self:
             return
-        self.manager.sessions.leave(session, with_will)
+        # No CONNACK, no will.
+        self.manager.sessions.leave(session, with_will and self._outlet is not None)
         core.close()
         self._outlet = None
 

@@ -53,6 +53,9 @@ class Worker(threading.Thread):
                 with Connection(self.server, self.version) as client:
                     given = [(Property.SESSION_EXPIRY, FOREVER)] if self.version == 5 else []
                     connack = client.connect(self.client_id, False, given=given, will=self.next_will())
+                    if connack.code:
+                        # It came while the server stopped.
+                        raise Closed
                     if self.connections and self.version > 3 and not connack.session_present:
                         self.violations.append(f"P8 session lost: {self.client_id}")
                     self.resume(client)

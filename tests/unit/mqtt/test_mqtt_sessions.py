@@ -85,6 +85,20 @@ def test_a_client_that_is_gone_before_connack_leaves_its_session(tmp_path: Path)
         assert again.session_present
 
 
+def test_a_client_that_is_refused_after_all_leaves_no_will(tmp_path: Path) -> None:
+    """The broker stops while CONNACK waits."""
+    with Site(tmp_path) as site:
+        watcher = connected(site, "w")
+        watcher.subscribe("w")
+        client = Client(site)
+        client.send(wire.connect(Connect(version=5, client_id="c", will=Will(topic="w", payload=b"gone"))))
+        client.handler.shutdown("it is late")
+        (answer,) = client.packets()
+
+        assert answer.reason == 0x88
+        assert watcher.packets() == []
+
+
 def test_a_store_that_fails_before_connack_lets_nobody_in() -> None:
     """The client hears a refusal, not a success that is taken back."""
     site = Site()
