@@ -170,9 +170,9 @@ class KillRun:
             offsets = self._offset_log(query)
             committed = [number for number in offsets if number <= _last(log / "commits")]
             done = offsets[max(committed)].positions if committed else {}
-            ends = [position.next for position in done.values()] or [1]
-            if first > max(ends) and head.next > first:
-                self.violations.append(f"K4 {query}: acknowledged up to {first}, committed up to {max(ends)}")
+            end = max((position.next for position in done.values()), default=1)
+            if first - end - head.never_given(end, first) > 0:
+                self.violations.append(f"K4 {query}: acknowledged up to {first}, committed up to {end}")
 
     def _offset_log(self, query: str) -> dict[int, Offset]:
         """The offsets of the checkpoint by batch; whatever was seen before must be the same."""
