@@ -14,6 +14,10 @@ from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import message_count, receive, send
 
 
+pytestmark = pytest.mark.timeout(400)
+"""Each test runs several queries; a machine that is busy with others takes seconds to start a worker."""
+
+
 @pytest.fixture
 def archived(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path) -> Callable[[], Any]:
     """Archives the queue of the test; what the run read."""

@@ -16,6 +16,10 @@ from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import message_count, receive, send
 
 
+pytestmark = pytest.mark.timeout(400)
+"""Each test runs several queries; a machine that is busy with others takes seconds to start a worker."""
+
+
 def kill(broker: BrokerProcess, queue: str, number: int) -> None:
     """Have messages die: whoever rejects one sends it to the dead-letter address."""
     connection = BlockingConnection(broker.url, timeout=30)
