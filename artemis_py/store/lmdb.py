@@ -451,8 +451,6 @@ class LmdbStore:
             return
         self._has_drops = batch.has_more
         batch.release()
-        if self._on_stored is not None:
-            self._on_stored(batch.number)
         for id in batch.freed:
             # What gathered since may refer to it again, and its commit looks anew.
             if id not in self._gathering.bodies:
@@ -471,6 +469,9 @@ class LmdbStore:
                 callback()
             except Exception:  # the edge of a connection: what it does wrong may not stop the store
                 LOGGER.exception("an answer could not be given")
+        # Behind the answers, for these may have sent something that is to be delivered now.
+        if self._on_stored is not None:
+            self._on_stored(batch.number)
 
     def _fail(self, reason: str, batch: Batch) -> None:
         """Confirm nothing from now on."""

@@ -648,3 +648,17 @@ def test_message_ids_are_not_given_again_after_a_run_that_stored_no_message(tmp_
     with World(tmp_path) as world:
         assert world.found.damaged == 0
         assert bodies(world.queue("a")) == expected
+
+
+def test_the_core_is_asked_to_deliver_behind_the_answers(tmp_path: Path) -> None:
+    """An answer may be a message (management's replies are): nobody else would see to its delivery."""
+    with World(tmp_path) as world:
+        world.queue()
+        world.settle()
+        order: list[str] = []
+        world.store.start(world.hands, world.hands, order.append, lambda _: order.append("stored"))
+        world.send("q", "m")
+        world.store.when_durable(lambda: order.append("answered"))
+        world.settle()
+
+        assert order == ["answered", "stored"]
