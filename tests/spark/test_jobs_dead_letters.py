@@ -15,7 +15,6 @@ from artemis_py.spark.options import write_options
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import message_count, receive, send
 
-
 pytestmark = pytest.mark.timeout(400)
 """Each test runs several queries; a machine that is busy with others takes seconds to start a worker."""
 
