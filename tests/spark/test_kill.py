@@ -1,11 +1,15 @@
 """Exactly once, whoever dies; `python -m tests.spark.kill` is the long form."""
 
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.spark.kill import DEATHS, KillRun
 
 
+@pytest.mark.skipif("ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS")
 def test_every_message_is_written_once_whoever_is_killed(spark: Any, tmp_path: Path) -> None:
     """Driver, broker and both, at moments that the seed chooses; K1 to K6. `spark` is there to skip without Java."""
     run = KillRun(tmp_path, seed=1)
