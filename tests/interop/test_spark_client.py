@@ -247,7 +247,7 @@ def test_a_rejected_message_is_named_or_dropped(start: StartBroker, name: str) -
     options = {"url": small.url, "address": "full"}
     sender = Sender(write_options(options))
     sender.send(messages(200))
-    with pytest.raises(SendFailed, match=r"rejected a message: address 'full' is full"):
+    with pytest.raises(SendFailed, match=r"rejected a message for full: address 'full' is full"):
         sender.flush()
     sender.close()
     dropping = Sender(write_options({**options, "onReject": "drop"}))

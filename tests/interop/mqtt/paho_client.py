@@ -135,6 +135,10 @@ class Paho:
         """Say goodbye, and wait for the thread."""
         self.client.disconnect()
         self.client.loop_stop()
+        # Its thread may have ended before the broker closed the connection, and then nobody closes the socket.
+        socket = self.client.socket()
+        if socket is not None:
+            socket.close()
 
     def break_off(self) -> None:
         """End without a DISCONNECT."""
