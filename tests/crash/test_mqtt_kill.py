@@ -80,8 +80,8 @@ class MqttCrashRun:
 
     def _receivers(self) -> dict[str, Counter[str]]:
         """What came, by who counts as one receiver."""
-        received = {subscriber.client_id: subscriber.deliveries for subscriber in self.subscribers}
         # Their threads go on counting: a copy is made in one step.
+        received = {subscriber.client_id: subscriber.deliveries.copy() for subscriber in self.subscribers}
         return received | {"group": sum((member.deliveries.copy() for member in self.members), Counter[str]())}
 
     def _wanted(self) -> set[str]:
