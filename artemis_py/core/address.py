@@ -23,6 +23,15 @@ CACHED_NAME_LIMIT: Final = 1_000
 """Characters; so that 10,000 names are at most some 10 MB. Real names are far shorter."""
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8; one that came as JSON may have halves of characters (surrogates)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def parse_fqqn(text: str) -> tuple[str, str | None]:
     """Split a fully qualified queue name at its first `::` (reference §1.5).
 

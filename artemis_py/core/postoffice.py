@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import evolve
 
 from artemis_py.core.access import AccessControl, OpenAccess
-from artemis_py.core.address import WildcardTrie, parse_fqqn
+from artemis_py.core.address import WildcardTrie, is_unicode, parse_fqqn
 from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAccount
 from artemis_py.core.duplicates import DuplicateCache, readable
 from artemis_py.core.events import Listener, NoListener
@@ -364,6 +364,8 @@ class PostOffice:
             raise InvalidRequest(f"the name of {'an' if kind == 'address' else 'a'} {kind} may not be empty")
         if len(name) > MAX_NAME_LENGTH:
             raise InvalidRequest(f"the name of the {kind} has {len(name)} characters; {MAX_NAME_LENGTH} are allowed")
+        if not is_unicode(name):
+            raise InvalidRequest(f"the name of the {kind} has half a character, which cannot be stored: {name!r}")
 
     def _bindings_changed(self, address: Address) -> None:
         address.unrouted_reported = False

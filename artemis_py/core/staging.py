@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from artemis_py.core.access import Permission
+from artemis_py.core.address import is_unicode
 from artemis_py.core.destination import Address
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
@@ -39,6 +40,9 @@ MAX_STAGES: Final = 4096
 MAX_EPOCH: Final = 2**63 - 1
 MAX_WRITER_LENGTH: Final = 200
 """Octets: user and writer are the key of a record."""
+MAX_ATTEMPT_LENGTH: Final = 200
+MAX_WRITERS: Final = 10_000
+"""In all: the last epoch of each is remembered for good. One is a job, and has a name of its own."""
 
 _DUE: Final = "_AMQ_STAGED_DELIVERY_TIME"
 _EXPIRES: Final = "_AMQ_STAGED_EXPIRY"
@@ -118,10 +122,9 @@ class Staging:
         An epoch that is committed is staged again like any other: its next commit drops it. Raises InvalidRequest for
         names and numbers that cannot be and for an address other than before, LimitExceeded.
         """
-        if not writer or not attempt or len(f"{user}\0{writer}".encode()) > MAX_WRITER_LENGTH or len(attempt) > 200:
-            raise InvalidRequest("a stage needs a writer and an attempt, of at most 200 octets each")
-        if not 0 <= epoch <= MAX_EPOCH:
-            raise InvalidRequest(f"an epoch is a number from 0, not {epoch}")
+        self._check(user, writer, epoch)
+        if not attempt or not is_unicode(attempt) or len(attempt) > MAX_ATTEMPT_LENGTH:
+            raise InvalidRequest(f"a stage needs an attempt, of at most {MAX_ATTEMPT_LENGTH} characters")
         key = (user, writer, epoch, attempt)
         stage = self._stages.get(key)
         if stage is None:
@@ -133,6 +136,15 @@ class Staging:
             previous.stolen()
         stage.touched_ms = self._office.now_ms
         return stage
+
+    def _check(self, user: str, writer: str, epoch: int) -> None:
+        """Raises InvalidRequest, LimitExceeded: what cannot be the key of a record must not reach the store."""
+        if not writer or not is_unicode(writer) or len(f"{user}\0{writer}".encode()) > MAX_WRITER_LENGTH:
+            raise InvalidRequest(f"a writer needs a name in Unicode, of {MAX_WRITER_LENGTH} octets with the user's")
+        if not 0 <= epoch <= MAX_EPOCH:
+            raise InvalidRequest(f"an epoch is a number from 0, not {epoch}")
+        if len(self._epochs) >= MAX_WRITERS and (user, writer) not in self._epochs:
+            raise LimitExceeded(f"the broker remembers {MAX_WRITERS} writers, and '{writer}' is none of them")
 
     def _create(self, key: StageKey, address: str) -> Stage:
         if len(self._stages) >= MAX_STAGES:
@@ -184,10 +196,11 @@ class Staging:
         """Route what these attempts hold, each with as many messages as it says; all of it or nothing.
 
         False if the epoch was committed before: nothing is done then. In both cases all other stages of the writer up
-        to this epoch are dropped. Raises NotAuthorized, NoSuchAddress, and InvalidRequest for an attempt that is not
-        there or holds another number: it must be written again.
+        to this epoch are dropped. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and InvalidRequest for an attempt
+        that is not there or holds another number: it must be written again.
         """
         user = session.subject.name
+        self._check(user, writer, epoch)
         is_new = epoch > self.last_epoch(user, writer)
         if is_new:
             for stage, address in self._chosen(session, user, writer, epoch, attempts):

@@ -9,7 +9,7 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.settings import QueueConfig
-from artemis_py.core.staging import MAX_STAGES, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
+from artemis_py.core.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
 from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized
 from tests.unit.management.world import ANYCAST, NOW_MS, Rules, World
@@ -230,11 +230,39 @@ def test_an_address_that_went_meanwhile_stops_the_commit(office: PostOffice) -> 
 
 
 @pytest.mark.parametrize(
-    ("writer", "epoch", "attempt"), [("", 0, "a"), ("w", 0, ""), ("w", -1, "a"), ("w", 2**63, "a"), ("w" * 300, 0, "a")]
+    ("writer", "epoch", "attempt"),
+    [
+        ("", 0, "a"),
+        ("\ud800", 0, "a"),
+        ("w", 0, ""),
+        ("w", 0, "\ud800"),
+        ("w", -1, "a"),
+        ("w", 2**63, "a"),
+        ("w" * 300, 0, "a"),
+    ],
 )
 def test_what_cannot_name_a_stage_is_refused(office: PostOffice, writer: str, epoch: int, attempt: str) -> None:
     with pytest.raises(InvalidRequest):
         office.staging.open("u", writer, epoch, attempt, "orders", Link())
+
+
+@pytest.mark.parametrize(("writer", "epoch"), [("", 0), ("\ud800", 0), ("w" * 300, 0), ("w", -1), ("w", 2**63)])
+def test_what_cannot_name_an_epoch_is_not_committed(office: PostOffice, writer: str, epoch: int) -> None:
+    """It would be the key of a record: a store that cannot write it would end all confirmations."""
+    with pytest.raises(InvalidRequest):
+        office.staging.commit(Writer(office).session, writer, epoch, {})
+
+
+def test_writers_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any client may commit an empty epoch; one that is known goes on."""
+    assert MAX_WRITERS > 1000
+    monkeypatch.setattr("artemis_py.core.staging.MAX_WRITERS", 1)
+    session = Writer(office).session
+    office.staging.commit(session, "known", 0, {})
+
+    with pytest.raises(LimitExceeded):
+        office.staging.commit(session, "new", 0, {})
+    assert office.staging.commit(session, "known", 1, {})
 
 
 def test_stages_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
