@@ -3,9 +3,11 @@
 from typing import Final
 
 from artemis_py.spark.connection import Broker, Connection
+from artemis_py.spark.errors import Refused
 from artemis_py.spark.management import Heads, Management, subscribe
 from artemis_py.spark.offsets import Offset, earliest, latest
 from artemis_py.spark.options import ReadOptions
+from artemis_py.spark.receiving import RANGE_FILTER
 
 
 class Planner:
@@ -32,6 +34,12 @@ class Planner:
 
     def _heads(self, connection: Connection) -> Heads:
         options = self._options
+        if RANGE_FILTER not in connection.offered:
+            # Before a subscription is made that nobody would read.
+            raise Refused(
+                f"mode={options.mode} needs a broker that numbers messages, as artemis_py does; this one can be read "
+                f"with mode=drain"
+            )
         management = self._management(connection)
         if options.mode == "browse":
             addresses = (*options.addresses, *((options.address_pattern,) if options.address_pattern else ()))

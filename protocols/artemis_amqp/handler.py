@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.addressing import (
+    RANGE_DESCRIPTOR,
     TOPIC_CAPABILITIES,
     Prefixes,
     SourceFilters,
@@ -60,7 +61,14 @@ DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
 STAGE_PROPERTY: Final = Symbol("artemis:stage")
 """Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`core.staging`). A capability
 of the same name tells clients that there are stages."""
-OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"), STAGE_PROPERTY)
+OFFERED: Final = (
+    SOLE_CONNECTION,
+    DELAYED_DELIVERY,
+    Symbol("SHARED-SUBS"),
+    Symbol("ANONYMOUS-RELAY"),
+    STAGE_PROPERTY,
+    Symbol(RANGE_DESCRIPTOR),
+)
 STAGED_PROPERTY: Final = Symbol("artemis:staged")
 """Of the answer: how many messages are in that stage already."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")

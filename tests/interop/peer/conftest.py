@@ -1,0 +1,117 @@
+"""Apache Artemis as users have it: its distribution from Maven Central, an instance of its own, a process.
+
+Maven keeps the download where it keeps all others, so that only the first run waits for it.
+"""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from artemis_py.spark.errors import MissingRequirement
+from artemis_py.spark.requirements import check_java
+from tests.interop.conftest import name as name
+from tests.spark.conftest import spark as spark
+
+ARTEMIS: Final = "2.40.0"
+UNPACK: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
+HOST: Final = "127.0.0.1"
+USER: Final = "admin"
+PASSWORD: Final = "secret"
+
+DOWNLOAD_TIMEOUT_S: Final = 300
+START_TIMEOUT_S: Final = 90
+STOP_TIMEOUT_S: Final = 30
+
+
+@pytest.fixture(scope="session")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked archive. Skips, and says why, without Maven, Java or the download."""
+    try:
+        check_java()
+    except MissingRequirement as missing:
+        pytest.skip(str(missing))
+    if shutil.which("mvn") is None:
+        pytest.skip("Maven (mvn) is not installed")
+    folder = tmp_path_factory.mktemp("apache-artemis")
+    artifact = f"org.apache.activemq:apache-artemis:{ARTEMIS}:tar.gz:bin"
+    command = ["mvn", "-q", "-B", UNPACK, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
+    if done.returncode != 0:
+        reason = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stdout)
+        pytest.skip(f"Apache Artemis {ARTEMIS} cannot be had from Maven: {reason}")
+    return folder / f"apache-artemis-{ARTEMIS}"
+
+
+@pytest.fixture(scope="session")
+def artemis(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a broker that asks for a login and keeps messages on disk."""
+    instance = tmp_path_factory.mktemp("instance") / "broker"
+    with socket.create_server((HOST, 0)) as free:
+        port = free.getsockname()[1]
+    create = [
+        *(str(distribution / "bin" / "artemis"), "create", str(instance), "--silent", "--host", HOST),
+        *("--user", USER, "--password", PASSWORD, "--require-login", "--default-port", str(port)),
+        *("--no-web", "--no-autotune", "--nio", "--java-memory", "512M"),
+        *("--no-amqp-acceptor", "--no-mqtt-acceptor", "--no-stomp-acceptor", "--no-hornetq-acceptor"),
+    ]
+    subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=START_TIMEOUT_S)
+    log = instance / "output.log"
+    with open(log, "wb") as output:
+        # The script becomes the broker: one process.
+        process = subprocess.Popen([str(instance / "bin" / "artemis"), "run"], stdout=output, stderr=output)
+    try:
+        _wait_for(process, port, log)
+        yield f"amqp://{HOST}:{port}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            socket.create_connection((HOST, port), timeout=1).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"Apache Artemis did not start\n{log.read_text(errors='replace')}") from None
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def login(artemis: str) -> dict[str, str]:
+    """The options of every query against it."""
+    return {"url": artemis, "user": USER, "password": PASSWORD}
+
+
+@pytest.fixture
+def drain(spark: Any, login: dict[str, str]) -> Callable[..., Any]:
+    """Take a queue out, with these options besides; the rows."""
+
+    def frame(queue: str, schema: str | None = None, **options: object) -> Any:
+        reader = spark.read.format("amqp").options(**login, mode="drain", queue=queue, **options)
+        return (reader if schema is None else reader.schema(schema)).load()
+
+    return frame
+
+
+@pytest.fixture
+def write(login: dict[str, str]) -> Callable[..., None]:
+    """Append a frame to a queue, with these options besides."""
+
+    def run(frame: Any, queue: str, **options: object) -> None:
+        sink = {"address": queue, "routingType": "anycast", **options}
+        frame.write.format("amqp").options(**login, **sink).mode("append").save()
+
+    return run
