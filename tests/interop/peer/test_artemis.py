@@ -134,9 +134,9 @@ def test_what_it_has_not_is_refused_in_clear_words(spark: Any, login: dict[str, 
     def read(**options: str) -> None:
         spark.read.format("amqp").options(**login, **options).load().count()
 
-    with pytest.raises(Exception, match="mode=browse needs a broker that numbers messages.*mode=drain"):
+    with pytest.raises(Exception, match=r"mode=browse needs a broker that numbers messages.*mode=drain"):
         read(mode="browse", queue=name)
-    with pytest.raises(Exception, match="mode=subscription needs a broker that numbers messages.*mode=drain"):
+    with pytest.raises(Exception, match=r"mode=subscription needs a broker that numbers messages.*mode=drain"):
         read(mode="subscription", subscription="s", address=name)
     with pytest.raises(Exception, match="no staged writes: idempotence=epoch is not possible"):
         write(spark.sql("SELECT 'x' AS body"), name, idempotence="epoch")
@@ -145,7 +145,7 @@ def test_what_it_has_not_is_refused_in_clear_words(spark: Any, login: dict[str, 
 def test_a_wrong_password_is_told_at_once(spark: Any, login: dict[str, str], name: str) -> None:
     wrong = {**login, "password": "wrong", "mode": "drain", "queue": name}
 
-    with pytest.raises(Exception, match="login|password") as raised:
+    with pytest.raises(Exception, match=r"login|password") as raised:
         spark.read.format("amqp").options(**wrong).load().count()
 
     assert "'wrong'" not in str(raised.value)
