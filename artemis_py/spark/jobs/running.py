@@ -1,9 +1,10 @@
 """Running a streaming query to its end, or until somebody interrupts it, and counting what it read."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.errors import InvalidOption
@@ -41,6 +42,10 @@ class Consumed:
     batches: int
     """With messages in them."""
     is_interrupted: bool
+    observed: Mapping[str, int] = field(factory=dict)
+    """Sums of what the query observes, by name."""
+    late: int = 0
+    """Groups of a batch that the watermark had passed, and that were dropped."""
 
 
 @define
@@ -48,6 +53,8 @@ class _Count:
     last_batch: int = -1
     messages: int = 0
     batches: int = 0
+    observed: Counter[str] = field(factory=Counter)
+    late: int = 0
 
     def add(self, query: "StreamingQuery") -> None:
         for progress in query.recentProgress:
@@ -55,6 +62,9 @@ class _Count:
                 self.last_batch = progress.batchId
                 self.messages += progress.numInputRows
                 self.batches += progress.numInputRows > 0
+                self.late += sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+                for row in progress.observedMetrics.values():
+                    self.observed.update(row.asDict())
 
 
 def stream(spark: "SparkSession", source: Mapping[str, str], schema: str | None = None) -> "DataFrame":
@@ -87,4 +97,4 @@ def run(
     finally:
         query.stop()
     count.add(query)
-    return Consumed(count.messages, count.batches, is_interrupted)
+    return Consumed(count.messages, count.batches, is_interrupted, dict(count.observed), count.late)

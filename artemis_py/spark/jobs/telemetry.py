@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 from pyspark.sql.functions import udf
 
@@ -19,7 +20,7 @@ from artemis_amqp.sections import plain
 from artemis_amqp.types import MalformedValue
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.errors import InvalidOption
-from artemis_py.spark.jobs.running import Consumed, OnProgress, quiet, run, stream
+from artemis_py.spark.jobs.running import OnProgress, quiet, run, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,8 @@ WINDOWS: Final = (
     "device string, window_start timestamp, window_end timestamp, count bigint, min double, max double, avg double"
 )
 """Columns of what is written; rules of alerts are conditions on them."""
+UNUSABLE: Final = "unusable"
+_IS_USABLE: Final = "device IS NOT NULL AND value IS NOT NULL AND at IS NOT NULL"
 _PROPERTY: Final = re.compile(r"[^'\\\\]+")
 _NAME: Final = re.compile(r"[\w-]+")
 _SOURCE: Final = ("address", "sequence", "enqueued_time", "creation_time", "body", "body_type", "properties")
@@ -62,13 +65,30 @@ class TelemetryOptions:
     """Seconds between two batches of a run that goes on; None: up to what is there now."""
 
 
+@frozen(kw_only=True)
+class Measured:
+    """What a run did."""
+
+    messages: int
+    batches: int
+    """With messages in them."""
+    is_interrupted: bool
+    unusable: int
+    """Messages without device, number or time, and such that are neither JSON nor a map; passed over."""
+    late: int
+    """Windows of a device, in one batch, for which something came after the watermark; that was dropped."""
+    windows: int
+    """Closed and written."""
+    alerts: int
+
+
 def telemetry(
     spark: "SparkSession",
     source: Mapping[str, str],
     sink: Mapping[str, str],
     options: TelemetryOptions,
     on_progress: OnProgress = quiet,
-) -> Consumed:
+) -> Measured:
     """Aggregate what is new. `source` are options of the connector, `sink` those of its connection for alerts.
 
     Raises InvalidOption, and the engine's exceptions around the connector's errors.
@@ -77,23 +97,42 @@ def telemetry(
     frame = windows(stream(spark, {**source, "columns": ",".join(_SOURCE)}), options)
     folder = options.path.rstrip("/")
 
+    closed = told = 0
+
     def write(batch: "DataFrame", number: int) -> None:
-        # Two actions: without it the messages would be read for each.
+        nonlocal closed, told
+        # Several actions: without it the messages would be read for each.
         batch.persist()
-        if batch.isEmpty():
-            # No window was closed. A repeated batch has what the first attempt had, so there is no file to replace.
-            batch.unpersist()
-            return
-        batch.write.mode("overwrite").parquet(f"{folder}/batch={number}")
-        if options.alerts and options.alert_address is not None:
-            found = alerts(batch, options.alerts)
-            found.write.format(NAME).options(**sink, address=options.alert_address, payload="body").mode(
-                "append"
-            ).save()
+        count = batch.count()
+        # A repeated batch has what the first attempt had: without a window there is no file to replace.
+        if count:
+            batch.write.mode("overwrite").parquet(f"{folder}/batch={number}")
+            told += _send_alerts(batch, sink, options)
+        closed += count
         batch.unpersist()
 
     writer = frame.writeStream.outputMode("append").foreachBatch(write)
-    return run(writer, options.checkpoint or f"{folder}/_checkpoint", options.interval_s, on_progress)
+    done = run(writer, options.checkpoint or f"{folder}/_checkpoint", options.interval_s, on_progress)
+    return Measured(
+        messages=done.messages,
+        batches=done.batches,
+        is_interrupted=done.is_interrupted,
+        unusable=done.observed.get(UNUSABLE, 0),
+        late=done.late,
+        windows=closed,
+        alerts=told,
+    )
+
+
+def _send_alerts(batch: "DataFrame", sink: Mapping[str, str], options: TelemetryOptions) -> int:
+    if not options.alerts or options.alert_address is None:
+        return 0
+    found = alerts(batch, options.alerts)
+    count: int = found.count()
+    if count:
+        writer = found.write.format(NAME).options(**sink, address=options.alert_address, payload="body")
+        writer.mode("append").save()
+    return count
 
 
 def windows(frame: "DataFrame", options: TelemetryOptions) -> "DataFrame":
@@ -106,7 +145,8 @@ def windows(frame: "DataFrame", options: TelemetryOptions) -> "DataFrame":
             functions.expr(f"try_cast({_path(options.value)} AS double)").alias("value"),
             functions.expr(time_of(options.time)).alias("at"),
         )
-        .where("device IS NOT NULL AND value IS NOT NULL AND at IS NOT NULL")
+        .observe("measurements", functions.count_if(~functions.expr(_IS_USABLE)).alias(UNUSABLE))
+        .where(_IS_USABLE)
     )
     span = functions.window("at", options.window, options.slide)
     return (
@@ -141,8 +181,14 @@ def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
 
 
 def read_windows(spark: "SparkSession", path: str) -> "DataFrame":
-    """What was written so far."""
-    return spark.read.schema(WINDOWS).option("recursiveFileLookup", "true").parquet(f"{path.rstrip('/')}/batch=*")
+    """What was written so far; no rows if no window was closed yet."""
+    reader = spark.read.schema(WINDOWS).option("recursiveFileLookup", "true")
+    try:
+        return reader.parquet(f"{path.rstrip('/')}/batch=*")
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return spark.createDataFrame([], WINDOWS)
 
 
 def body_text(body: bytes | None, body_type: str | None) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from artemis_py.cli import main
-from artemis_py.cli.spark import _job
+from artemis_py.cli.spark_job import running_job
 from artemis_py.errors import ArtemisError
 from artemis_py.spark.errors import ConnectionLost, InvalidOption, MissingRequirement, Refused
 
@@ -62,7 +62,7 @@ def test_errors_of_the_connector_have_their_exit_codes(error: ArtemisError, exit
     def start() -> object:
         raise error
 
-    with pytest.raises(click.ClickException, match=str(error)) as caught, _job("x", start):
+    with pytest.raises(click.ClickException, match=str(error)) as caught, running_job("x", start):
         pass
     assert caught.value.exit_code == exit_code
 
@@ -87,6 +87,6 @@ def test_the_reason_is_found_in_what_the_engine_says(reason: str, told: tuple[in
     def start() -> object:
         raise EngineError(text)
 
-    with pytest.raises(click.ClickException) as caught, _job("x", start):
+    with pytest.raises(click.ClickException) as caught, running_job("x", start):
         pass
     assert (caught.value.exit_code, caught.value.message) == told

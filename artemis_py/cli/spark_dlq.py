@@ -1,0 +1,115 @@
+"""`artemis-py spark dlq`: what dead letters are, and back to where they came from."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from attrs import asdict
+
+from artemis_py.cli.client import Target
+from artemis_py.cli.render import print_json, print_table
+from artemis_py.cli.spark_job import (
+    Start,
+    as_json,
+    connection_options,
+    names,
+    rate_option,
+    running_job,
+    session_options,
+    tell_done,
+    tell_problems,
+)
+
+GROUP_COLUMNS: Final = {
+    "id": "GROUP",
+    "count": "COUNT",
+    "origin": "ORIGIN",
+    "cause": "CAUSE",
+    "shape": "BODY",
+    "redrives": "SENT BACK",
+    "last": "LAST",
+}
+
+
+@click.group()
+def dlq() -> None:
+    """Dead letters: what they are, and back to where they came from."""
+
+
+@dlq.command()
+@session_options
+@click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas.")
+@click.option("--where", help="SQL condition on columns and facts.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write.")
+@click.option("--groups", "limit", type=click.IntRange(min=1), default=200, show_default=True, help="Largest ones.")
+@as_json
+def report(
+    target: Target, start: Start, queue: str, where: str | None, out: Path | None, limit: int, json_wanted: bool
+) -> None:
+    """Group dead letters by origin, cause and fingerprint; they stay where they are."""
+    with running_job("grouped", start) as (session, _):
+        from artemis_py.spark.jobs import dead_letter_report, dead_letters
+
+        frame = dead_letters.dead_letters(session, {**connection_options(target), "queue": queue})
+        found = dead_letters.groups(frame if where is None else frame.where(where), limit)
+    rows = [{**asdict(group), "origin": dead_letter_report.origin(group)} for group in found]
+    if out is not None:
+        out.write_text(dead_letter_report.render(names(queue), found, datetime.now(UTC)), encoding="utf-8")
+    if json_wanted:
+        print_json([{**row, "first": _iso(row["first"]), "last": _iso(row["last"])} for row in rows])
+    else:
+        print_table([{**row, "last": _iso(row["last"])} for row in rows], GROUP_COLUMNS)
+        click.echo(f"{sum(group.count for group in found)} dead letters in {len(found)} groups", err=True)
+
+
+@dlq.command()
+@session_options
+@click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas.")
+@click.option("--group", "groups", multiple=True, help="Id of a group in a report; repeatable.")
+@click.option("--where", help="SQL condition, such as \"cause = 'expired' AND origin_address = 'orders'\".")
+@click.option("--all", "all_wanted", is_flag=True, help="All of them; instead of --group or --where.")
+@click.option("--to", help="An address for all [default: the queue each died in].")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=3, show_default=True, help="Sent back so often, a message stays."
+)
+@rate_option
+@click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
+@as_json
+def redrive(
+    target: Target,
+    start: Start,
+    queue: str,
+    groups: tuple[str, ...],
+    where: str | None,
+    all_wanted: bool,
+    to: str | None,
+    limit: int,
+    rate: float | None,
+    dry_run: bool,
+    json_wanted: bool,
+) -> None:
+    """Send dead letters back to where they came from; each goes from the queue when its copy was accepted."""
+    if all_wanted == bool(groups or where):
+        raise click.UsageError("say which: --group or --where; or --all")
+    with running_job("redriven", start) as (session, progress):
+        from artemis_py.spark.jobs import redrive as job
+        from artemis_py.spark.options import write_options
+
+        options = job.RedriveOptions(
+            where=where, groups=groups, to=to, max_redrives=limit, rate=rate, is_rehearsal=dry_run
+        )
+        connection = connection_options(target)
+        done = job.redrive(session, {**connection, "queue": queue}, write_options(connection), options, progress)
+    tell_done("redriven", done.sent, progress.elapsed_s, asdict(done), json_wanted)
+    if not json_wanted:
+        click.echo(
+            f"selected {done.selected}, removed {done.removed}; stayed: {done.looping} sent back {limit} times, "
+            f"{done.homeless} without an origin",
+            err=True,
+        )
+    tell_problems(done.problems, done.rejected)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(sep=" ", timespec="seconds")

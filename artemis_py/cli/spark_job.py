@@ -1,0 +1,170 @@
+"""What the commands of `artemis-py spark` share: the session, progress, and the connector's errors in one line.
+
+PySpark is imported when a job starts, so that help works without it, and the lack of it, or of Java, is one clear line.
+"""
+
+import functools
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from artemis_py.cli.client import Target, target_options
+from artemis_py.cli.errors import Failed, NotConnected
+from artemis_py.cli.render import Progress, print_json, summary
+from artemis_py.spark import errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from artemis_py.spark.jobs.running import Progress as JobProgress
+
+as_json = click.option("--json", "json_wanted", is_flag=True, help="JSON instead of text.")
+every = click.option("--every", type=float, metavar="SECONDS", help="Go on, a batch every so often, until Ctrl-C.")
+checkpoint_option = click.option("--checkpoint", help="Folder of the checkpoint [default: _checkpoint in --out].")
+rate_option = click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second at most.")
+
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A failure is told once, by the command: not with the stacks of all that it went through.
+    "spark.log.level": "FATAL",
+    "spark.sql.session.timeZone": "UTC",
+    # The engine's 200 are for a cluster: on one machine most of the time would go into starting empty tasks.
+    "spark.sql.shuffle.partitions": "8",
+}
+"""Of the session; `--conf` changes them."""
+
+Start = Callable[[], "SparkSession"]
+
+
+def session_options(command: Callable[..., object]) -> Callable[..., object]:
+    """The options of the broker and of the session; the command gets `spark`, started when it calls it."""
+
+    @functools.wraps(command)
+    def with_session(master: str | None, conf: tuple[str, ...], **arguments: Any) -> object:
+        return command(start=lambda: _session(master, conf), **arguments)
+
+    wrapped: Callable[..., object] = target_options(with_session)
+    for option in (
+        click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Setting of the session; repeatable."),
+        click.option("--master", help="Where Spark runs [default: local[*], or that of spark-submit]."),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
+    settings = dict(SETTINGS)
+    for item in conf:
+        key, separator, value = item.partition("=")
+        if not separator:
+            raise click.UsageError(f"--conf {item}: use KEY=VALUE")
+        settings[key] = value
+    if master is not None:
+        settings["spark.master"] = master
+    # Workers beside the driver would take the first python3 on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from artemis_py.spark.session import session
+
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    return session("artemis-py", settings)
+
+
+def connection_options(target: Target) -> dict[str, str]:
+    """The connector's options for the broker and the login."""
+    given = {"url": target.url, "user": target.user, "password": target.password, "tls.ca": target.ca}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def source_options(
+    target: Target,
+    address: str | None,
+    subscription: str | None,
+    queue: str | None,
+    selector: str | None,
+    max_messages: int | None,
+) -> dict[str, str]:
+    if (queue is None) == (address is None) or (address is None) != (subscription is None):
+        raise click.UsageError("say what to read: --address with --subscription, or --queue")
+    given = {
+        "mode": "browse" if address is None else "subscription",
+        "address": address,
+        "subscription": subscription,
+        "queue": queue,
+        "selector": selector,
+        "maxMessagesPerTrigger": None if max_messages is None else str(max_messages),
+    }
+    return connection_options(target) | {name: value for name, value in given.items() if value is not None}
+
+
+class _Shown:
+    """Progress of a job on the terminal."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar: Final = bar
+        self._began: Final = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the session was there: starting Spark is no part of a job's rate."""
+        return time.monotonic() - self._began
+
+    def __call__(self, progress: "JobProgress") -> None:
+        self._bar.show(progress.done, self.elapsed_s, progress.total)
+
+
+@contextmanager
+def running_job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Shown]]":
+    """A session and a progress bar, and the connector's errors as those of the command line."""
+    try:
+        session = start()
+        with Progress(label, None) as bar:
+            yield session, _Shown(bar)
+    except errors.SparkError as error:
+        raise _failure(type(error).__name__, str(error)) from None
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        found = _OURS.findall(str(error))
+        if found:
+            raise _failure(*found[-1]) from None
+        raise Failed((_PYTHONS.findall(str(error)) or [str(error).strip().partition("\n")[0]])[-1]) from None
+
+
+# Of any other exception in a task it has the whole traceback, with this at the end.
+_PYTHONS: Final = re.compile(r"^[A-Z]\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
+# The engine hands our exceptions on as text within its own: `artemis_py.spark.errors.Refused: reason`.
+_OURS: Final = re.compile(r"artemis_py\.spark\.errors\.(\w+): ([^\n]*)")
+
+
+def _failure(kind: str, text: str) -> click.ClickException:
+    if kind in (errors.InvalidOption.__name__, errors.InvalidOffset.__name__):
+        return click.UsageError(text)
+    return NotConnected(text) if kind == errors.ConnectionLost.__name__ else Failed(text)
+
+
+def tell_done(verb: str, count: int, elapsed_s: float, facts: dict[str, Any], json_wanted: bool) -> None:
+    if json_wanted:
+        print_json({**facts, "seconds": round(elapsed_s, 3)})
+    else:
+        click.echo(summary(verb, count, elapsed_s), err=True)
+
+
+def tell_problems(problems: dict[str, str], rejected: int) -> None:
+    """Exit code 1 if not everything went."""
+    lines = [f"{address}: {reason}" if reason else address for address, reason in problems.items()]
+    if rejected:
+        lines.append(f"the broker rejected {rejected} messages")
+    if lines:
+        raise Failed("; ".join(lines))
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
