@@ -1,0 +1,1 @@
+"""The Spark connector over Spark Connect and in a notebook."""
