@@ -59,13 +59,15 @@ WAIT_S: Final = 180.0
 """For whatever is waited for: starting Spark takes ten seconds, on a busy machine many more."""
 FINISH_S: Final = 600.0
 """For the last run, which reads whatever was left."""
-POLL_INTERVAL_S: Final = 0.002
+POLL_INTERVAL_S: Final = 0.005
 
 
 class KillRun:
     """One run in one folder."""
 
-    def __init__(self, folder: Path, seed: int, fault: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, seed: int, fault: str | None = None, messages_per_round: int = MESSAGES_PER_ROUND
+    ) -> None:
         """With a `fault` of `victim.FAULTS` planted into the drivers, for `run_marked`."""
         self.folder: Final = folder
         self.violations: Final[list[str]] = []
@@ -78,6 +80,7 @@ class KillRun:
         self.suppressed: Final[Counter[str]] = Counter()
         """Messages that the broker took from tasks and did not route again, by query; those of killed tasks beside."""
         self._fault: Final = fault
+        self._messages_per_round: Final = messages_per_round
         self._random: Final = random.Random(seed)
         self._offsets: Final[dict[Path, str]] = {}
         """Offset logs as they were seen first."""
@@ -156,10 +159,10 @@ class KillRun:
     def _send(self) -> None:
         connection = BlockingConnection(self._broker.url, timeout=30)
         sender = connection.create_sender(ADDRESS)
-        for number in range(self.sent, self.sent + MESSAGES_PER_ROUND):
+        for number in range(self.sent, self.sent + self._messages_per_round):
             sender.send(Message(body=str(number), durable=True))
         connection.close()
-        self.sent += MESSAGES_PER_ROUND
+        self.sent += self._messages_per_round
 
     # -- moments -------------------------------------------------------------------------------------------------
 
@@ -302,7 +305,7 @@ def self_check(folder: Path, seed: int) -> list[str]:
     """Plant each fault, each in a folder of its own; what was not found, or found without reason."""
     complaints = []
     for fault, findings in FINDINGS.items():
-        run = KillRun(folder / fault, seed, fault)
+        run = KillRun(folder / fault, seed, fault, 2 * MESSAGES_PER_BATCH)
         run.folder.mkdir()
         run.run_marked()
         logger.info("%s: %s", fault, run.violations)
