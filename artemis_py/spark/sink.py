@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoder, check_columns
-from artemis_py.spark.errors import InvalidOption, SparkError
+from artemis_py.spark.errors import InvalidOption, Refused, SparkError
 from artemis_py.spark.management import Management
 from artemis_py.spark.options import WriteOptions
 from artemis_py.spark.sending import STAGE_PROPERTY, Sender, StageName
@@ -77,9 +77,12 @@ def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | N
     is_new = True
     if attempts:
         writer = done[0].writer
-        is_new = Broker(options.connection).run(
-            lambda connection: _management(connection, options).commit_epoch(writer, epoch, attempts)
-        )
+        try:
+            is_new = Broker(options.connection).run(
+                lambda connection: _management(connection, options).commit_epoch(writer, epoch, attempts)
+            )
+        except Refused as error:
+            raise Refused(f"epoch {epoch} of writer {writer} cannot be committed: {error}") from None
     accepted = sum(message.accepted for message in done)
     dropped = sum(message.dropped for message in done)
     diverted = sum(message.diverted for message in done)
