@@ -175,9 +175,9 @@ class KillRun:
         log = self.folder / "checkpoints" / query
         later = self._random.randint(1, 3)
         if moment == "planned":
-            self._until(lambda: _last(log / "offsets"), later)
+            self._until(lambda: last_batch(log / "offsets"), later)
         elif moment == "committed":
-            self._until(lambda: _last(log / "commits"), later)
+            self._until(lambda: last_batch(log / "commits"), later)
         elif moment == "read":
             ledger = self.folder / "ledger"
             self._until(lambda: ledger.stat().st_size if ledger.exists() else 0, 1)
@@ -206,7 +206,7 @@ class KillRun:
             first = head.first
             log = self.folder / "checkpoints" / query
             offsets = self._offset_log(query)
-            committed = [number for number in offsets if number <= _last(log / "commits")]
+            committed = [number for number in offsets if number <= last_batch(log / "commits")]
             done = offsets[max(committed)].positions if committed else {}
             end = max((position.next for position in done.values()), default=1)
             if first - end - head.never_given(end, first) > 0:
@@ -269,7 +269,7 @@ class KillRun:
             )
 
 
-def _last(log: Path) -> int:
+def last_batch(log: Path) -> int:
     """The number of the last batch in an offset or commit log; -1 before the first."""
     names = [path.name for path in log.glob("[0-9]*")] if log.exists() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
