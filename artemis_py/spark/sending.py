@@ -9,7 +9,7 @@ What becomes of a rejected message is the option `onReject`; one that is given b
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -39,7 +39,8 @@ _CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")
 
 STAGE_PROPERTY: Final = Symbol("artemis:stage")
 STAGED_PROPERTY: Final = Symbol("artemis:staged")
-"""Link properties that ask for a stage, and say how many messages it holds (docs/amqp.md)."""
+REFUSED_PROPERTY: Final = Symbol("artemis:refused")
+"""Link properties that ask for a stage, and say how many messages it holds and how many it refused (docs/amqp.md)."""
 
 
 @frozen
@@ -84,6 +85,8 @@ class Sender(SenderLinkHandler):
         """Messages accepted, by attempt; an address has an attempt of its own."""
         self._attempts: Final[dict[str, str]] = {}
         """Names of attempts by address."""
+        self._refused: Final[Counter[str]] = Counter()
+        """Messages that came back, rejected or not, by attempt."""
         self.accepted = 0
         """Messages, those for the error address included."""
         self.dropped = 0
@@ -230,10 +233,11 @@ class Sender(SenderLinkHandler):
         assert isinstance(link, SenderLink)
         link.handler = self
         if self._stage is not None:
-            self._resume(address, (answer.properties or {}).get(STAGED_PROPERTY))
+            properties = answer.properties or {}
+            self._resume(address, properties.get(STAGED_PROPERTY), properties.get(REFUSED_PROPERTY))
         return link
 
-    def _resume(self, address: str, staged: object) -> None:
+    def _resume(self, address: str, staged: object, refused: object) -> None:
         """Take as accepted what the stage has of what was under way: the first ones, for a link keeps its order."""
         if not isinstance(staged, int):
             if self._options.idempotence == "epoch":
@@ -246,11 +250,11 @@ class Sender(SenderLinkHandler):
             for number, message in self._unsettled.items()
             if number in self._uncertain and self._address(message) == address
         ]
-        if 0 < more < len(waiting) and self._options.on_reject != "fail":
-            # It may have rejected some of them, and then it is not the first ones that it has.
+        unheard = (refused if isinstance(refused, int) else 0) - self._refused[attempt]
+        if waiting and unheard > 0:
             raise SendFailed(
-                f"the connection broke, and of {len(waiting)} messages for {address} the broker has {more}: with "
-                f"onReject={self._options.on_reject} nothing tells which; the task must run again"
+                f"the connection broke, and of {len(waiting)} messages for {address} the broker refused {unheard}: "
+                "nothing tells which; the task must run again"
             )
         self._uncertain.difference_update(waiting)
         for number in waiting[:more]:
@@ -302,7 +306,13 @@ class Sender(SenderLinkHandler):
             self._tries = self._options.connection.retries
             self._delay_s = self._pause_s = self._options.connection.retry_delay_s
             self._given_back_at = None
-        elif isinstance(state, Rejected):
+            return
+        message = self._unsettled.get(token)
+        if message is None:
+            return
+        if self._stage is not None:
+            self._refused[self._attempts[self._address(message)]] += 1
+        if isinstance(state, Rejected):
             self._turn_away(token, state.error)
             self._given_back_at = None
         else:

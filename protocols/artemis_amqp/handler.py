@@ -63,6 +63,8 @@ of the same name tells clients that there are stages."""
 OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"), STAGE_PROPERTY)
 STAGED_PROPERTY: Final = Symbol("artemis:staged")
 """Of the answer: how many messages are in that stage already."""
+REFUSED_PROPERTY: Final = Symbol("artemis:refused")
+"""Of the answer: how many messages for that stage were not taken, on whatever link."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
 _CLOSE_EXISTING: Final = 1
@@ -462,7 +464,7 @@ class AmqpHandler:
         user = self.core_session.subject.name
         end.stage = self.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
         producer.stage(end.stage)
-        return {STAGED_PROPERTY: end.stage.count}
+        return {STAGED_PROPERTY: end.stage.count, REFUSED_PROPERTY: end.stage.refused}
 
     def _create_node(
         self,
