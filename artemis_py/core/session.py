@@ -105,6 +105,11 @@ class Producer:
         """Keep what is sent from now on in a stage, until its epoch is committed (`staging`)."""
         self._stage = stage
 
+    def refused(self) -> None:
+        """A message was not taken: its stage, if there is one, remembers that."""
+        if self._stage is not None:
+            self._session.postoffice.staging.refuse(self._stage)
+
     def _send_to_stage(self, message: Message, transaction: Transaction | None, stage: Stage) -> int:
         if transaction is not None:
             raise InvalidRequest("a stage takes no transactions: its epoch is one")

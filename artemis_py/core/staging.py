@@ -66,6 +66,8 @@ class Stage:
         self.attempt: Final = attempt
         self.address: Final = address
         self.queue: Final = queue
+        self.refused: int = 0
+        """Messages that a link brought and the broker did not take."""
         self.holder: Holder | None = None
         self.touched_ms: int = queue.hub.now_ms
 
@@ -100,8 +102,10 @@ class Staging:
             if queue is None:
                 storage.save_record(STAGES, key, None)
                 continue
-            user, writer, epoch, attempt, address = json.loads(value)
-            self._add((user, writer, epoch, attempt), Stage(user, writer, epoch, attempt, address, queue))
+            user, writer, epoch, attempt, address, *refused = json.loads(value)
+            stage = Stage(user, writer, epoch, attempt, address, queue)
+            stage.refused = refused[0] if refused else 0
+            self._add((user, writer, epoch, attempt), stage)
         if self._stages:
             self._plan_sweep()
 
@@ -163,9 +167,8 @@ class Staging:
                 auto_delete=False,
             )
         )
-        record = json.dumps([*key, address]).encode()
-        office.storage.save_record(STAGES, queue.name.encode(), record)
         stage = Stage(*key, address, queue)
+        self._save(stage)
         self._add(key, stage)
         self._plan_sweep()
         return stage
@@ -187,6 +190,20 @@ class Staging:
             message.set_extra(_EXPIRES, message.expires_ms)
             message.expires_ms = 0
         stage.queue.add(message)
+
+    def refuse(self, stage: Stage) -> None:
+        """A message for the stage was not taken.
+
+        A client that lost its connection before it heard that learns it from the number: by the count of messages alone
+        it would take those that came after for the one that is missing. Those are not on disk before the number is.
+        """
+        stage.refused += 1
+        if not stage.queue.is_deleted:
+            self._save(stage)
+
+    def _save(self, stage: Stage) -> None:
+        record = [stage.user, stage.writer, stage.epoch, stage.attempt, stage.address, stage.refused]
+        self._office.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
     def release(self, stage: Stage, holder: Holder) -> None:
         """A link that filled a stage is gone."""

@@ -131,20 +131,21 @@ class Encoder:
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
         bare = encode(Properties(content_type=Symbol("application/vnd.apache.arrow.stream")))
-        yield Encoded(None, self._head(self._options.durable, _DEFAULT_PRIORITY, -1, {}), bare + _data(sink.getvalue()))
+        head = self._head(self._options.durable, _DEFAULT_PRIORITY, -1, {})
+        yield Encoded(None, head, bare + data_section(sink.getvalue()))
 
     def _bodies(self, batch: "pa.RecordBatch", columns: "_Columns") -> Callable[[int], bytes]:
         payload = self._options.payload
         if payload == "json":
             rest = [name for name in batch.schema.names if name not in COLUMNS and name not in SOURCE_ONLY]
             rows = batch.select(rest).to_pylist()
-            return lambda row: _data(json.dumps(rows[row], default=_json, ensure_ascii=False).encode())
+            return lambda row: data_section(json.dumps(rows[row], default=_json, ensure_ascii=False).encode())
         values = batch.column(payload).to_pylist()
         if payload == "message":
             return lambda row: _required(values[row], "message", row)
         if columns.is_text("body"):
             return lambda row: _text(_required(values[row], "body", row))
-        return lambda row: _data(_required(values[row], "body", row))
+        return lambda row: data_section(_required(values[row], "body", row))
 
     def _message(self, columns: "_Columns", row: int, body: bytes) -> Encoded:
         get = columns.get
@@ -171,9 +172,6 @@ class Encoder:
         if address is None and self._options.address is None:
             raise SendFailed(f"row {row} of a batch has no address")
         bare = body if self._options.payload == "message" else columns.properties(row, duplicate_id) + body
-        limit = self._options.max_message_bytes
-        if limit is not None and len(bare) > limit:
-            raise SendFailed(f"row {row} of a batch makes a message of {len(bare)} bytes, maxMessageBytes is {limit}")
         return Encoded(address, head, bare)
 
     def _head(self, durable: bool, priority: int, ttl_ms: int, annotations: dict[object, object]) -> bytes:
@@ -300,8 +298,8 @@ _FIELDS: Final[tuple[tuple[str, Callable[[Any], bytes]], ...]] = (
 _CONTENT_TYPE: Final = 6
 
 
-def _data(octets: Any) -> bytes:
-    """A data section."""
+def data_section(octets: Any) -> bytes:
+    """Octets as the body of a message."""
     size = len(octets)
     if size < 256:
         return b"\x00\x53\x75\xa0" + size.to_bytes(1, "big") + bytes(octets)

@@ -24,7 +24,7 @@ SOURCE_MODES: Final = ("subscription", "browse", "drain")
 ACK_POLICIES: Final = ("eager", "engine", "none")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
 IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
-ON_REJECT: Final = ("fail", "drop")
+ON_REJECT: Final = ("fail", "drop", "deadletter")
 
 
 @frozen(kw_only=True)
@@ -130,6 +130,8 @@ class WriteOptions:
     """Of each task: no task can know how many there are."""
     send_timeout_s: float = 60.0
     on_reject: str = "fail"
+    error_address: str | None = None
+    """Of `deadletter`: where messages go that were rejected."""
     max_message_bytes: int | None = None
 
 
@@ -291,6 +293,7 @@ _WRITE: Final = (
     _Option("maxMessagesPerSecond", "max_messages_per_second", _rate),
     _Option("sendTimeout", "send_timeout_s", _duration_s),
     _Option("onReject", "on_reject", _word(*ON_REJECT)),
+    _Option("errorAddress", "error_address"),
     _Option("maxMessageBytes", "max_message_bytes", _bytes),
 )
 
@@ -316,7 +319,9 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises InvalidOption."""
     values = _lowered(given)
     _check_names(values, _WRITE, "sink")
-    return WriteOptions(connection=_connection(values), **_values(values, _WRITE))
+    options = WriteOptions(connection=_connection(values), **_values(values, _WRITE))
+    _check_sink(options)
+    return options
 
 
 def _lowered(given: Mapping[str, str]) -> dict[str, str]:
@@ -393,6 +398,17 @@ def _server(text: str) -> Server:
     if parts.scheme not in ("amqp", "amqps") or not host or parts.path.strip("/"):
         raise InvalidOption(f"option url: {text!r}: use amqp://host:port, or amqps://host:port for TLS")
     return Server(host=host, port=DEFAULT_PORT if port is None else port, tls=parts.scheme == "amqps")
+
+
+def _check_sink(options: WriteOptions) -> None:
+    """What does not go together. Raises InvalidOption."""
+    if options.error_address is not None and options.on_reject != "deadletter":
+        raise InvalidOption(f"option errorAddress is for onReject=deadletter, not onReject={options.on_reject}")
+    if options.on_reject == "deadletter":
+        if not options.error_address:
+            raise InvalidOption("onReject=deadletter needs the option errorAddress: where rejected messages go")
+        if options.error_address == options.address:
+            raise InvalidOption("options address and errorAddress: what one address rejects it cannot keep")
 
 
 def _check_source(options: ReadOptions) -> None:

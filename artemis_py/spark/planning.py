@@ -1,8 +1,9 @@
 """What the driver does before anything is read: find the queues, ask where they stand, decide where to begin."""
 
+from collections.abc import Callable
 from typing import Final
 
-from artemis_py.spark.connection import Broker, Connection
+from artemis_py.spark.connection import Broker, Connection, Result
 from artemis_py.spark.errors import Refused
 from artemis_py.spark.management import Heads, Management, subscribe
 from artemis_py.spark.offsets import Offset, earliest, latest
@@ -19,7 +20,9 @@ class Planner:
 
     def heads(self) -> Heads:
         """Where the queues of the query stand; a subscription is made if it is not there. Raises SparkError."""
-        return self._broker.run(self._heads)
+        options = self._options
+        names = ", ".join((*options.queues, *options.addresses, *filter(None, (options.address_pattern,))))
+        return self._run(names, self._heads)
 
     def acknowledge(self, offset: Offset) -> None:
         """The query is done with everything before `offset`. Raises SparkError."""
@@ -27,7 +30,16 @@ class Planner:
             (key.partition("|")[2], position.queue_id, position.next) for key, position in offset.positions.items()
         ]
         if positions:
-            self._broker.run(lambda connection: self._management(connection).acknowledge(positions))
+            names = ", ".join(queue for queue, _, _ in positions)
+            self._run(names, lambda connection: self._management(connection).acknowledge(positions))
+
+    def _run(self, names: str, work: Callable[[Connection], Result]) -> Result:
+        """What the broker refuses is a matter of these queues."""
+        try:
+            return self._broker.run(work)
+        except Refused as error:
+            # Its kind tells what is gone from what is forbidden.
+            raise type(error)(f"{names}: {error}") from None
 
     def _management(self, connection: Connection) -> Management:
         return Management(connection, self._options.connection.idle_timeout_s)

@@ -3,11 +3,13 @@
 Decides when a message counts as sent: when the broker accepted it, which for a durable one means that it is on disk.
 What is not accepted when a connection breaks is sent again over the next one, in its order. That may make duplicates,
 unless the messages carry ids by which the broker knows them, or go to a stage: its broker says how many it has.
+
+What becomes of a rejected message is the option `onReject`; one that is given back is sent again, later and later.
 """
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -15,12 +17,13 @@ from attrs import frozen
 
 from artemis_amqp.hot_frames import ACCEPTED_CODE
 from artemis_amqp.link import SenderLink, SenderLinkHandler
-from artemis_amqp.performatives import Accepted, Rejected, Source, Target
+from artemis_amqp.performatives import Accepted, AmqpError, Rejected, Source, Target
 from artemis_amqp.types import Symbol
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker, Connection
 from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import ConnectionLost, Refused, SendFailed
 from artemis_py.spark.options import WriteOptions
+from artemis_py.spark.rejected import marked, reason_of
 
 logger: Final = logging.getLogger(__name__)
 
@@ -29,12 +32,15 @@ BURST: Final = 256
 MAX_LINKS: Final = 64
 """Links kept open at once; the least recently used gives way."""
 MIXED: Final = 2
+_TOO_LARGE: Final = "amqp:link:message-size-exceeded"
+_LINK_REFUSED: Final = "amqp:precondition-failed"
 _CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")}
 
 
 STAGE_PROPERTY: Final = Symbol("artemis:stage")
 STAGED_PROPERTY: Final = Symbol("artemis:staged")
-"""Link properties that ask for a stage, and say how many messages it holds (docs/amqp.md)."""
+REFUSED_PROPERTY: Final = Symbol("artemis:refused")
+"""Link properties that ask for a stage, and say how many messages it holds and how many it refused (docs/amqp.md)."""
 
 
 @frozen
@@ -57,7 +63,9 @@ class Sender(SenderLinkHandler):
         self._connection: Connection | None = None
         self._links: Final[dict[str, SenderLink]] = {}
         self._unsettled: Final[dict[int, Encoded]] = {}
-        """Everything not yet accepted, in the order of the rows."""
+        """Everything not yet accepted, in the order of sending."""
+        self._uncertain: set[int] = set()
+        """Those that were under way when a connection broke, until their stage says what it has."""
         self._to_send: deque[int] = deque()
         self.number = 0
         """Messages taken for sending so far; the number of the last one."""
@@ -68,22 +76,37 @@ class Sender(SenderLinkHandler):
         self._started_at = time.monotonic()
         self._heard_at = self._started_at
         self._pause_until = 0.0
+        self._pause_s = self._delay_s
+        self._given_back_at: float | None = None
+        """Since when the broker gives messages back and accepts none."""
+        self._closed_addresses: Final[dict[str, Refused]] = {}
+        """Addresses of the column that refused their link, with onReject=deadletter."""
         self.staged: Final[dict[str, int]] = {}
         """Messages accepted, by attempt; an address has an attempt of its own."""
         self._attempts: Final[dict[str, str]] = {}
         """Names of attempts by address."""
+        self._refused: Final[Counter[str]] = Counter()
+        """Messages that came back, rejected or not, by attempt."""
         self.accepted = 0
+        """Messages, those for the error address included."""
         self.dropped = 0
         """Rejected, with onReject=drop."""
+        self.diverted = 0
+        """Rejected and sent to the error address."""
         self.rejected: Final[set[int]] = set()
         """Their numbers."""
 
     def send(self, messages: Iterable[Encoded]) -> None:
         """Send all of these, in order. Raises SendFailed, ConnectionLost when the tries are used up, Refused."""
+        limit = self._options.max_message_bytes
         for message in messages:
             self.number += 1
             self._unsettled[self.number] = message
-            self._to_send.append(self.number)
+            if limit is not None and len(message.bare) > limit:
+                text = f"message {self.number} of the task has {len(message.bare)} bytes, maxMessageBytes is {limit}"
+                self._turn_away(self.number, AmqpError(_TOO_LARGE, text))
+            else:
+                self._to_send.append(self.number)
             self._since_turn += 1
             if self._since_turn >= BURST or len(self._unsettled) >= self._options.max_in_flight:
                 self._since_turn = 0
@@ -127,9 +150,9 @@ class Sender(SenderLinkHandler):
         """Let go of the connection, wait a little, and have everything sent again that was not accepted."""
         self.close()
         self._links.clear()
+        self._uncertain = (self._uncertain & self._unsettled.keys()) | (self._unsettled.keys() - self._to_send)
         self._to_send = deque(self._unsettled)
-        if self._tries == 0 or (self._stage is not None and self.dropped):
-            # With messages left out, the number of those in the stage does not tell which they are.
+        if self._tries == 0:
             raise error
         self._tries -= 1
         logger.warning(
@@ -143,13 +166,19 @@ class Sender(SenderLinkHandler):
             connection.check(link)
         if self._refusal is not None:
             raise self._refusal
-        silent_s = time.monotonic() - self._heard_at
+        now = time.monotonic()
+        silent_s = now - self._heard_at
         if silent_s > self._options.send_timeout_s:
-            addresses = sorted({self._address(message) for message in self._unsettled.values()})
-            raise SendFailed(
-                f"the broker neither gave credit nor answered for {silent_s:.0f} s (sendTimeout); "
-                f"{len(self._unsettled)} messages wait for {', '.join(addresses[:3])}: is the address full?"
-            )
+            raise self._timed_out(f"neither gave credit nor answered for {silent_s:.0f} s")
+        if self._given_back_at is not None and now - self._given_back_at > self._options.send_timeout_s:
+            raise self._timed_out(f"has given messages back for {now - self._given_back_at:.0f} s and accepted none")
+
+    def _timed_out(self, what: str) -> SendFailed:
+        addresses = sorted({self._address(message) for message in self._unsettled.values()})
+        return SendFailed(
+            f"the broker {what} (sendTimeout); "
+            f"{len(self._unsettled)} messages wait for {', '.join(addresses[:3])}: is the address full?"
+        )
 
     def _hand_over(self) -> None:
         """Give the engine what it can take now."""
@@ -157,14 +186,31 @@ class Sender(SenderLinkHandler):
         if to_send and time.monotonic() < self._pause_until:
             return
         while to_send:
-            message = unsettled.get(to_send[0])
+            number = to_send[0]
+            message = unsettled.get(number)
             if message is not None:
-                link = self._link(self._address(message))
-                if to_send[0] in unsettled:
+                link = self._link_for(self._address(message))
+                if link is None:
+                    error = self._closed_addresses[self._address(message)]
+                    self._turn_away(number, AmqpError(_LINK_REFUSED, str(error)))
+                elif number in unsettled:
                     if not link.can_send:
                         return
-                    link.send(message.head, message.bare, to_send[0], False)
+                    link.send(message.head, message.bare, number, False)
             to_send.popleft()
+
+    def _link_for(self, address: str) -> SenderLink | None:
+        """The link to an address; None if the address refuses it, so that what is for it is diverted."""
+        if address in self._closed_addresses:
+            return None
+        try:
+            return self._link(address)
+        except Refused as error:
+            # The address of the option is the job's own: if that is wrong, no row is at fault.
+            if self._options.on_reject != "deadletter" or self._options.address or self._is_error_address(address):
+                raise
+            self._closed_addresses[address] = error
+            return None
 
     def _link(self, address: str) -> SenderLink:
         link = self._links.pop(address, None)
@@ -177,7 +223,7 @@ class Sender(SenderLinkHandler):
 
     def _attach(self, address: str) -> SenderLink:
         assert self._connection is not None
-        kind = self._options.routing_type
+        kind = None if self._is_error_address(address) else self._options.routing_type
         target = Target(address=address, capabilities=() if kind is None else (_CAPABILITIES[kind],))
         properties: dict[Symbol, object] | None = None
         if self._stage is not None:
@@ -187,10 +233,11 @@ class Sender(SenderLinkHandler):
         assert isinstance(link, SenderLink)
         link.handler = self
         if self._stage is not None:
-            self._resume(address, (answer.properties or {}).get(STAGED_PROPERTY))
+            properties = answer.properties or {}
+            self._resume(address, properties.get(STAGED_PROPERTY), properties.get(REFUSED_PROPERTY))
         return link
 
-    def _resume(self, address: str, staged: object) -> None:
+    def _resume(self, address: str, staged: object, refused: object) -> None:
         """Take as accepted what the stage has of what was under way: the first ones, for a link keeps its order."""
         if not isinstance(staged, int):
             if self._options.idempotence == "epoch":
@@ -198,11 +245,23 @@ class Sender(SenderLinkHandler):
             return
         attempt = self._attempts[address]
         more = staged - self.staged.setdefault(attempt, 0)
-        for number in [number for number, message in self._unsettled.items() if self._address(message) == address]:
-            if more <= 0:
-                break
-            more -= 1
+        waiting = [
+            number
+            for number, message in self._unsettled.items()
+            if number in self._uncertain and self._address(message) == address
+        ]
+        unheard = (refused if isinstance(refused, int) else 0) - self._refused[attempt]
+        if waiting and unheard > 0:
+            raise SendFailed(
+                f"the connection broke, and of {len(waiting)} messages for {address} the broker refused {unheard}: "
+                "nothing tells which; the task must run again"
+            )
+        self._uncertain.difference_update(waiting)
+        for number in waiting[:more]:
             self._accept(number)
+
+    def _is_error_address(self, address: str) -> bool:
+        return self._options.on_reject == "deadletter" and address == self._options.error_address
 
     def _address(self, message: Encoded) -> str:
         return message.address or self._options.address or ""
@@ -245,24 +304,61 @@ class Sender(SenderLinkHandler):
         if state == ACCEPTED_CODE or isinstance(state, Accepted):
             self._accept(token)
             self._tries = self._options.connection.retries
-            self._delay_s = self._options.connection.retry_delay_s
-        elif isinstance(state, Rejected):
-            self._rejected(token, state)
+            self._delay_s = self._pause_s = self._options.connection.retry_delay_s
+            self._given_back_at = None
+            return
+        message = self._unsettled.get(token)
+        if message is None:
+            return
+        if self._stage is not None:
+            self._refused[self._attempts[self._address(message)]] += 1
+        if isinstance(state, Rejected):
+            self._turn_away(token, state.error)
+            self._given_back_at = None
         else:
-            # Released or modified: the broker could not take it now. In the order of what is left.
-            self._to_send.append(token)
-            self._pause_until = time.monotonic() + self._options.connection.retry_delay_s
+            self._given_back(token)
 
-    def _rejected(self, number: int, state: Rejected) -> None:
-        reason = "no reason given" if state.error is None else state.error.description or state.error.condition
-        message = self._unsettled.get(number)
-        address = "" if message is None else self._address(message)
-        if self._options.on_reject == "drop":
-            self._unsettled.pop(number, None)
+    def _given_back(self, number: int) -> None:
+        """Released or modified: the broker could not take it now. It is sent again behind what is left."""
+        now = time.monotonic()
+        if self._given_back_at is None:
+            self._given_back_at = now
+        if now >= self._pause_until:
+            # Once for all that come back together.
+            self._pause_until = now + self._pause_s
+            self._pause_s = min(2 * self._pause_s, MAX_RETRY_DELAY_S)
+        message = self._unsettled.pop(number, None)
+        if message is not None:
+            self._send_later(number, message)
+
+    def _send_later(self, number: int, message: Encoded) -> None:
+        """What is unsettled is in the order of sending: by that a stage tells what it has."""
+        self._unsettled[number] = message
+        self._to_send.append(number)
+
+    def _turn_away(self, number: int, error: AmqpError | None) -> None:
+        """What is rejected is left out, goes to the error address, or ends the task."""
+        message = self._unsettled.pop(number, None)
+        if message is None:
+            return
+        address = self._address(message)
+        policy = self._options.on_reject
+        if policy == "drop":
             self.dropped += 1
             self.rejected.add(number)
-            logger.warning("message dropped: the broker rejected it: address=%s reason=%s", address, reason)
+            logger.warning("message dropped: it was rejected: address=%s reason=%s", address, reason_of(error))
+        elif policy == "deadletter" and not self._is_error_address(address):
+            assert self._options.error_address is not None
+            self.diverted += 1
+            self._send_later(number, marked(message, address, self._options.error_address, error))
         elif self._refusal is None:
-            self._refusal = SendFailed(
-                f"the broker rejected a message for {address}: {reason} (onReject=drop goes on without it)"
-            )
+            self._refusal = _refusal(address, error, policy)
+
+
+def _refusal(address: str, error: AmqpError | None, policy: str) -> SendFailed:
+    if policy == "deadletter":
+        return SendFailed(f"the error address {address} rejected a message as well: {reason_of(error)}")
+    return SendFailed(
+        f"the broker rejected a message for {address}: {reason_of(error)} "
+        "(onReject=drop goes on without it, onReject=deadletter sends it to another address)"
+    )

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoder, check_columns
-from artemis_py.spark.errors import InvalidOption, SparkError
+from artemis_py.spark.errors import InvalidOption, Refused, SparkError
 from artemis_py.spark.management import Management
 from artemis_py.spark.options import WriteOptions
 from artemis_py.spark.sending import STAGE_PROPERTY, Sender, StageName
@@ -36,10 +36,12 @@ BATCH_ID: Final = "streaming.sql.batchId"
 class Sent(WriterCommitMessage):  # type: ignore[misc]
     """What one task did."""
 
-    def __init__(self, writer: str, accepted: int, dropped: int, staged: dict[str, int]) -> None:
+    def __init__(self, writer: str, accepted: int, dropped: int, staged: dict[str, int], diverted: int = 0) -> None:
         self.writer: Final = writer
         self.accepted: Final = accepted
         self.dropped: Final = dropped
+        self.diverted: Final = diverted
+        """Of those accepted: by the error address."""
         self.staged: Final = staged
         """Messages that wait for the commit, by attempt; empty if the broker or the options have no stages."""
 
@@ -62,7 +64,7 @@ def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterato
         raise
     finally:
         sender.close()
-    return Sent(writer, sender.accepted, sender.dropped, sender.staged)
+    return Sent(writer, sender.accepted, sender.dropped, sender.staged, sender.diverted)
 
 
 def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> bool:
@@ -75,13 +77,20 @@ def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | N
     is_new = True
     if attempts:
         writer = done[0].writer
-        is_new = Broker(options.connection).run(
-            lambda connection: _management(connection, options).commit_epoch(writer, epoch, attempts)
-        )
+        try:
+            is_new = Broker(options.connection).run(
+                lambda connection: _management(connection, options).commit_epoch(writer, epoch, attempts)
+            )
+        except Refused as error:
+            raise Refused(f"epoch {epoch} of writer {writer} cannot be committed: {error}") from None
     accepted = sum(message.accepted for message in done)
     dropped = sum(message.dropped for message in done)
+    diverted = sum(message.diverted for message in done)
     again = "" if is_new else ", which the broker had before"
-    logger.info("written: epoch=%d%s tasks=%d accepted=%d dropped=%d", epoch, again, len(done), accepted, dropped)
+    text = "written: epoch=%d%s tasks=%d accepted=%d dropped=%d diverted=%d"
+    logger.info(text, epoch, again, len(done), accepted, dropped, diverted)
+    if diverted:
+        logger.warning("messages were rejected: epoch=%d diverted=%d to=%s", epoch, diverted, options.error_address)
     return is_new
 
 

@@ -71,6 +71,8 @@ OFFERED: Final = (
 )
 STAGED_PROPERTY: Final = Symbol("artemis:staged")
 """Of the answer: how many messages are in that stage already."""
+REFUSED_PROPERTY: Final = Symbol("artemis:refused")
+"""Of the answer: how many messages for that stage were not taken, on whatever link."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
 _CLOSE_EXISTING: Final = 1
@@ -470,7 +472,7 @@ class AmqpHandler:
         user = self.core_session.subject.name
         end.stage = self.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
         producer.stage(end.stage)
-        return {STAGED_PROPERTY: end.stage.count}
+        return {STAGED_PROPERTY: end.stage.count, REFUSED_PROPERTY: end.stage.refused}
 
     def _create_node(
         self,

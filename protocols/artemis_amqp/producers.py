@@ -302,6 +302,8 @@ class IncomingLink(ReceiverLinkHandler):
     ) -> None:
         amqp_error = errors.to_amqp(error)
         logger.debug("message refused: link=%s reason=%s", self._link.name, error)
+        if self._producer is not None:
+            self._producer.refused()
         if transaction is not None and isinstance(error, Refusal):
             transaction.fail(error)
         if not settled and self._supports_rejected:

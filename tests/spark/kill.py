@@ -2,6 +2,7 @@
 
 `python -m tests.spark.kill --rounds 50` runs it long; tests/spark/test_kill.py is the short form. A failure prints the
 seed and keeps the folder. Moments are chosen by what is seen to happen, for those chosen by time mostly miss.
+`--self-check` plants faults into the driver and fails unless the checks find each of them.
 
 What must hold (docs/spark.md, "Exactly once"):
 
@@ -14,8 +15,10 @@ What must hold (docs/spark.md, "Exactly once"):
 """
 
 import argparse
+import logging
 import os
 import random
+import re
 import signal
 import subprocess
 import tempfile
@@ -35,28 +38,49 @@ from artemis_py.spark.planning import Planner
 from tests.crash.processes import command_of
 from tests.interop.broker_process import BrokerProcess, Instance, launch
 from tests.spark.conftest import ask
-from tests.spark.victim import ADDRESS, IDEMPOTENCE, MESSAGES_PER_BATCH
+from tests.spark.victim import ADDRESS, FAULT, IDEMPOTENCE, MESSAGES_PER_BATCH
+
+logger: Final = logging.getLogger(__name__)
 
 DEATHS: Final = ("driver", "broker", "both")
 """Who dies, in turn."""
 MOMENTS: Final = ("planned", "read", "routed", "committed")
 """When: a batch is in the offset log; its rows were read; its messages are in the sink's queue; it is done."""
+MARKED: Final = "marked"
+"""A driver with a fault has come to where it hurts most to be killed."""
+FINDINGS: Final = {
+    "pause": (),
+    "doubles": (r"K1 epoch: 0 of \d+ missing \[\], [1-9]\d* doubled",),
+    "hasty": (r"K4 epoch: acknowledged up to", r"K1 epoch: [1-9]\d* of \d+ missing .*, 0 doubled"),
+}
+"""Each fault of `victim`, and what must be found when it is planted: nothing else. `pause` is none."""
 MESSAGES_PER_ROUND: Final = 6 * MESSAGES_PER_BATCH
 WAIT_S: Final = 180.0
 """For whatever is waited for: starting Spark takes ten seconds, on a busy machine many more."""
-POLL_INTERVAL_S: Final = 0.002
+FINISH_S: Final = 600.0
+"""For the last run, which reads whatever was left."""
+POLL_INTERVAL_S: Final = 0.005
 
 
 class KillRun:
     """One run in one folder."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(
+        self, folder: Path, seed: int, fault: str | None = None, messages_per_round: int = MESSAGES_PER_ROUND
+    ) -> None:
+        """With a `fault` of `victim.FAULTS` planted into the drivers, for `run_marked`."""
         self.folder: Final = folder
         self.violations: Final[list[str]] = []
         self.kills: Final[Counter[str]] = Counter()
         self.replays = 0
         """Batches that were read more than once."""
         self.sent = 0
+        self.read = 0
+        """Rows that tasks read, those of repeated batches every time."""
+        self.suppressed: Final[Counter[str]] = Counter()
+        """Messages that the broker took from tasks and did not route again, by query; those of killed tasks beside."""
+        self._fault: Final = fault
+        self._messages_per_round: Final = messages_per_round
         self._random: Final = random.Random(seed)
         self._offsets: Final[dict[Path, str]] = {}
         """Offset logs as they were seen first."""
@@ -65,6 +89,13 @@ class KillRun:
 
     def run(self, rounds: int) -> None:
         """Kill somebody `rounds` times, then let the queries finish, and check."""
+        self._run([(DEATHS[number % len(DEATHS)], self._random.choice(MOMENTS)) for number in range(rounds)])
+
+    def run_marked(self) -> None:
+        """Kill the driver once, where its fault says."""
+        self._run([("driver", MARKED)])
+
+    def _run(self, rounds: list[tuple[str, str]]) -> None:
         Instance(persistence="true").write(self.folder / "broker")
         self._broker = launch(self.folder / "broker")
         self._keep_port()
@@ -73,11 +104,11 @@ class KillRun:
         self._send()
         self._driver = self._start_driver()
         try:
-            for number in range(rounds):
-                self._round(DEATHS[number % len(DEATHS)], self._random.choice(MOMENTS))
+            for death, moment in rounds:
+                self._round(death, moment)
             kill_session(self._driver)
             self._driver = self._start_driver("--finish")
-            if self._driver.wait(WAIT_S) != 0:
+            if self._driver.wait(FINISH_S) != 0:
                 self.violations.append(f"the last run failed: {self._complaint()}")
             self._check()
         finally:
@@ -93,6 +124,7 @@ class KillRun:
             self._broker = launch(self.folder / "broker")
         self.kills[f"{death} {moment}"] += 1
         self._check_between()
+        logger.info("round %d: %s %s, violations=%s", self.kills.total(), death, moment, self.violations)
         self._send()
         if death != "broker":
             self._driver = self._start_driver()
@@ -107,9 +139,12 @@ class KillRun:
 
     def _start_driver(self, *arguments: str) -> "subprocess.Popen[bytes]":
         command = command_of("tests.spark.victim", self._broker.url, str(self.folder), *arguments)
+        environment = os.environ | ({} if self._fault is None else {FAULT: self._fault})
         with open(self.folder / "driver.log", "ab") as log:
             # Its session is what is killed: Spark's workers leave the process group.
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
 
     def _complaint(self) -> str:
         return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")[-4000:]
@@ -124,22 +159,25 @@ class KillRun:
     def _send(self) -> None:
         connection = BlockingConnection(self._broker.url, timeout=30)
         sender = connection.create_sender(ADDRESS)
-        for number in range(self.sent, self.sent + MESSAGES_PER_ROUND):
+        for number in range(self.sent, self.sent + self._messages_per_round):
             sender.send(Message(body=str(number), durable=True))
         connection.close()
-        self.sent += MESSAGES_PER_ROUND
+        self.sent += self._messages_per_round
 
     # -- moments -------------------------------------------------------------------------------------------------
 
     def _await(self, moment: str) -> None:
         """Wait until some batches after now are where `moment` says."""
+        if moment == MARKED:
+            self._until((self.folder / MARKED).exists, 1)
+            return
         query = self._random.choice(IDEMPOTENCE)
         log = self.folder / "checkpoints" / query
         later = self._random.randint(1, 3)
         if moment == "planned":
-            self._until(lambda: _last(log / "offsets"), later)
+            self._until(lambda: last_batch(log / "offsets"), later)
         elif moment == "committed":
-            self._until(lambda: _last(log / "commits"), later)
+            self._until(lambda: last_batch(log / "commits"), later)
         elif moment == "read":
             ledger = self.folder / "ledger"
             self._until(lambda: ledger.stat().st_size if ledger.exists() else 0, 1)
@@ -168,7 +206,7 @@ class KillRun:
             first = head.first
             log = self.folder / "checkpoints" / query
             offsets = self._offset_log(query)
-            committed = [number for number in offsets if number <= _last(log / "commits")]
+            committed = [number for number in offsets if number <= last_batch(log / "commits")]
             done = offsets[max(committed)].positions if committed else {}
             end = max((position.next for position in done.values()), default=1)
             if first - end - head.never_given(end, first) > 0:
@@ -190,6 +228,10 @@ class KillRun:
         for line in (self.folder / "ledger").read_text(encoding="ascii").splitlines():
             query, epoch, sequence = line.split()
             read[query].setdefault(int(epoch), []).append(int(sequence))
+            self.read += 1
+        for line in (self.folder / "sent").read_text(encoding="ascii").splitlines():
+            query, _, accepted = line.split()
+            self.suppressed[query] += int(accepted)
         for query in IDEMPOTENCE:
             self._check_reads(query, read[query])
             self._check_sink(query)
@@ -218,6 +260,7 @@ class KillRun:
             found[int(receiver.receive(timeout=30).body)] += 1
             receiver.accept()
         connection.close()
+        self.suppressed[query] -= number
         missing = sorted(set(range(self.sent)) - found.keys())
         doubled = sorted(body for body, count in found.items() if count > 1)
         if missing or doubled:
@@ -226,7 +269,7 @@ class KillRun:
             )
 
 
-def _last(log: Path) -> int:
+def last_batch(log: Path) -> int:
     """The number of the last batch in an offset or commit log; -1 before the first."""
     names = [path.name for path in log.glob("[0-9]*")] if log.exists() else []
     return max((int(name) for name in names if name.isdigit()), default=-1)
@@ -258,19 +301,48 @@ def _members(session: int) -> list[int]:
     return members
 
 
+def self_check(folder: Path, seed: int) -> list[str]:
+    """Plant each fault, each in a folder of its own; what was not found, or found without reason."""
+    complaints = []
+    for fault, findings in FINDINGS.items():
+        run = KillRun(folder / fault, seed, fault, 2 * MESSAGES_PER_BATCH)
+        run.folder.mkdir()
+        run.run_marked()
+        logger.info("%s: %s", fault, run.violations)
+        complaints += [
+            f"{fault}: nothing like {finding}: {run.violations}"
+            for finding in findings
+            if not any(re.match(finding, violation) for violation in run.violations)
+        ]
+        complaints += [
+            f"{fault}: {violation}"
+            for violation in run.violations
+            if not any(re.match(finding, violation) for finding in findings)
+        ]
+    return complaints
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--self-check", action="store_true")
     arguments = parser.parse_args()
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    logger.setLevel(logging.INFO)
     folder = Path(tempfile.mkdtemp(prefix="spark-kill-"))
     print(f"seed={arguments.seed} folder={folder}", flush=True)
-    run = KillRun(folder, arguments.seed)
-    run.run(arguments.rounds)
-    print(f"sent={run.sent} replays={run.replays} kills={dict(run.kills)}")
-    for violation in run.violations:
-        print(violation)
-    raise SystemExit(bool(run.violations))
+    if arguments.self_check:
+        complaints = self_check(folder, arguments.seed)
+    else:
+        run = KillRun(folder, arguments.seed)
+        complaints = run.violations
+        run.run(arguments.rounds)
+        print(f"sent={run.sent} read={run.read} replays={run.replays} suppressed={dict(run.suppressed)}")
+        print(f"kills={dict(sorted(run.kills.items()))}")
+    for complaint in complaints:
+        print(complaint)
+    raise SystemExit(bool(complaints))
 
 
 if __name__ == "__main__":

@@ -108,11 +108,6 @@ def test_a_row_without_a_payload_is_named() -> None:
         encoded([{"body": b"x"}, {"body": None}])
 
 
-def test_a_message_that_is_too_large_is_named() -> None:
-    with pytest.raises(SendFailed, match="maxMessageBytes is 10"):
-        encoded([{"body": b"x" * 20}], maxMessageBytes="10")
-
-
 def test_what_amqp_has_no_symbol_for_is_refused() -> None:
     with pytest.raises(SendFailed, match="ASCII"):
         encoded([{"body": b"x", "content_type": "ü"}])

@@ -1,7 +1,8 @@
 """Dead letters as a table: where each came from, why it died, what it looks like, and to which group it belongs.
 
 The facts are what the broker wrote on the message when it moved it (`x-opt-ORIG-ADDRESS`, `x-opt-ORIG-QUEUE`,
-`x-opt-ACTUAL-EXPIRY`), and properties by which other brokers and frameworks tell a reason. Reading changes nothing.
+`x-opt-ACTUAL-EXPIRY`), what a sink wrote on the messages that were rejected, and properties by which other brokers and
+frameworks tell a reason. Reading changes nothing.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from pyspark.sql.functions import udf
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.jobs.fingerprint import fingerprint, sample, shape
 from artemis_py.spark.jobs.rewriting import REDRIVE_COUNT
+from artemis_py.spark.rejected import REASON
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +55,8 @@ _GROUP: Final = ("origin_address", "origin_queue", "cause", "fingerprint")
 FACTS: Final[Mapping[str, str]] = {
     "origin_address": "annotations['x-opt-ORIG-ADDRESS']",
     "origin_queue": "annotations['x-opt-ORIG-QUEUE']",
-    "cause": f"CASE WHEN {_EXPIRED} IS NOT NULL THEN 'expired' ELSE coalesce({_REASONS}, 'not deliverable') END",
+    "cause": f"CASE WHEN {_EXPIRED} IS NOT NULL THEN 'expired' "
+    f"ELSE coalesce(annotations['{REASON}'], {_REASONS}, 'not deliverable') END",
     "died_at": f"coalesce(timestamp_millis(cast({_EXPIRED} AS bigint)), enqueued_time, creation_time)",
     "redrives": f"coalesce(cast(annotations['{REDRIVE_COUNT}'] AS bigint), 0)",
 }

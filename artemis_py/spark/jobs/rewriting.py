@@ -37,6 +37,7 @@ _OF_THE_BROKER: Final = (
     "x-opt-routing-type",
     "x-opt-redrive",
     "x-opt-replayed",
+    "x-opt-reject",
     DUPLICATE_ID,
 )
 # The JMS mapping of AMQP writes these as bytes; by them JMS clients know a text message from an object.

@@ -12,6 +12,7 @@ from tests.interop.proton.test_ranges import ask
 
 PROPERTY: Final = symbol("artemis:stage")
 STAGED: Final = symbol("artemis:staged")
+REFUSED: Final = symbol("artemis:refused")
 
 
 class Stage(LinkOption):  # type: ignore[misc]
@@ -106,4 +107,26 @@ def test_stages_and_epochs_survive_a_crash(tmp_path_factory: pytest.TempPathFact
         assert ask(last, "writer", "commitEpoch", name, 7, {"a": 2}) is False
         assert ask(last, "reader", "heads", {"queues": [name]})["node"] == node
         assert last.bodies(name) == ["2", "1"]
+    process.stop()
+
+
+def test_a_crash_does_not_forget_what_a_stage_refused(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    """By it a client that did not hear the answers knows that the messages in the stage are not its first ones."""
+    folder = tmp_path_factory.mktemp("broker")
+    full = f'<address-setting match="{name}"><max-size-messages>1</max-size-messages>'
+    full += "<address-full-policy>FAIL</address-full-policy></address-setting>"
+    process = start_broker(Instance(persistence="true", settings=full), folder)
+    client = Client(process.url)
+    sender = stage(client, name, name, 0, "a")
+    assert sender.link.remote_properties[REFUSED] == 0
+    sender.send(Message(body="1", durable=True))
+    with pytest.raises(Refused, match="full"):
+        sender.send(Message(body="2", durable=True))
+    client.sender(f"{name}.other").send(Message(body="later", durable=True))
+    process.kill()
+    client.abort()
+    process = launch(folder)
+    with Client(process.url) as after:
+        again = stage(after, name, name, 0, "a")
+        assert (staged(again), again.link.remote_properties[REFUSED]) == (1, 1)
     process.stop()

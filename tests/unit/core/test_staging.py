@@ -144,6 +144,17 @@ def test_an_attempt_keeps_its_address(office: PostOffice) -> None:
         writer.stage(0, "a", "bills")
 
 
+def test_a_stage_counts_what_it_did_not_take(office: PostOffice) -> None:
+    """Whoever sends without a stage has nothing to count."""
+    writer = Writer(office)
+    staging = writer.send(0, "a", "1")
+    staging.refused()
+    writer.session.producer("orders").refused()
+
+    assert (writer.stage(0, "a").count, writer.stage(0, "a").refused) == (1, 1)
+    assert writer.stage(0, "b").refused == 0
+
+
 def test_another_link_takes_the_stage_over(office: PostOffice) -> None:
     """What the first one still has under way must not count: the second was told how much there is."""
     writer, first, second = Writer(office), Link(), Link()

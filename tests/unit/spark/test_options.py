@@ -48,6 +48,22 @@ def test_what_cannot_be_meant_is_refused_with_what_could_be(given: dict[str, str
     assert reason in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"errorAddress": "e"}, "is for onReject=deadletter, not onReject=fail"),
+        ({"onReject": "drop", "errorAddress": "e"}, "is for onReject=deadletter, not onReject=drop"),
+        ({"onReject": "deadletter"}, "needs the option errorAddress"),
+        ({"onReject": "deadletter", "errorAddress": ""}, "needs the option errorAddress"),
+        ({"onReject": "deadletter", "errorAddress": "a", "address": "a"}, "options address and errorAddress"),
+        ({"onReject": "keep"}, "must be fail or drop or deadletter"),
+    ],
+)
+def test_what_a_sink_cannot_do_is_refused(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(InvalidOption, match=reason):
+        write_options(given)
+
+
 def test_a_list_of_urls_is_the_failover_order() -> None:
     servers = read_options({**BROWSE, "url": "amqps://one:5671, amqp://two"}).connection.servers
 

@@ -1,0 +1,45 @@
+"""A message that was rejected, as it goes to the error address: the same, and why it is there.
+
+Bare part, priority and durability stay. It is marked like a dead letter of the broker, so that the same tools tell
+where it should have gone and send it there again. It neither expires nor waits: somebody shall see it. What is rejected
+because it is no message at all travels in the body of one.
+"""
+
+from typing import Final
+
+from artemis_amqp.codec import encode_value
+from artemis_amqp.errors import DECODE_ERROR
+from artemis_amqp.performatives import AmqpError
+from artemis_amqp.sections import header_bytes, split_sections
+from artemis_amqp.types import Described, Symbol, ULong
+from artemis_py.spark.encoding import Encoded, data_section
+
+ORIGIN: Final = "x-opt-ORIG-ADDRESS"
+"""Annotation: the address that did not take the message, under the name that the broker gives it on dead letters."""
+REASON: Final = "x-opt-reject-reason"
+"""Annotation: the broker's words."""
+
+_DELIVERY: Final = "x-opt-delivery-"
+_ANNOTATIONS: Final = 0x72
+
+
+def reason_of(error: AmqpError | None) -> str:
+    """What the broker says about a message that it rejected."""
+    return "no reason given" if error is None else error.description or error.condition
+
+
+def marked(message: Encoded, address: str, error_address: str, error: AmqpError | None) -> Encoded:
+    """The message as it goes to the error address, after `address` did not take it."""
+    head = split_sections(message.head)
+    annotations = {
+        name: value
+        for name, value in (head.annotations or {}).items()
+        if not (isinstance(name, str) and name.startswith(_DELIVERY))
+    }
+    annotations |= {Symbol(ORIGIN): address, Symbol(REASON): reason_of(error)}
+    return Encoded(
+        address=error_address,
+        head=header_bytes(head.durable, head.priority, -1, False, 0)
+        + encode_value(Described(ULong(_ANNOTATIONS), annotations)),
+        bare=data_section(message.bare) if error is not None and error.condition == DECODE_ERROR else message.bare,
+    )

@@ -1,0 +1,93 @@
+"""A job over TLS, as a user with no more permissions than it needs; and what it says when one is missing."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner, Result
+
+from artemis_py.cli import main
+from artemis_py.spark.encoding import Encoded
+from artemis_py.spark.options import read_options, write_options
+from artemis_py.spark.planning import Planner
+from artemis_py.spark.sending import Sender
+from tests.interop.broker_process import REPOSITORY, BrokerProcess, Instance, start_broker
+
+CERTIFICATES: Final = REPOSITORY / "tests" / "transport" / "certificates"
+READS: Final = ("consume", "browse", "createNonDurableQueue", "createDurableQueue", "createAddress")
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """`reader` may do what docs/spark.md says of a reader; `writer` may send."""
+    may_read = "".join(f'<permission type="{kind}" roles="readers"/>' for kind in READS)
+    core = (
+        "<security-settings>"
+        f'<security-setting match="#">{may_read}<permission type="send" roles="writers"/></security-setting>'
+        '<security-setting match="activemq.management"><permission type="send" roles="readers"/></security-setting>'
+        "</security-settings>"
+    )
+    instance = Instance(
+        persistence="true",
+        core=core,
+        parameters=f"protocols=AMQP;sslEnabled=true;keyStorePath={CERTIFICATES / 'broker.pem'}",
+        users="reader = secret-1\nwriter = secret-2\n",
+        roles="readers = reader\nwriters = writer\n",
+    )
+    process = start_broker(instance, tmp_path_factory.mktemp("secure"))
+    yield process
+    process.stop()
+
+
+def connection(secure: BrokerProcess, user: str, password: str) -> dict[str, str]:
+    url = f"amqps://localhost:{secure.port}"
+    return {"url": url, "tls.ca": str(CERTIFICATES / "authority.pem"), "user": user, "password": password}
+
+
+def run(secure: BrokerProcess, user: str, password: str, *arguments: object) -> Result:
+    """In this process, so that the session of the tests is used."""
+    where = ["--url", f"amqps://localhost:{secure.port}", "--ca", str(CERTIFICATES / "authority.pem"), "--user", user]
+    environment = {"ARTEMIS_PY_PASSWORD": password}
+    return CliRunner(env=environment).invoke(main, ["spark", *map(str, arguments), *where])
+
+
+def test_an_archive_over_tls_needs_no_permission_but_a_readers(
+    spark: Any, secure: BrokerProcess, tmp_path: Path
+) -> None:
+    options = {"address": "orders", "subscription": "lake"}
+    Planner(read_options({**connection(secure, "reader", "secret-1"), **options})).heads()
+    sender = Sender(
+        write_options({**connection(secure, "writer", "secret-2"), "address": "orders", "idempotence": "none"})
+    )
+    sender.send([Encoded(None, b"\x00\x53\x70\xc0\x02\x01\x41", b"\x00\x53\x75\xa0\x01x")] * 3)
+    sender.flush()
+    sender.close()
+
+    arguments = ("archive", "--address", "orders", "--subscription", "lake", "--out", tmp_path / "lake", "--json")
+    done = run(secure, "reader", "secret-1", *arguments)
+
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["messages"] == 3
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "reason"),
+    [
+        ("reader", "secret-2", "login failed"),
+        ("writer", "secret-2", "orders: .*user 'writer' lacks permission '"),
+    ],
+)
+def test_what_is_not_allowed_is_one_line(
+    spark: Any, secure: BrokerProcess, tmp_path: Path, user: str, password: str, reason: str
+) -> None:
+    """Exit code 1, the broker's words, no stack and no secret."""
+    arguments = ("archive", "--address", "orders", "--subscription", "other", "--out", tmp_path / "lake")
+    failed = run(secure, user, password, *arguments)
+
+    assert failed.exit_code == 1
+    (line,) = failed.stderr.strip().splitlines()
+    assert re.match(f"Error: .*{reason}", line)
+    assert "secret" not in failed.output
