@@ -1,9 +1,11 @@
 """Offsets: what a checkpoint holds, how far the next batch goes, and into which ranges it is cut.
 
-    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}}
+    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}, "reader": "<id>"}
 
 The number is that of the first message not yet read. The queue id changes when a queue is deleted and made anew, so
-that an old offset cannot silently mean other messages. Pure: knows neither connection nor Spark.
+that an old offset cannot silently mean other messages. The reader is whoever has the checkpoint: Spark tells a source
+nothing about its query, so a stream draws an id when it begins and finds it again in each offset that it is handed.
+Pure: knows neither connection nor Spark.
 """
 
 import json
@@ -34,6 +36,8 @@ class Offset:
 
     positions: Mapping[str, Position] = field(factory=dict)
     """By `node|address::queue`."""
+    reader: str = ""
+    """Of a stream, whose checkpoint this is; empty in a batch query and in an offset that a user wrote."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -42,14 +46,15 @@ class Offset:
             content = json.loads(value) if isinstance(value, str) else value
             if content["v"] != VERSION:
                 raise InvalidOffset(f"an offset of version {content['v']}; this is version {VERSION}")
-            return cls({key: Position(int(queue_id), int(number)) for key, (queue_id, number) in content["q"].items()})
+            positions = {key: Position(int(queue_id), int(number)) for key, (queue_id, number) in content["q"].items()}
+            return cls(positions, str(content.get("reader", "")))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
 
     def written(self) -> dict[str, Any]:
         """For a checkpoint; equal offsets give equal JSON."""
         queues = {key: [position.queue_id, position.next] for key, position in sorted(self.positions.items())}
-        return {"q": queues, "v": VERSION}
+        return {"q": queues, **({"reader": self.reader} if self.reader else {}), "v": VERSION}
 
 
 def key_of(node: str, address: str, queue: str) -> str:
@@ -108,7 +113,7 @@ def ahead(start: Offset, heads: Heads) -> Offset:
             positions[key] = Position(head.queue_id, max(known.next, head.next))
         else:
             positions[key] = Position(head.queue_id, head.first)
-    return Offset(positions)
+    return Offset(positions, start.reader)
 
 
 def reached(start: Offset, heads: Heads) -> Offset:
@@ -119,7 +124,8 @@ def reached(start: Offset, heads: Heads) -> Offset:
             key: Position(position.queue_id, max(position.next, number) if id == position.queue_id else position.next)
             for key, position in start.positions.items()
             for id, number in (first.get(key, (position.queue_id, 0)),)
-        }
+        },
+        start.reader,
     )
 
 
@@ -144,7 +150,8 @@ def limited(start: Offset, end: Offset, limit: int | None) -> Offset:
         {
             key: Position(position.queue_id, position.next - backlog[key] + shares[key])
             for key, position in end.positions.items()
-        }
+        },
+        end.reader,
     )
 
 

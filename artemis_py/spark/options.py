@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from attrs import field, frozen
 
@@ -20,7 +20,7 @@ from artemis_py.spark.errors import InvalidOption
 DEFAULT_PORT: Final = 61616
 """Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
 
-SOURCE_MODES: Final = ("subscription", "browse", "drain")
+SOURCE_MODES: Final = ("subscription", "browse", "drain", "spool")
 ACK_POLICIES: Final = ("eager", "engine", "none")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
 IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
@@ -110,7 +110,9 @@ class ReadOptions:
     settle: str = "after"
     """Of a drain: accept messages `after` their rows were handed to Spark, or let them be settled `before`."""
     receive_timeout_s: float = 5.0
-    """Of a drain: silence that means the end, for brokers that do not answer a drain."""
+    """Of a drain or spool: silence that means the end, for brokers that do not answer a drain."""
+    spool_dir: str | None = None
+    """Of mode spool: a folder that driver and tasks share."""
 
 
 @frozen(kw_only=True)
@@ -212,13 +214,15 @@ def _word(*words: str) -> Callable[[str], str]:
     return read
 
 
-def _mode(text: str) -> str:
-    if text.strip().lower() == "spool":
+def _folder(text: str) -> str:
+    parts = urlsplit(text.strip())
+    path = unquote(parts.path) if parts.scheme == "file" else text.strip()
+    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
         raise ValueError(
-            "there is no spooling: a stream reads ranges of numbers, which this broker gives; from another one, read "
-            "batches with mode=drain, or have a bridge move its messages here"
+            "must be the whole path of a folder, or file:// and the path: files are appended and synced there, which "
+            "object stores do not offer"
         )
-    return _word(*SOURCE_MODES)(text)
+    return path
 
 
 def _offsets(*words: str) -> Callable[[str], str]:
@@ -258,7 +262,7 @@ _CONNECTION: Final = (
 )
 
 _READ: Final = (
-    _Option("mode", "mode", _mode),
+    _Option("mode", "mode", _word(*SOURCE_MODES)),
     _Option("address", "addresses", _names),
     _Option("addressPattern", "address_pattern"),
     _Option("queue", "queues", _names),
@@ -278,6 +282,7 @@ _READ: Final = (
     _Option("columns", "columns", _names),
     _Option("settle", "settle", _word("before", "after")),
     _Option("receiveTimeout", "receive_timeout_s", _duration_s),
+    _Option("spoolDir", "spool_dir", _folder),
 )
 
 _WRITE: Final = (
@@ -412,5 +417,19 @@ def _check_source(options: ReadOptions) -> None:
             )
     elif options.subscription:
         raise InvalidOption(f"option subscription is for mode=subscription, not mode={options.mode}")
-    if options.mode == "drain" and options.address_pattern:
-        raise InvalidOption("mode=drain reads named addresses or queues, not an addressPattern")
+    if options.mode in ("drain", "spool") and options.address_pattern:
+        raise InvalidOption(f"mode={options.mode} reads named addresses or queues, not an addressPattern")
+    _check_spool(options)
+
+
+def _check_spool(options: ReadOptions) -> None:
+    if options.mode != "spool":
+        if options.spool_dir is not None:
+            raise InvalidOption(f"option spoolDir is for mode=spool, not mode={options.mode}")
+        return
+    if options.spool_dir is None:
+        raise InvalidOption("mode=spool needs the option spoolDir: a folder that the driver and all tasks share")
+    if options.starting_offsets != "earliest":
+        raise InvalidOption("mode=spool takes what is in the queues: startingOffsets can only be earliest")
+    if options.settle != "after":
+        raise InvalidOption("mode=spool accepts a message when it is on disk, never before: settle can only be after")

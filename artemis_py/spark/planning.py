@@ -1,11 +1,24 @@
 """What the driver does before anything is read: find the queues, ask where they stand, decide where to begin."""
 
-from typing import Final
+from typing import Final, Protocol
 
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.management import Heads, Management, subscribe
 from artemis_py.spark.offsets import Offset, earliest, latest
 from artemis_py.spark.options import ReadOptions
+
+
+class Queues(Protocol):
+    """Where the messages of a stream are: in a broker that numbers them, or in files."""
+
+    def heads(self) -> Heads:
+        """Where each queue begins and ends. Raises SparkError."""
+
+    def start(self, heads: Heads) -> Offset:
+        """Where a query begins that has not read anything. Raises InvalidOffset."""
+
+    def acknowledge(self, offset: Offset) -> None:
+        """The query is done with everything before `offset`. Raises SparkError."""
 
 
 class Planner:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.offsets import cut, lost, ranges_by_key, refuse
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner
@@ -71,5 +72,7 @@ class DrainReader(DataSourceReader):  # type: ignore[misc]
 
 
 def batch_reader(options: ReadOptions, schema: "StructType") -> DataSourceReader:
-    """The reader for the mode of a query."""
+    """The reader for the mode of a query. Raises InvalidOption for a mode of streams only."""
+    if options.mode == "spool":
+        raise InvalidOption("mode=spool is for streams; a batch query takes messages out with mode=drain")
     return DrainReader(options, schema) if options.mode == "drain" else RangeReader(options, schema)

@@ -14,7 +14,9 @@ import logging
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
+from attrs import evolve
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -27,7 +29,7 @@ from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.management import Heads
 from artemis_py.spark.offsets import Offset, ahead, cut, latest, limited, lost, ranges_by_key, reached, refuse
 from artemis_py.spark.options import ReadOptions
-from artemis_py.spark.planning import Planner
+from artemis_py.spark.planning import Planner, Queues
 from artemis_py.spark.reading import read_range
 from artemis_py.spark.source import RangePartition
 
@@ -41,10 +43,10 @@ logger: Final = logging.getLogger(__name__)
 class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads ranges of queues, and acknowledges what the query is done with."""
 
-    def __init__(self, options: ReadOptions, schema: "StructType") -> None:
+    def __init__(self, options: ReadOptions, schema: "StructType", queues: Queues) -> None:
         self._options: Final = options
         self._schema: Final = schema
-        self._planner: Final = Planner(options)
+        self._queues: Final = queues
         self._initial: Offset | None = None
         self._is_begun = False
         """A batch was planned: the beginning is in the checkpoint."""
@@ -63,7 +65,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _begin(self) -> Offset:
         if self._initial is None:
-            self._initial = self._planner.start(self._heads())
+            self._initial = evolve(self._queues.start(self._heads()), reader=uuid4().hex)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -83,16 +85,21 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._is_begun = True
             self._acknowledged = begin
             return start
+        max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        self._last_heads = heads = self._heads_beyond(begin, max_messages)
         self._acknowledge(begin)
-        heads = self._heads()
         if self._options.fail_on_data_loss:
             refuse(lost(begin, heads))
         target = ahead(begin, self._until or heads)
         first = reached(begin, heads)
         if self._is_too_little(first, target):
             return start
-        end = limited(first, target, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        end = limited(first, target, max_messages)
         return start if end == begin else end.written()
+
+    def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
+        """Where the queues stand, for the batch that begins at `begin`. Raises SparkError."""
+        return self._queues.heads()
 
     def _is_too_little(self, begin: Offset, target: Offset) -> bool:
         """Whether to wait for more; never longer than maxTriggerDelay, and not in a run that shall end."""
@@ -115,8 +122,8 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._acknowledge_now(offset)
 
     def _acknowledge_now(self, offset: Offset) -> None:
-        if self._options.mode == "subscription" and offset != self._acknowledged:
-            self._planner.acknowledge(offset)
+        if self._options.mode != "browse" and offset != self._acknowledged:
+            self._queues.acknowledge(offset)
             self._acknowledged = offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -136,7 +143,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._acknowledge_now(Offset.read(end))
 
     def _heads(self) -> Heads:
-        self._last_heads = self._planner.heads()
+        self._last_heads = self._queues.heads()
         return self._last_heads
 
     # -- in a task ---------------------------------------------------------------------------------------------
@@ -148,7 +155,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 
 def stream_reader(options: ReadOptions, schema: "StructType") -> RangeStreamReader:
-    """The reader for the mode of a query. Raises InvalidOption for a mode that only batches have."""
+    """The reader of a query on queues whose messages are numbered. Raises InvalidOption for a mode of batches only."""
     if options.mode == "drain":
-        raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, or browse")
-    return RangeStreamReader(options, schema)
+        raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, browse or spool")
+    return RangeStreamReader(options, schema, Planner(options))
