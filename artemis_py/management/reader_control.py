@@ -12,7 +12,7 @@ from artemis_py.core.access import Permission
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
-from artemis_py.core.span import first_sequence
+from artemis_py.core.span import first_sequence, first_since
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
 from artemis_py.management.facts import BrokerFacts
@@ -21,6 +21,9 @@ READER: Final = "reader"
 
 MAX_ACKNOWLEDGED: Final = 5000
 """Of one request: some 25 ms if all of them are on disk only."""
+
+MAX_SEARCHED: Final = 100
+"""Queues of one request that are searched for a time: some 2 ms each if all of it is on disk."""
 
 WANTED = Parameter("wanted", Kind.OBJECT)
 POSITIONS = Parameter("positions", Kind.OBJECT)
@@ -39,8 +42,11 @@ class ReaderControl(Control):
     def heads(self, wanted: Mapping[str, object]) -> str:
         """Where queues begin and end, as JSON text: `{"queues": [names]}` or `{"addresses": [names or patterns]}`.
 
+        With `"time": milliseconds since 1970` each has `since`, the number of the first message that arrived then or
+        later, which only addresses with `enable-ingress-timestamp` know.
+
         The reply waits until everything it tells of is on disk, as every reply does. Raises NoSuchQueue for a queue
-        that was named and is not there, NotAuthorized, InvalidRequest.
+        that was named and is not there, NotAuthorized, InvalidRequest, LimitExceeded.
         """
         queues = [self._find(name) for name in _texts(wanted, "queues")]
         patterns = _texts(wanted, "addresses")
@@ -50,7 +56,12 @@ class ReaderControl(Control):
             raise LimitExceeded(f"{len(queues)} queues are more than the {MAX_NAMES} of one reply")
         for queue in queues:
             self._session.check(Permission.BROWSE, queue.address.name, queue.name)
-        return json.dumps({"node": self._facts.node_id, "queues": [_head(queue) for queue in queues]})
+        time_ms = _time_ms(wanted, queues)
+        rows = [_head(queue) for queue in queues]
+        if time_ms is not None:
+            for row, queue in zip(rows, queues, strict=True):
+                row["since"] = first_since(queue, time_ms)
+        return json.dumps({"node": self._facts.node_id, "queues": rows})
 
     def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
         """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
@@ -136,6 +147,26 @@ def _head(queue: Queue) -> dict[str, object]:
         "skipped": queue.skipped,
         "messageCount": queue.message_count,
     }
+
+
+def _time_ms(wanted: Mapping[str, object], queues: list[Queue]) -> int | None:
+    """The time that is searched for. Raises InvalidRequest if it is none, or is not known; LimitExceeded."""
+    time_ms = wanted.get("time")
+    if time_ms is None:
+        return None
+    if type(time_ms) is not int:
+        raise InvalidRequest("time must be a whole number, milliseconds since 1970")
+    if len(queues) > MAX_SEARCHED:
+        raise LimitExceeded(
+            f"{len(queues)} queues are more than the {MAX_SEARCHED} that one request searches for a time"
+        )
+    for queue in queues:
+        if not queue.address.settings.enable_ingress_timestamp:
+            raise InvalidRequest(
+                f"when messages of '{queue.address.name}' arrived is not known: its address-setting needs "
+                "enable-ingress-timestamp"
+            )
+    return time_ms
 
 
 def _texts(wanted: Mapping[str, object], name: str) -> list[str]:

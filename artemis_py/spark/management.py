@@ -43,6 +43,8 @@ class Head:
     """The lowest number that is there; equals `next` if the queue is empty."""
     next: int
     """The number of the next message to come."""
+    since: int = 0
+    """If a time was asked for: the number of the first message that arrived then or later."""
     skipped: tuple[tuple[int, int], ...] = ()
     """Ranges of numbers, from and to, of which a crash of the broker may have skipped the last ones, all behind the
     last that was given."""
@@ -128,9 +130,15 @@ class Management:
             + encode_value(Described(ULong(0x77), json.dumps(list(parameters))))
         )
 
-    def heads(self, queues: Iterable[str] = (), addresses: Iterable[str] = ()) -> Heads:
-        """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing."""
-        answer = json.loads(self.call(READER, "heads", {"queues": list(queues), "addresses": list(addresses)}))
+    def heads(self, queues: Iterable[str] = (), addresses: Iterable[str] = (), time_ms: int | None = None) -> Heads:
+        """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing.
+
+        A time can be asked for up to 100 queues, and is refused if the broker does not note when messages arrive.
+        """
+        wanted: dict[str, object] = {"queues": list(queues), "addresses": list(addresses)}
+        if time_ms is not None:
+            wanted["time"] = time_ms
+        answer = json.loads(self.call(READER, "heads", wanted))
         return Heads(
             node=answer["node"],
             queues=tuple(
@@ -140,6 +148,7 @@ class Management:
                     queue_id=row["queueId"],
                     first=row["first"],
                     next=row["next"],
+                    since=row.get("since", 0),
                     skipped=tuple((begin, end) for begin, end in row["skipped"]),
                 )
                 for row in answer["queues"]

@@ -9,6 +9,7 @@ import difflib
 import json
 import os
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -98,6 +99,10 @@ class ReadOptions:
     """`earliest`, `latest` or an offset in JSON."""
     ending_offsets: str = "latest"
     """`latest` or an offset in JSON; batch only."""
+    starting_timestamp_ms: int | None = None
+    """Begin with what arrived then or later; instead of `starting_offsets`."""
+    ending_timestamp_ms: int | None = None
+    """End before what arrived then or later; batch only."""
     max_messages_per_trigger: int | None = None
     min_messages_per_trigger: int = 0
     max_trigger_delay_s: float = 900.0
@@ -236,6 +241,16 @@ def _offsets(*words: str) -> Callable[[str], str]:
     return read
 
 
+def _timestamp_ms(text: str) -> int:
+    if text.strip().isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("must be milliseconds since 1970, or a time like 2030-01-31T12:00:00Z") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 @frozen
 class _Option:
     """How one option is spelt, where it goes and how it is read."""
@@ -270,6 +285,8 @@ _READ: Final = (
     _Option("selector", "selector"),
     _Option("startingOffsets", "starting_offsets", _offsets("earliest", "latest")),
     _Option("endingOffsets", "ending_offsets", _offsets("latest")),
+    _Option("startingTimestamp", "starting_timestamp_ms", _timestamp_ms),
+    _Option("endingTimestamp", "ending_timestamp_ms", _timestamp_ms),
     _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count),
     _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", _count),
     _Option("minMessagesPerTrigger", "min_messages_per_trigger", _not_negative),
@@ -419,6 +436,15 @@ def _check_source(options: ReadOptions) -> None:
         raise InvalidOption(f"option subscription is for mode=subscription, not mode={options.mode}")
     if options.mode in ("drain", "spool") and options.address_pattern:
         raise InvalidOption(f"mode={options.mode} reads named addresses or queues, not an addressPattern")
+    if options.starting_timestamp_ms is not None and options.starting_offsets != "earliest":
+        raise InvalidOption("options startingOffsets and startingTimestamp: give one of them")
+    if options.ending_timestamp_ms is not None and options.ending_offsets != "latest":
+        raise InvalidOption("options endingOffsets and endingTimestamp: give one of them")
+    if options.mode in ("drain", "spool") and (options.starting_timestamp_ms, options.ending_timestamp_ms) != (
+        None,
+        None,
+    ):
+        raise InvalidOption(f"mode={options.mode} takes what is in the queues, whatever its time")
     _check_spool(options)
 
 

@@ -1,11 +1,15 @@
 """What the driver does before anything is read: find the queues, ask where they stand, decide where to begin."""
 
+from functools import partial
 from typing import Final, Protocol
 
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.management import Heads, Management, subscribe
-from artemis_py.spark.offsets import Offset, earliest, latest
+from artemis_py.spark.offsets import Offset, Position, earliest, latest
 from artemis_py.spark.options import ReadOptions
+
+QUEUES_PER_SEARCH: Final = 100
+"""For how many the broker looks for a time in one request."""
 
 
 class Queues(Protocol):
@@ -57,13 +61,35 @@ class Planner:
         return management.heads(queues)
 
     def start(self, heads: Heads) -> Offset:
-        """Where a query begins that has not read anything. Raises InvalidOffset."""
+        """Where a query begins that has not read anything. Raises InvalidOffset, SparkError."""
+        if self._options.starting_timestamp_ms is not None:
+            return self._since(heads, self._options.starting_timestamp_ms)
         text = self._options.starting_offsets
         if text == "earliest":
             return earliest(heads)
         return latest(heads) if text == "latest" else Offset.read(text)
 
     def end(self, heads: Heads) -> Offset:
-        """Where a batch query ends. Raises InvalidOffset."""
+        """Where a batch query ends. Raises InvalidOffset, SparkError."""
+        if self._options.ending_timestamp_ms is not None:
+            return self._since(heads, self._options.ending_timestamp_ms)
         text = self._options.ending_offsets
         return latest(heads) if text == "latest" else Offset.read(text)
+
+    def _search(self, queues: list[str], time_ms: int, connection: Connection) -> Heads:
+        return self._management(connection).heads(queues, time_ms=time_ms)
+
+    def _since(self, heads: Heads, time_ms: int) -> Offset:
+        """The first messages of a time, within what was there when the heads were told."""
+        names = [f"{head.address}::{head.queue}" for head in heads.queues]
+        numbers: dict[int, int] = {}
+        for index in range(0, len(names), QUEUES_PER_SEARCH):
+            some = names[index : index + QUEUES_PER_SEARCH]
+            found = self._broker.run(partial(self._search, some, time_ms))
+            numbers |= {head.queue_id: head.since for head in found.queues}
+        return Offset(
+            {
+                key: Position(position.queue_id, min(position.next, numbers.get(position.queue_id, position.next)))
+                for key, position in latest(heads).positions.items()
+            }
+        )

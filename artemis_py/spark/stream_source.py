@@ -158,4 +158,6 @@ def stream_reader(options: ReadOptions, schema: "StructType") -> RangeStreamRead
     """The reader of a query on queues whose messages are numbered. Raises InvalidOption for a mode of batches only."""
     if options.mode == "drain":
         raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, browse or spool")
+    if options.ending_timestamp_ms is not None or options.ending_offsets != "latest":
+        raise InvalidOption("options endingOffsets and endingTimestamp are for batch queries: a stream has no end")
     return RangeStreamReader(options, schema, Planner(options))

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from attrs import evolve
 
 from artemis_py.core.access import Permission
 from artemis_py.core.message import Message
@@ -41,6 +42,20 @@ def test_a_queue_that_is_not_there_is_named_with_the_nearest() -> None:
     fill(world, "orders", 0)
 
     assert "did you mean orders" in world.refusal("reader", "heads", {"queues": ["order"]})
+
+
+def test_a_time_is_searched_for_where_times_are_noted() -> None:
+    world = World()
+    fill(world, "orders", 3)
+    assert "enable-ingress-timestamp" in world.refusal("reader", "heads", {"queues": ["orders"], "time": 5})
+    address = world.postoffice.addresses["orders"]
+    address.apply_settings(evolve(address.settings, enable_ingress_timestamp=True))
+
+    (head,) = json.loads(world.call("reader", "heads", {"queues": ["orders"], "time": 5}))["queues"]
+
+    assert head["since"] == head["next"]
+    assert "whole number" in world.refusal("reader", "heads", {"queues": ["orders"], "time": "5"})
+    assert "100" in world.refusal("reader", "heads", {"queues": ["orders"] * 101, "time": 5})
 
 
 def test_acknowledging_needs_the_permission_to_consume() -> None:
