@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from artemis_py.core.access import Permission
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
@@ -146,7 +147,14 @@ def _head(queue: Queue) -> dict[str, object]:
         "next": queue.next_sequence,
         "skipped": queue.skipped,
         "messageCount": queue.message_count,
+        "averageBytes": _average_bytes(queue),
     }
+
+
+def _average_bytes(queue: Queue) -> int:
+    """Octets of a message that waits, without what it costs in memory; 0 if none does."""
+    count = queue.backlog.count
+    return max(queue.backlog.size_bytes // count - MESSAGE_OVERHEAD_BYTES, 1) if count > 0 else 0
 
 
 def _time_ms(wanted: Mapping[str, object], queues: list[Queue]) -> int | None:

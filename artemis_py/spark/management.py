@@ -43,6 +43,8 @@ class Head:
     """The lowest number that is there; equals `next` if the queue is empty."""
     next: int
     """The number of the next message to come."""
+    average_bytes: int = 0
+    """Octets of a message, as encoded in the broker; 0 if none waits."""
     since: int = 0
     """If a time was asked for: the number of the first message that arrived then or later."""
     skipped: tuple[tuple[int, int], ...] = ()
@@ -148,6 +150,7 @@ class Management:
                     queue_id=row["queueId"],
                     first=row["first"],
                     next=row["next"],
+                    average_bytes=row["averageBytes"],
                     since=row.get("since", 0),
                     skipped=tuple((begin, end) for begin, end in row["skipped"]),
                 )

@@ -22,7 +22,7 @@ DEFAULT_PORT: Final = 61616
 """Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
 
 SOURCE_MODES: Final = ("subscription", "browse", "drain", "spool")
-ACK_POLICIES: Final = ("eager", "engine", "none")
+ACK_POLICIES: Final = ("eager", "engine", "none", "keep=<batches>")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
 IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
 ON_REJECT: Final = ("fail", "drop")
@@ -109,7 +109,10 @@ class ReadOptions:
     min_partitions: int = 0
     max_messages_per_partition: int | None = None
     credit: int = 1000
+    max_bytes_per_trigger: int | None = None
+    """As far as the average size of the waiting messages tells."""
     ack: str = "eager"
+    """`eager`, `engine`, `none`, or `keep=` and how many batches behind."""
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     settle: str = "after"
@@ -118,6 +121,11 @@ class ReadOptions:
     """Of a drain or spool: silence that means the end, for brokers that do not answer a drain."""
     spool_dir: str | None = None
     """Of mode spool: a folder that driver and tasks share."""
+
+    @property
+    def kept_batches(self) -> int:
+        """How many batches that are committed stay unacknowledged."""
+        return int(self.ack.removeprefix("keep=")) if self.ack.startswith("keep=") else 0
 
 
 @frozen(kw_only=True)
@@ -219,6 +227,13 @@ def _word(*words: str) -> Callable[[str], str]:
     return read
 
 
+def _ack(text: str) -> str:
+    value = text.strip().lower().replace(" ", "")
+    if value.startswith("keep="):
+        return f"keep={_count(value.removeprefix('keep='))}"
+    return _word(*ACK_POLICIES)(value)
+
+
 def _folder(text: str) -> str:
     parts = urlsplit(text.strip())
     path = unquote(parts.path) if parts.scheme == "file" else text.strip()
@@ -289,12 +304,13 @@ _READ: Final = (
     _Option("endingTimestamp", "ending_timestamp_ms", _timestamp_ms),
     _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count),
     _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", _count),
+    _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _bytes),
     _Option("minMessagesPerTrigger", "min_messages_per_trigger", _not_negative),
     _Option("maxTriggerDelay", "max_trigger_delay_s", _duration_s),
     _Option("minPartitions", "min_partitions", _not_negative),
     _Option("maxRecordsPerPartition", "max_messages_per_partition", _count),
     _Option("credit", "credit", _count),
-    _Option("ack", "ack", _word(*ACK_POLICIES)),
+    _Option("ack", "ack", _ack),
     _Option("failOnDataLoss", "fail_on_data_loss", _flag),
     _Option("columns", "columns", _names),
     _Option("settle", "settle", _word("before", "after")),

@@ -121,8 +121,21 @@ class Spool:
     def _head(self, name: str, id: int) -> Head:
         address, queue = queue_of(name)
         files = files_of(self._folder, address, queue)
-        next = self._next[name] = max(self._next[name], files[-1].stop if files else 0)
-        return Head(address=address, queue=queue, queue_id=id, first=files[0].first if files else next, next=next)
+        next = self._end(name, files)
+        count = sum(file.stop - file.first for file in files)
+        size = sum(file.path.stat().st_size for file in files)
+        return Head(
+            address=address,
+            queue=queue,
+            queue_id=id,
+            first=files[0].first if files else next,
+            next=next,
+            average_bytes=size // count if count else 0,
+        )
+
+    def _end(self, name: str, files: list[SpoolFile]) -> int:
+        self._next[name] = max(self._next[name], files[-1].stop if files else 0)
+        return self._next[name]
 
     def check_free(self) -> None:
         """Raises SpoolFailed if the folder has the messages of a reader: a new one would read them as its own."""
@@ -194,7 +207,7 @@ class Spool:
         """Add messages of a queue; they are on disk when this returns. Raises SpoolFailed: then none of them count."""
         address, queue = queue_of(name)
         folder = _folder_of(self._folder, address, queue)
-        first = max(self._next[name], self._head(name, 0).next)
+        first = self._end(name, files_of(self._folder, address, queue))
         part = folder / f"{first:020d}.part"
         try:
             if not folder.is_dir():

@@ -21,13 +21,25 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.management import Heads
-from artemis_py.spark.offsets import Offset, ahead, cut, latest, limited, lost, ranges_by_key, reached, refuse
+from artemis_py.spark.offsets import (
+    Offset,
+    ahead,
+    count_within,
+    cut,
+    latest,
+    limited,
+    lost,
+    ranges_by_key,
+    reached,
+    refuse,
+)
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner, Queues
 from artemis_py.spark.reading import read_range
@@ -70,8 +82,10 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say."""
-        limit = self._options.max_messages_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        max_messages, max_bytes = self._options.max_messages_per_trigger, self._options.max_bytes_per_trigger
+        if max_messages is not None:
+            return ReadMaxRows(max_messages)
+        return ReadAllAvailable() if max_bytes is None else ReadMaxBytes(max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Go no further than what is there now."""
@@ -94,8 +108,22 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         first = reached(begin, heads)
         if self._is_too_little(first, target):
             return start
-        end = limited(first, target, max_messages)
-        return start if end == begin else end.written()
+        end = limited(first, target, self._count_limit(first, target, limit))
+        if end.positions == begin.positions:
+            return start
+        kept = self._options.kept_batches
+        return (end.remembering(begin, kept) if kept else end).written()
+
+    def _count_limit(self, begin: Offset, target: Offset, limit: ReadLimit) -> int | None:
+        """What the engine and the options allow. Spark knows one limit at a time, so that of octets is looked up."""
+        if isinstance(limit, ReadAllAvailable):
+            return None
+        limits = [limit.max_rows] if isinstance(limit, ReadMaxRows) else []
+        max_bytes = self._options.max_bytes_per_trigger
+        if max_bytes is not None and self._last_heads is not None:
+            within = count_within(begin, target, self._last_heads, max_bytes)
+            limits += [] if within is None else [within]
+        return min(limits, default=None)
 
     def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
         """Where the queues stand, for the batch that begins at `begin`. Raises SparkError."""
@@ -118,8 +146,11 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return False
 
     def _acknowledge(self, offset: Offset) -> None:
+        kept = self._options.kept_batches
         if self._options.ack == "eager":
             self._acknowledge_now(offset)
+        elif kept and len(offset.before) >= kept:
+            self._acknowledge_now(Offset(offset.before[-kept]))
 
     def _acknowledge_now(self, offset: Offset) -> None:
         if self._options.mode != "browse" and offset != self._acknowledged:

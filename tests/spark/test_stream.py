@@ -85,6 +85,30 @@ def test_without_acknowledgement_everything_stays(
     assert message_count(broker, queue) == 10
 
 
+def test_octets_limit_a_batch(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str) -> None:
+    """By the average size, also for messages that wait on disk."""
+    subscribe(broker, name)
+    send(broker, name, [Message(body=1000 * "x", durable=True) for _ in range(40)])
+
+    batches = finish(to_files(source(spark, broker, name, maxBytesPerTrigger="12k"), tmp_path), checkpoint)
+
+    counts = [rows for rows in batches if rows]
+    assert sum(counts) == 40
+    assert all(9 <= rows <= 12 for rows in counts[:-1])
+
+
+def test_batches_can_stay_behind(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str) -> None:
+    """Also of a query that ends and is started again: what it keeps is in its checkpoint."""
+    queue = subscribe(broker, name)
+    left = []
+    for start in range(0, 50, 10):
+        send(broker, name, numbered(start, start + 10))
+        finish(to_files(source(spark, broker, name, ack="keep=2"), tmp_path), checkpoint)
+        left.append(message_count(broker, queue))
+
+    assert left == [10, 20, 20, 20, 20]
+
+
 def test_a_batch_that_is_replayed_is_not_written_again(
     spark: Any, broker: BrokerProcess, read: Reader, name: str, checkpoint: str
 ) -> None:

@@ -34,6 +34,8 @@ def test_the_name_that_kafka_users_know_is_an_alias() -> None:
         ({**BROWSE, "url": "amqp://a", "tls": "true"}, "use amqps://"),
         ({**BROWSE, "password": "x"}, "needs the option user"),
         ({**BROWSE, "user": "u", "password": "x", "passwordEnv": "Y"}, "options password and passwordEnv"),
+        ({**BROWSE, "ack": "keep"}, "must be eager or engine or none or keep=<batches>"),
+        ({**BROWSE, "ack": "keep=0"}, "must be 1 or more"),
         ({"mode": "browse"}, "say what to read"),
         ({**BROWSE, "address": "a"}, "say what to read"),
         ({"address": "a"}, "needs the option subscription"),
