@@ -69,6 +69,14 @@ class Heads:
     queues: tuple[Head, ...]
 
 
+@frozen(kw_only=True)
+class Lease:
+    """Queues for one reader only."""
+
+    holder: str
+    duration_s: float
+
+
 class _Requests(SenderLinkHandler):
     """The sending side of requests: credit, and refusals."""
 
@@ -132,14 +140,23 @@ class Management:
             + encode_value(Described(ULong(0x77), json.dumps(list(parameters))))
         )
 
-    def heads(self, queues: Iterable[str] = (), addresses: Iterable[str] = (), time_ms: int | None = None) -> Heads:
+    def heads(
+        self,
+        queues: Iterable[str] = (),
+        addresses: Iterable[str] = (),
+        time_ms: int | None = None,
+        lease: Lease | None = None,
+    ) -> Heads:
         """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing.
 
-        A time can be asked for up to 100 queues, and is refused if the broker does not note when messages arrive.
+        A time can be asked for up to 100 queues, and is refused if the broker does not note when messages arrive. A
+        lease is taken or renewed, and refused if another holder has one of the queues.
         """
         wanted: dict[str, object] = {"queues": list(queues), "addresses": list(addresses)}
         if time_ms is not None:
             wanted["time"] = time_ms
+        if lease is not None:
+            wanted["lease"] = {"holder": lease.holder, "seconds": lease.duration_s}
         answer = json.loads(self.call(READER, "heads", wanted))
         return Heads(
             node=answer["node"],
@@ -157,6 +174,10 @@ class Management:
                 for row in answer["queues"]
             ),
         )
+
+    def release(self, queues: Iterable[str], holder: str) -> None:
+        """End the leases of a holder."""
+        self.call(READER, "release", {"queues": list(queues), "holder": holder})
 
     def acknowledge(self, positions: Iterable[tuple[str, int, int]]) -> None:
         """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm."""

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from artemis_py.spark.connection import Broker, Connection
-from artemis_py.spark.management import Heads, Management, subscribe
+from artemis_py.spark.management import Heads, Lease, Management, subscribe
 from artemis_py.spark.offsets import Offset, Position, earliest, latest
 from artemis_py.spark.options import ReadOptions
 
@@ -17,6 +17,12 @@ class Queues(Protocol):
 
     def heads(self) -> Heads:
         """Where each queue begins and ends. Raises SparkError."""
+
+    def heads_for(self, begin: Offset, lease_s: float) -> Heads:
+        """The same for a query that is at `begin` and asks again within `lease_s`; no other may go on meanwhile."""
+
+    def release(self, begin: Offset) -> None:
+        """The query does not go on. Raises SparkError."""
 
     def start(self, heads: Heads) -> Offset:
         """Where a query begins that has not read anything. Raises InvalidOffset."""
@@ -36,6 +42,24 @@ class Planner:
         """Where the queues of the query stand; a subscription is made if it is not there. Raises SparkError."""
         return self._broker.run(self._heads)
 
+    def heads_for(self, begin: Offset, lease_s: float) -> Heads:
+        """The same, with a lease on subscriptions that are acknowledged. Raises SparkError, Refused if another has it.
+
+        An offset that a user wrote has no reader, and takes none.
+        """
+        options = self._options
+        if options.mode != "subscription" or options.ack == "none" or not begin.reader:
+            return self.heads()
+        lease = Lease(holder=begin.reader, duration_s=lease_s)
+        return self._broker.run(lambda connection: self._heads(connection, lease))
+
+    def release(self, begin: Offset) -> None:
+        """End the lease: one try, for it ends by itself. Raises SparkError."""
+        if self._options.mode == "subscription" and begin.reader:
+            queues = [key.partition("|")[2] for key in begin.positions]
+            with self._broker.connect() as connection:
+                self._management(connection).release(queues, begin.reader)
+
     def acknowledge(self, offset: Offset) -> None:
         """The query is done with everything before `offset`. Raises SparkError."""
         positions = [
@@ -47,7 +71,7 @@ class Planner:
     def _management(self, connection: Connection) -> Management:
         return Management(connection, self._options.connection.idle_timeout_s)
 
-    def _heads(self, connection: Connection) -> Heads:
+    def _heads(self, connection: Connection, lease: Lease | None = None) -> Heads:
         options = self._options
         management = self._management(connection)
         if options.mode == "browse":
@@ -58,7 +82,7 @@ class Planner:
         if options.address_pattern:
             addresses = (options.address_pattern,)
         queues = [subscribe(connection, address, options.subscription) for address in addresses]
-        return management.heads(queues)
+        return management.heads(queues, lease=lease)
 
     def start(self, heads: Heads) -> Offset:
         """Where a query begins that has not read anything. Raises InvalidOffset, SparkError."""

@@ -79,6 +79,14 @@ class SpooledQueues:
         """What is in the files. Raises SpoolFailed."""
         return self._spool.heads()
 
+    def heads_for(self, begin: Offset, lease_s: float) -> Heads:
+        """The folder belongs to a query for ever, and to its process while that lives. Raises SpoolFailed."""
+        self._spool.claim(begin)
+        return self._spool.heads()
+
+    def release(self, begin: Offset) -> None:
+        """The lock goes with the process."""
+
     def start(self, heads: Heads) -> Offset:
         """A new query begins with what is there; another's messages are not. Raises SpoolFailed."""
         self._spool.check_free()
@@ -108,19 +116,19 @@ class SpoolStreamReader(RangeStreamReader):
 
     def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
         """Take in as many as are missing for the next batch."""
-        self._spool.claim(begin)
+        before = super()._heads_beyond(begin, max_messages)
         names = self._names if self._wanted is None else self._wanted
         waiting = sum(
             head.next - begin.positions[key].next
-            for head in self._spool.heads().queues
+            for head in before.queues
             if (key := key_of(NODE, head.address, head.queue)) in begin.positions
         )
         empty = self._intake.take(names, (max_messages or MAX_SPOOLED) - waiting)
-        heads = self._spool.heads()
+        after = self._spool.heads()
         if self._wanted is not None:
             self._wanted = [name for name in self._wanted if name not in empty]
-            self._until = heads
-        return heads
+            self._until = after
+        return after
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """In a task, which needs no broker."""

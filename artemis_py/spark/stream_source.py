@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.errors import InvalidOption, SparkError
 from artemis_py.spark.management import Heads
 from artemis_py.spark.offsets import (
     Offset,
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger(__name__)
 
+LEASE_S: Final = 60.0
+"""Beside two triggers: what a slow batch or a busy machine may take longer."""
+
 
 class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads ranges of queues, and acknowledges what the query is done with."""
@@ -68,6 +71,10 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._acknowledged: Offset | None = None
         self._waiting_since: float | None = None
         """Since when there were fewer messages than the least that a batch shall have."""
+        self._held: Offset | None = None
+        """Where the query stands that has the queues for itself."""
+        self._asked_at: float | None = None
+        self._longest_s = 0.0
 
     # -- in the driver -----------------------------------------------------------------------------------------
 
@@ -101,6 +108,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return start
         max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         self._last_heads = heads = self._heads_beyond(begin, max_messages)
+        self._held = begin
         self._acknowledge(begin)
         if self._options.fail_on_data_loss:
             refuse(lost(begin, heads))
@@ -110,6 +118,9 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return start
         end = limited(first, target, self._count_limit(first, target, limit))
         if end.positions == begin.positions:
+            if self._until is not None:
+                # The run ends with this: Spark does not say so, and kills the process.
+                self._release()
             return start
         kept = self._options.kept_batches
         return (end.remembering(begin, kept) if kept else end).written()
@@ -127,7 +138,28 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
         """Where the queues stand, for the batch that begins at `begin`. Raises SparkError."""
-        return self._queues.heads()
+        return self._queues.heads_for(begin, self._lease_s())
+
+    def _lease_s(self) -> float:
+        """How long the query may be silent: Spark does not say how long a trigger is, so twice the longest so far."""
+        now = time.monotonic()
+        if self._asked_at is not None:
+            self._longest_s = max(self._longest_s, now - self._asked_at)
+        self._asked_at = now
+        return LEASE_S + 2 * self._longest_s
+
+    def _release(self) -> None:
+        """Let another query go on. A lease ends by itself too, so that a broker that is away is no error."""
+        held, self._held = self._held, None
+        if held is not None:
+            try:
+                self._queues.release(held)
+            except SparkError as error:
+                logger.info("the lease was not released, it ends by itself: %s", error)
+
+    def stop(self) -> None:
+        """Spark calls this after an error only."""
+        self._release()
 
     def _is_too_little(self, begin: Offset, target: Offset) -> bool:
         """Whether to wait for more; never longer than maxTriggerDelay, and not in a run that shall end."""
