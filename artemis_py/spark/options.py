@@ -115,6 +115,8 @@ class ReadOptions:
     """`eager`, `engine`, `none`, or `keep=` and how many batches behind."""
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
+    pushdown: bool = False
+    """Of a batch query: let its filters say what need not be read."""
     settle: str = "after"
     """Of a drain: accept messages `after` their rows were handed to Spark, or let them be settled `before`."""
     receive_timeout_s: float = 5.0
@@ -313,6 +315,7 @@ _READ: Final = (
     _Option("ack", "ack", _ack),
     _Option("failOnDataLoss", "fail_on_data_loss", _flag),
     _Option("columns", "columns", _names),
+    _Option("pushdown", "pushdown", _flag),
     _Option("settle", "settle", _word("before", "after")),
     _Option("receiveTimeout", "receive_timeout_s", _duration_s),
     _Option("spoolDir", "spool_dir", _folder),

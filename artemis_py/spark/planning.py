@@ -87,7 +87,7 @@ class Planner:
     def start(self, heads: Heads) -> Offset:
         """Where a query begins that has not read anything. Raises InvalidOffset, SparkError."""
         if self._options.starting_timestamp_ms is not None:
-            return self._since(heads, self._options.starting_timestamp_ms)
+            return self.since(heads, self._options.starting_timestamp_ms)
         text = self._options.starting_offsets
         if text == "earliest":
             return earliest(heads)
@@ -96,15 +96,15 @@ class Planner:
     def end(self, heads: Heads) -> Offset:
         """Where a batch query ends. Raises InvalidOffset, SparkError."""
         if self._options.ending_timestamp_ms is not None:
-            return self._since(heads, self._options.ending_timestamp_ms)
+            return self.since(heads, self._options.ending_timestamp_ms)
         text = self._options.ending_offsets
         return latest(heads) if text == "latest" else Offset.read(text)
 
     def _search(self, queues: list[str], time_ms: int, connection: Connection) -> Heads:
         return self._management(connection).heads(queues, time_ms=time_ms)
 
-    def _since(self, heads: Heads, time_ms: int) -> Offset:
-        """The first messages of a time, within what was there when the heads were told."""
+    def since(self, heads: Heads, time_ms: int) -> Offset:
+        """The first messages of a time, of what was there when the heads were told. Raises SparkError."""
         names = [f"{head.address}::{head.queue}" for head in heads.queues]
         numbers: dict[int, int] = {}
         for index in range(0, len(names), QUEUES_PER_SEARCH):
