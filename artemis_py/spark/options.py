@@ -61,6 +61,8 @@ class ConnectionOptions:
     tls_key: str | None = None
     tls_verify: str = "hostname"
     """`hostname`, `certificate` or `none`."""
+    sasl: str | None = None
+    """How to log in: `plain`, `anonymous` or `external`, by the certificate; None: plain if there is a user."""
     user: str | None = None
     _password: str | None = field(default=None, repr=False, alias="password")
     password_env: str | None = None
@@ -287,6 +289,7 @@ _CONNECTION: Final = (
     _Option("tls.cert", "tls_cert"),
     _Option("tls.key", "tls_key"),
     _Option("tls.verify", "tls_verify", _word("hostname", "certificate", "none")),
+    _Option("sasl", "sasl", _word("plain", "anonymous", "external")),
     _Option("user", "user"),
     _Option("password", "password"),
     _Option("passwordEnv", "password_env"),
@@ -337,6 +340,15 @@ _WRITE: Final = (
 
 _WHERE: Final = ("url", "host", "port", "tls")
 
+_NOT_OFFERED: Final[Mapping[str, str]] = {
+    "tokenfile": "no login by token is offered; a broker that takes a token for a password can have it in "
+    "passwordFile, which is read anew for each connection",
+    "amqp.sessionbytes": "the window of a session is 2,048 frames, so amqp.maxFrameSize says how much it is",
+    "startingoffsetsbytimestamp": "startingTimestamp is for all queues of a query",
+    "endingoffsetsbytimestamp": "endingTimestamp is for all queues of a query",
+}
+"""What users of other connectors and brokers try: there is a better answer than the nearest name."""
+
 # Spark puts these among the options of every query.
 _ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
 
@@ -368,6 +380,8 @@ def _check_names(values: Mapping[str, str], table: tuple[_Option, ...], what: st
     known = {option.name.lower(): option.name for option in (*_CONNECTION, *table)}
     known |= {name: name for name in _WHERE}
     for name in values:
+        if name in _NOT_OFFERED:
+            raise InvalidOption(f"there is no option {name!r}: {_NOT_OFFERED[name]}")
         if name not in known and name not in _ENGINE:
             near = difflib.get_close_matches(name, known, n=1)
             proposal = f"; did you mean {known[near[0]]}?" if near else ""
@@ -395,6 +409,10 @@ def _connection(values: Mapping[str, str]) -> ConnectionOptions:
         raise InvalidOption(f"options {' and '.join(secrets)}: give one of them")
     if secrets and options.user is None:
         raise InvalidOption(f"option {secrets[0]} needs the option user")
+    if options.sasl == "plain" and options.user is None:
+        raise InvalidOption("sasl=plain needs the option user")
+    if options.sasl == "external" and (options.tls_cert is None or not all(server.tls for server in options.servers)):
+        raise InvalidOption("sasl=external needs an amqps:// url and the option tls.cert: the certificate is the login")
     return options
 
 
@@ -453,6 +471,8 @@ def _check_source(options: ReadOptions) -> None:
             )
     elif options.subscription:
         raise InvalidOption(f"option subscription is for mode=subscription, not mode={options.mode}")
+    if options.pushdown and options.mode in ("drain", "spool"):
+        raise InvalidOption(f"mode={options.mode} takes all that it finds: pushdown is for ranges of numbers")
     if options.mode in ("drain", "spool") and options.address_pattern:
         raise InvalidOption(f"mode={options.mode} reads named addresses or queues, not an addressPattern")
     if options.starting_timestamp_ms is not None and options.starting_offsets != "earliest":

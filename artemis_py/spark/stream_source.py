@@ -223,4 +223,6 @@ def stream_reader(options: ReadOptions, schema: "StructType") -> RangeStreamRead
         raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, browse or spool")
     if options.ending_timestamp_ms is not None or options.ending_offsets != "latest":
         raise InvalidOption("options endingOffsets and endingTimestamp are for batch queries: a stream has no end")
+    if options.pushdown:
+        raise InvalidOption("option pushdown is for batch queries: Spark pushes no filters into streams")
     return RangeStreamReader(options, schema, Planner(options))
