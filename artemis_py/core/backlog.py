@@ -84,6 +84,15 @@ class Backlog:
         return self._queue.next_sequence - 1
 
     @property
+    def size_bytes(self) -> int:
+        """Size of all that wait, in memory or not."""
+        size = self.memory_bytes
+        for tail in self.tails:
+            if tail is not None:
+                size += tail.stored_bytes + tail.spilled_bytes
+        return size
+
+    @property
     def restored_below(self) -> int:
         """See `Queue.restored_below`."""
         return self._queue.restored_below

@@ -9,6 +9,7 @@ once, anywhere. What is claimed by a transaction or waits for a redelivery delay
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.reference import GONE, PRIORITIES, WAITING, Reference, ReferenceList
+from artemis_py.core.tail import Tail
 
 if TYPE_CHECKING:
     from artemis_py.core.consumer import Consumer
@@ -158,6 +159,59 @@ def first_sequence(queue: "Queue") -> int:
         for sequence in consumer.outstanding:
             first = min(first, sequence)
     return first
+
+
+def first_since(queue: "Queue", time_ms: int) -> int:
+    """The lowest number of a message that arrived at `time_ms` or later; that of the next message if there is none.
+
+    What does not say when it arrived (`enable-ingress-timestamp`) counts as older. In memory every message is looked
+    at, on disk as few as halving takes: messages that were scheduled, or in a long transaction, arrived long before
+    they got their number, and there may hide those before them.
+    """
+    first = queue.next_sequence
+    backlog = queue.backlog
+    for priority in range(PRIORITIES):
+        candidate = backlog.lists[priority].head
+        while candidate is not None and candidate.sequence < first:
+            if _arrived_ms(candidate) >= time_ms:
+                first = candidate.sequence
+                break
+            candidate = candidate.next
+        tail = backlog.tails[priority]
+        if tail is not None:
+            first = _first_on_disk(queue, tail, time_ms, first)
+    for consumer in queue.consumers:
+        for delivered in consumer.outstanding.values():
+            if delivered.sequence < first and _arrived_ms(delivered) >= time_ms:
+                first = delivered.sequence
+    return first
+
+
+def _first_on_disk(queue: "Queue", tail: Tail, time_ms: int, below: int) -> int:
+    """The lowest number of a tail, under `below`, whose message arrived at a time or later; else `below`."""
+    found = below
+    start = tail.frontier + 1
+    stop = below
+    while start < stop:
+        middle = (start + stop) // 2
+        page = queue.backlog.scan(tail, middle - 1, stop - 1, 1)
+        if page is None:
+            # It cannot be read now; who reads from here gets what is too old, and misses nothing.
+            return start
+        if not page.references:
+            stop = middle
+        elif _arrived_ms(page.references[0]) >= time_ms:
+            found = page.references[0].sequence
+            stop = middle
+        else:
+            start = page.references[0].sequence + 1
+    return found
+
+
+def _arrived_ms(reference: Reference) -> int:
+    extra = reference.message.extra
+    arrived = None if extra is None else extra.get("_AMQ_INGRESS_TIMESTAMP")
+    return arrived if isinstance(arrived, int) else -1
 
 
 def _sequence_of(reference: Reference) -> int:

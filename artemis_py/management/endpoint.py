@@ -24,6 +24,7 @@ from artemis_py.management.address_control import AddressControl
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.facts import BrokerFacts
+from artemis_py.management.leases import Leases
 from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
 from artemis_py.management.writer_control import WRITER, WriterControl
@@ -51,6 +52,7 @@ class ManagementEndpoint:
     def __init__(self, postoffice: PostOffice, facts: BrokerFacts) -> None:
         self._postoffice: Final = postoffice
         self._facts: Final = facts
+        self._leases: Final = Leases()
 
     def receive(self, message: Message, session: Session) -> None:
         """Answer one request; without a reply-to the work is done and nobody hears of it.
@@ -123,7 +125,7 @@ class ManagementEndpoint:
         if resource == "broker":
             return broker
         if resource == READER:
-            return ReaderControl(self._postoffice, self._facts, session)
+            return ReaderControl(self._postoffice, self._facts, self._leases, session)
         if resource == WRITER:
             return WriterControl(self._postoffice, session)
         if kind == "address" and name:

@@ -9,18 +9,25 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from artemis_py.core.access import Permission
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
-from artemis_py.core.span import first_sequence
+from artemis_py.core.span import first_sequence, first_since
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
 from artemis_py.management.facts import BrokerFacts
+from artemis_py.management.leases import MAX_LEASE_S, Lease, Leases
 
 READER: Final = "reader"
 
 MAX_ACKNOWLEDGED: Final = 5000
 """Of one request: some 25 ms if all of them are on disk only."""
+
+MAX_SEARCHED: Final = 100
+"""Queues of one request that are searched for a time: some 2 ms each if all of it is on disk."""
+
+MAX_HOLDER_CHARS: Final = 200
 
 WANTED = Parameter("wanted", Kind.OBJECT)
 POSITIONS = Parameter("positions", Kind.OBJECT)
@@ -30,17 +37,22 @@ NUMBERS = Parameter("numbers", Kind.OBJECT)
 class ReaderControl(Control):
     """One client's view of the queues it reads, for the duration of one request."""
 
-    def __init__(self, postoffice: PostOffice, facts: BrokerFacts, session: Session) -> None:
+    def __init__(self, postoffice: PostOffice, facts: BrokerFacts, leases: Leases, session: Session) -> None:
         super().__init__(READER)
         self._postoffice: Final = postoffice
         self._facts: Final = facts
+        self._leases: Final = leases
         self._session: Final = session
 
     def heads(self, wanted: Mapping[str, object]) -> str:
         """Where queues begin and end, as JSON text: `{"queues": [names]}` or `{"addresses": [names or patterns]}`.
 
+        With `"time": milliseconds since 1970` each has `since`, the number of the first message that arrived then or
+        later, which only addresses with `enable-ingress-timestamp` know. With `"lease": {"holder": text, "seconds":
+        number}` the holder has them for itself for so long (`Leases`), which needs the permission to consume.
+
         The reply waits until everything it tells of is on disk, as every reply does. Raises NoSuchQueue for a queue
-        that was named and is not there, NotAuthorized, InvalidRequest.
+        that was named and is not there, InUse, NotAuthorized, InvalidRequest, LimitExceeded.
         """
         queues = [self._find(name) for name in _texts(wanted, "queues")]
         patterns = _texts(wanted, "addresses")
@@ -50,7 +62,41 @@ class ReaderControl(Control):
             raise LimitExceeded(f"{len(queues)} queues are more than the {MAX_NAMES} of one reply")
         for queue in queues:
             self._session.check(Permission.BROWSE, queue.address.name, queue.name)
-        return json.dumps({"node": self._facts.node_id, "queues": [_head(queue) for queue in queues]})
+        time_ms = _time_ms(wanted, queues)
+        if "lease" in wanted:
+            self._lease(wanted["lease"], queues)
+        rows = [_head(queue) for queue in queues]
+        if time_ms is not None:
+            for row, queue in zip(rows, queues, strict=True):
+                row["since"] = first_since(queue, time_ms)
+        return json.dumps({"node": self._facts.node_id, "queues": rows})
+
+    def _lease(self, wanted: object, queues: list[Queue]) -> None:
+        match wanted:
+            case {"holder": str() as holder, "seconds": int() | float() as seconds} if (
+                0 < seconds <= MAX_LEASE_S and seconds is not True
+            ):
+                pass
+            case _:
+                raise InvalidRequest(f"a lease must have a holder, and seconds above 0 up to {MAX_LEASE_S:.0f}")
+        if not 0 < len(holder) <= MAX_HOLDER_CHARS:
+            raise InvalidRequest(f"the holder of a lease must have 1 to {MAX_HOLDER_CHARS} characters")
+        for queue in queues:
+            self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+        now_ms = self._postoffice.now_ms
+        client = f"user '{self._session.subject.name}' at {self._session.peer}"
+        self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
+
+    def release(self, wanted: Mapping[str, object]) -> int:
+        """End the leases of a holder: `{"queues": [names], "holder": text}`; how many. Raises InvalidRequest.
+
+        Whoever knows the holder's name may end its leases, and nothing is said of queues it does not have.
+        """
+        holder = wanted.get("holder")
+        if not isinstance(holder, str):
+            raise InvalidRequest("holder must be text")
+        found = [self._postoffice.find_queue(name) for name in _texts(wanted, "queues")]
+        return self._leases.release([queue for queue in found if queue is not None], holder)
 
     def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
         """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
@@ -121,6 +167,7 @@ class ReaderControl(Control):
 
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
         "heads": (Operation(heads, WANTED),),
+        "release": (Operation(release, WANTED),),
         "acknowledgeUpTo": (Operation(acknowledge_up_to, POSITIONS),),
         "acknowledge": (Operation(acknowledge, NUMBERS),),
     }
@@ -135,7 +182,34 @@ def _head(queue: Queue) -> dict[str, object]:
         "next": queue.next_sequence,
         "skipped": queue.skipped,
         "messageCount": queue.message_count,
+        "averageBytes": _average_bytes(queue),
     }
+
+
+def _average_bytes(queue: Queue) -> int:
+    """Octets of a message that waits, without what it costs in memory; 0 if none does."""
+    count = queue.backlog.count
+    return max(queue.backlog.size_bytes // count - MESSAGE_OVERHEAD_BYTES, 1) if count > 0 else 0
+
+
+def _time_ms(wanted: Mapping[str, object], queues: list[Queue]) -> int | None:
+    """The time that is searched for. Raises InvalidRequest if it is none, or is not known; LimitExceeded."""
+    time_ms = wanted.get("time")
+    if time_ms is None:
+        return None
+    if type(time_ms) is not int:
+        raise InvalidRequest("time must be a whole number, milliseconds since 1970")
+    if len(queues) > MAX_SEARCHED:
+        raise LimitExceeded(
+            f"{len(queues)} queues are more than the {MAX_SEARCHED} that one request searches for a time"
+        )
+    for queue in queues:
+        if not queue.address.settings.enable_ingress_timestamp:
+            raise InvalidRequest(
+                f"when messages of '{queue.address.name}' arrived is not known: its address-setting needs "
+                "enable-ingress-timestamp"
+            )
+    return time_ms
 
 
 def _texts(wanted: Mapping[str, object], name: str) -> list[str]:

@@ -105,6 +105,8 @@ class BatchBuilder:
         import pyarrow as pa
 
         name = field.name
+        if name == "address" and rows.addresses:
+            return pa.array([rows.addresses.get(row, self._constants[name]) for row in range(rows.count)], pa.string())
         if name in self._constants:
             return pa.repeat(pa.scalar(self._constants[name], pa.string()), rows.count)
         if name == "sequence":
@@ -121,7 +123,7 @@ class BatchBuilder:
         return pa.array(rows.columns[name], field.type)
 
 
-_DECODED: Final = ("enqueued_time", "body", "body_type", "properties", "annotations", "message")
+_DECODED: Final = ("address", "enqueued_time", "body", "body_type", "properties", "annotations", "message")
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema":

@@ -79,11 +79,7 @@ class Connection:
             is_client=True,
         )
         try:
-            if options.user is None:
-                self.engine.start_client("ANONYMOUS", b"", server.host)
-            else:
-                login = f"\0{options.user}\0{options.password()}".encode()
-                self.engine.start_client("PLAIN", login, server.host)
+            self.engine.start_client(*_login(options), server.host)
             self.wait(lambda: self._is_opened, deadline, "no answer to the login")
             self.session: Final = self.engine.begin()
         except BaseException:
@@ -261,6 +257,15 @@ class Connection:
     def on_writable(self) -> None:
         """There is room for output again."""
         self.engine.tell_senders(self.session)
+
+
+def _login(options: ConnectionOptions) -> tuple[str, bytes]:
+    """SASL mechanism and initial response. Raises InvalidOption if the password cannot be read."""
+    mechanism = options.sasl or ("anonymous" if options.user is None else "plain")
+    if mechanism == "plain":
+        return "PLAIN", f"\0{options.user}\0{options.password()}".encode()
+    # With EXTERNAL an empty name means that of the certificate (RFC 4422, appendix A).
+    return mechanism.upper(), b""
 
 
 def _connect(server: Server, options: ConnectionOptions) -> socket.socket:

@@ -45,11 +45,13 @@ class AmqpDataSource(DataSource):  # type: ignore[misc]
         """Of a streaming query. Raises InvalidOption, MissingRequirement."""
         from artemis_py.spark.columns import check_schema
         from artemis_py.spark.options import read_options
+        from artemis_py.spark.spool_source import SpoolStreamReader
         from artemis_py.spark.stream_source import stream_reader
 
         check_packages()
         check_schema(schema)
-        return stream_reader(read_options(self.options), schema)
+        options = read_options(self.options)
+        return SpoolStreamReader(options, schema) if options.mode == "spool" else stream_reader(options, schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> Any:
         """Of a batch query. Raises InvalidOption, MissingRequirement."""

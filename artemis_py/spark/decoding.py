@@ -15,6 +15,8 @@ SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
 ENQUEUED_ANNOTATION: Final = "x-opt-enqueued-time"
 """What Azure's brokers write; ours and Artemis write `INGRESS_ANNOTATION`, with `enable-ingress-timestamp`."""
 INGRESS_ANNOTATION: Final = "x-opt-ingress-time"
+ADDRESS_ANNOTATION: Final = "x-opt-address"
+"""Where a message of a queue on a wildcard address was sent to."""
 
 HEADER_COLUMNS: Final = ("durable", "priority", "ttl_ms", "delivery_count")
 TEXT_COLUMNS: Final = (
@@ -100,6 +102,7 @@ class Rows:
     def __init__(self, wanted: frozenset[str]) -> None:
         self._header: bool = not wanted.isdisjoint(HEADER_COLUMNS)
         self._enqueued: bool = "enqueued_time" in wanted
+        self._address: bool = "address" in wanted
         self._annotations: bool = "annotations" in wanted
         self._properties: bool = not wanted.isdisjoint(PROPERTIES_COLUMNS)
         self._application: bool = "properties" in wanted
@@ -111,9 +114,11 @@ class Rows:
         """Octets of the deliveries together."""
         self.sequences: list[int] = []
         """-1: the peer numbers nothing."""
+        self.addresses: dict[int, str] = {}
+        """By row, of messages that say where they were sent to."""
         self.reading: int = -1
         """Number of the message that is being taken apart, as soon as it is known."""
-        self.columns: dict[str, list[object]] = {name: [] for name in wanted}
+        self.columns: dict[str, list[object]] = {name: [] for name in wanted if name != "address"}
         """Values by column; maps are in `keys`, `items` and `ends`. Timestamps are microseconds since 1970."""
         self.keys: dict[str, list[str]] = {}
         self.items: dict[str, list[str | None]] = {}
@@ -158,10 +163,13 @@ class Rows:
                     and payload[at + _SEQUENCE_AT : at + _SEQUENCE_END] == _SEQUENCE_KEY
                 ):
                     sequence = _I64.unpack_from(payload, at + _SEQUENCE_END)[0]
-                    if self._enqueued and payload[at + 2] > 2:
-                        enqueued = _enqueued(_map_at(payload, at, offset))
+                    if (self._enqueued or self._address) and payload[at + 2] > 2:
+                        found = _map_at(payload, at, offset)
+                        enqueued = _enqueued(found)
+                        self._note_address(found)
                 else:
                     found = _map_at(payload, at, offset)
+                    self._note_address(found)
                     number = found.get(SEQUENCE_ANNOTATION)
                     sequence = int(number) if isinstance(number, int) else -1
                     enqueued = _enqueued(found)
@@ -221,6 +229,11 @@ class Rows:
             self._add_map("annotations", payload, annotations)
         if self._message:
             self.columns["message"].append(payload[bare_start:] if bare_start >= 0 else b"")
+
+    def _note_address(self, annotations: dict[object, object]) -> None:
+        address = annotations.get(ADDRESS_ANNOTATION)
+        if address is not None and self._address:
+            self.addresses[self.count] = str(address)
 
     def _add_header(self, header: list[object]) -> None:
         fields = header + [None] * (5 - len(header))

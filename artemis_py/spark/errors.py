@@ -41,3 +41,7 @@ class InvalidOffset(SparkError):
 
 class SendFailed(SparkError):
     """A row could not be sent, or the broker did not accept its message."""
+
+
+class SpoolFailed(SparkError):
+    """The folder of a spooling stream cannot be used, or belongs to another query."""

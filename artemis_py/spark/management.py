@@ -43,6 +43,10 @@ class Head:
     """The lowest number that is there; equals `next` if the queue is empty."""
     next: int
     """The number of the next message to come."""
+    average_bytes: int = 0
+    """Octets of a message, as encoded in the broker; 0 if none waits."""
+    since: int = 0
+    """If a time was asked for: the number of the first message that arrived then or later."""
     skipped: tuple[tuple[int, int], ...] = ()
     """Ranges of numbers, from and to, of which a crash of the broker may have skipped the last ones, all behind the
     last that was given."""
@@ -63,6 +67,14 @@ class Heads:
     node: str
     """Identifies the broker, through restarts."""
     queues: tuple[Head, ...]
+
+
+@frozen(kw_only=True)
+class Lease:
+    """Queues for one reader only."""
+
+    holder: str
+    duration_s: float
 
 
 class _Requests(SenderLinkHandler):
@@ -128,9 +140,24 @@ class Management:
             + encode_value(Described(ULong(0x77), json.dumps(list(parameters))))
         )
 
-    def heads(self, queues: Iterable[str] = (), addresses: Iterable[str] = ()) -> Heads:
-        """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing."""
-        answer = json.loads(self.call(READER, "heads", {"queues": list(queues), "addresses": list(addresses)}))
+    def heads(
+        self,
+        queues: Iterable[str] = (),
+        addresses: Iterable[str] = (),
+        time_ms: int | None = None,
+        lease: Lease | None = None,
+    ) -> Heads:
+        """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing.
+
+        A time can be asked for up to 100 queues, and is refused if the broker does not note when messages arrive. A
+        lease is taken or renewed, and refused if another holder has one of the queues.
+        """
+        wanted: dict[str, object] = {"queues": list(queues), "addresses": list(addresses)}
+        if time_ms is not None:
+            wanted["time"] = time_ms
+        if lease is not None:
+            wanted["lease"] = {"holder": lease.holder, "seconds": lease.duration_s}
+        answer = json.loads(self.call(READER, "heads", wanted))
         return Heads(
             node=answer["node"],
             queues=tuple(
@@ -140,11 +167,17 @@ class Management:
                     queue_id=row["queueId"],
                     first=row["first"],
                     next=row["next"],
+                    average_bytes=row["averageBytes"],
+                    since=row.get("since", 0),
                     skipped=tuple((begin, end) for begin, end in row["skipped"]),
                 )
                 for row in answer["queues"]
             ),
         )
+
+    def release(self, queues: Iterable[str], holder: str) -> None:
+        """End the leases of a holder."""
+        self.call(READER, "release", {"queues": list(queues), "holder": holder})
 
     def acknowledge(self, positions: Iterable[tuple[str, int, int]]) -> None:
         """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm."""

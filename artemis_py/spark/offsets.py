@@ -1,9 +1,12 @@
 """Offsets: what a checkpoint holds, how far the next batch goes, and into which ranges it is cut.
 
-    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}}
+    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}, "reader": "<id>", "before": [{...}, ...]}
 
 The number is that of the first message not yet read. The queue id changes when a queue is deleted and made anew, so
-that an old offset cannot silently mean other messages. Pure: knows neither connection nor Spark.
+that an old offset cannot silently mean other messages. The reader is whoever has the checkpoint: Spark tells a source
+nothing about its query, so a stream draws an id when it begins and finds it again in each offset that it is handed.
+Before that it stood at `before`, the oldest first, which is there if some batches shall not be acknowledged yet.
+Pure: knows neither connection nor Spark.
 """
 
 import json
@@ -11,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Final, Self
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from artemis_py.spark.errors import DataLoss, InvalidOffset
 from artemis_py.spark.management import Heads
@@ -34,6 +37,10 @@ class Offset:
 
     positions: Mapping[str, Position] = field(factory=dict)
     """By `node|address::queue`."""
+    reader: str = ""
+    """Of a stream, whose checkpoint this is; empty in a batch query and in an offset that a user wrote."""
+    before: tuple[Mapping[str, Position], ...] = ()
+    """Where the last batches began."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -42,14 +49,31 @@ class Offset:
             content = json.loads(value) if isinstance(value, str) else value
             if content["v"] != VERSION:
                 raise InvalidOffset(f"an offset of version {content['v']}; this is version {VERSION}")
-            return cls({key: Position(int(queue_id), int(number)) for key, (queue_id, number) in content["q"].items()})
+            before = tuple(_positions(earlier) for earlier in content.get("before", ()))
+            return cls(_positions(content["q"]), str(content.get("reader", "")), before)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
 
     def written(self) -> dict[str, Any]:
         """For a checkpoint; equal offsets give equal JSON."""
-        queues = {key: [position.queue_id, position.next] for key, position in sorted(self.positions.items())}
-        return {"q": queues, "v": VERSION}
+        content: dict[str, Any] = {"q": _written(self.positions), "v": VERSION}
+        if self.reader:
+            content["reader"] = self.reader
+        if self.before:
+            content["before"] = [_written(positions) for positions in self.before]
+        return content
+
+    def remembering(self, start: Self, count: int) -> Self:
+        """The end of a batch that began at `start`, with where the last `count` batches began."""
+        return evolve(self, before=(*start.before, start.positions)[-count:])
+
+
+def _positions(queues: Mapping[str, tuple[int, int]]) -> dict[str, Position]:
+    return {key: Position(int(queue_id), int(number)) for key, (queue_id, number) in queues.items()}
+
+
+def _written(positions: Mapping[str, Position]) -> dict[str, list[int]]:
+    return {key: [position.queue_id, position.next] for key, position in sorted(positions.items())}
 
 
 def key_of(node: str, address: str, queue: str) -> str:
@@ -108,7 +132,7 @@ def ahead(start: Offset, heads: Heads) -> Offset:
             positions[key] = Position(head.queue_id, max(known.next, head.next))
         else:
             positions[key] = Position(head.queue_id, head.first)
-    return Offset(positions)
+    return Offset(positions, start.reader)
 
 
 def reached(start: Offset, heads: Heads) -> Offset:
@@ -119,7 +143,8 @@ def reached(start: Offset, heads: Heads) -> Offset:
             key: Position(position.queue_id, max(position.next, number) if id == position.queue_id else position.next)
             for key, position in start.positions.items()
             for id, number in (first.get(key, (position.queue_id, 0)),)
-        }
+        },
+        start.reader,
     )
 
 
@@ -144,8 +169,17 @@ def limited(start: Offset, end: Offset, limit: int | None) -> Offset:
         {
             key: Position(position.queue_id, position.next - backlog[key] + shares[key])
             for key, position in end.positions.items()
-        }
+        },
+        end.reader,
     )
+
+
+def count_within(start: Offset, end: Offset, heads: Heads, max_bytes: int) -> int | None:
+    """About how many messages between two offsets have so many octets together, 1 at least; None: all of them."""
+    averages = {key_of(heads.node, head.address, head.queue): head.average_bytes for head in heads.queues}
+    counts = {key: part.count for key, part in ranges_by_key(start, end).items()}
+    size = sum(count * averages.get(key, 0) for key, count in counts.items())
+    return None if size <= max_bytes else max(1, sum(counts.values()) * max_bytes // size)
 
 
 def ranges_by_key(start: Offset, end: Offset) -> dict[str, Range]:

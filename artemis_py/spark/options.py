@@ -9,9 +9,10 @@ import difflib
 import json
 import os
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from attrs import field, frozen
 
@@ -20,8 +21,8 @@ from artemis_py.spark.errors import InvalidOption
 DEFAULT_PORT: Final = 61616
 """Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
 
-SOURCE_MODES: Final = ("subscription", "browse", "drain")
-ACK_POLICIES: Final = ("eager", "engine", "none")
+SOURCE_MODES: Final = ("subscription", "browse", "drain", "spool")
+ACK_POLICIES: Final = ("eager", "engine", "none", "keep=<batches>")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
 IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
 ON_REJECT: Final = ("fail", "drop", "deadletter")
@@ -60,6 +61,8 @@ class ConnectionOptions:
     tls_key: str | None = None
     tls_verify: str = "hostname"
     """`hostname`, `certificate` or `none`."""
+    sasl: str | None = None
+    """How to log in: `plain`, `anonymous` or `external`, by the certificate; None: plain if there is a user."""
     user: str | None = None
     _password: str | None = field(default=None, repr=False, alias="password")
     password_env: str | None = None
@@ -98,19 +101,35 @@ class ReadOptions:
     """`earliest`, `latest` or an offset in JSON."""
     ending_offsets: str = "latest"
     """`latest` or an offset in JSON; batch only."""
+    starting_timestamp_ms: int | None = None
+    """Begin with what arrived then or later; instead of `starting_offsets`."""
+    ending_timestamp_ms: int | None = None
+    """End before what arrived then or later; batch only."""
     max_messages_per_trigger: int | None = None
     min_messages_per_trigger: int = 0
     max_trigger_delay_s: float = 900.0
     min_partitions: int = 0
     max_messages_per_partition: int | None = None
     credit: int = 1000
+    max_bytes_per_trigger: int | None = None
+    """As far as the average size of the waiting messages tells."""
     ack: str = "eager"
+    """`eager`, `engine`, `none`, or `keep=` and how many batches behind."""
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
+    pushdown: bool = False
+    """Of a batch query: let its filters say what need not be read."""
     settle: str = "after"
     """Of a drain: accept messages `after` their rows were handed to Spark, or let them be settled `before`."""
     receive_timeout_s: float = 5.0
-    """Of a drain: silence that means the end, for brokers that do not answer a drain."""
+    """Of a drain or spool: silence that means the end, for brokers that do not answer a drain."""
+    spool_dir: str | None = None
+    """Of mode spool: a folder that driver and tasks share."""
+
+    @property
+    def kept_batches(self) -> int:
+        """How many batches that are committed stay unacknowledged."""
+        return int(self.ack.removeprefix("keep=")) if self.ack.startswith("keep=") else 0
 
 
 @frozen(kw_only=True)
@@ -214,13 +233,22 @@ def _word(*words: str) -> Callable[[str], str]:
     return read
 
 
-def _mode(text: str) -> str:
-    if text.strip().lower() == "spool":
+def _ack(text: str) -> str:
+    value = text.strip().lower().replace(" ", "")
+    if value.startswith("keep="):
+        return f"keep={_count(value.removeprefix('keep='))}"
+    return _word(*ACK_POLICIES)(value)
+
+
+def _folder(text: str) -> str:
+    parts = urlsplit(text.strip())
+    path = unquote(parts.path) if parts.scheme == "file" else text.strip()
+    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
         raise ValueError(
-            "there is no spooling: a stream reads ranges of numbers, which this broker gives; from another one, read "
-            "batches with mode=drain, or have a bridge move its messages here"
+            "must be the whole path of a folder, or file:// and the path: files are appended and synced there, which "
+            "object stores do not offer"
         )
-    return _word(*SOURCE_MODES)(text)
+    return path
 
 
 def _offsets(*words: str) -> Callable[[str], str]:
@@ -232,6 +260,16 @@ def _offsets(*words: str) -> Callable[[str], str]:
         return _word(*words)(value)
 
     return read
+
+
+def _timestamp_ms(text: str) -> int:
+    if text.strip().isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("must be milliseconds since 1970, or a time like 2030-01-31T12:00:00Z") from None
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @frozen
@@ -253,6 +291,7 @@ _CONNECTION: Final = (
     _Option("tls.cert", "tls_cert"),
     _Option("tls.key", "tls_key"),
     _Option("tls.verify", "tls_verify", _word("hostname", "certificate", "none")),
+    _Option("sasl", "sasl", _word("plain", "anonymous", "external")),
     _Option("user", "user"),
     _Option("password", "password"),
     _Option("passwordEnv", "password_env"),
@@ -260,7 +299,7 @@ _CONNECTION: Final = (
 )
 
 _READ: Final = (
-    _Option("mode", "mode", _mode),
+    _Option("mode", "mode", _word(*SOURCE_MODES)),
     _Option("address", "addresses", _names),
     _Option("addressPattern", "address_pattern"),
     _Option("queue", "queues", _names),
@@ -268,18 +307,23 @@ _READ: Final = (
     _Option("selector", "selector"),
     _Option("startingOffsets", "starting_offsets", _offsets("earliest", "latest")),
     _Option("endingOffsets", "ending_offsets", _offsets("latest")),
+    _Option("startingTimestamp", "starting_timestamp_ms", _timestamp_ms),
+    _Option("endingTimestamp", "ending_timestamp_ms", _timestamp_ms),
     _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count),
     _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", _count),
+    _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _bytes),
     _Option("minMessagesPerTrigger", "min_messages_per_trigger", _not_negative),
     _Option("maxTriggerDelay", "max_trigger_delay_s", _duration_s),
     _Option("minPartitions", "min_partitions", _not_negative),
     _Option("maxRecordsPerPartition", "max_messages_per_partition", _count),
     _Option("credit", "credit", _count),
-    _Option("ack", "ack", _word(*ACK_POLICIES)),
+    _Option("ack", "ack", _ack),
     _Option("failOnDataLoss", "fail_on_data_loss", _flag),
     _Option("columns", "columns", _names),
+    _Option("pushdown", "pushdown", _flag),
     _Option("settle", "settle", _word("before", "after")),
     _Option("receiveTimeout", "receive_timeout_s", _duration_s),
+    _Option("spoolDir", "spool_dir", _folder),
 )
 
 _WRITE: Final = (
@@ -298,6 +342,15 @@ _WRITE: Final = (
 )
 
 _WHERE: Final = ("url", "host", "port", "tls")
+
+_NOT_OFFERED: Final[Mapping[str, str]] = {
+    "tokenfile": "no login by token is offered; a broker that takes a token for a password can have it in "
+    "passwordFile, which is read anew for each connection",
+    "amqp.sessionbytes": "the window of a session is 2,048 frames, so amqp.maxFrameSize says how much it is",
+    "startingoffsetsbytimestamp": "startingTimestamp is for all queues of a query",
+    "endingoffsetsbytimestamp": "endingTimestamp is for all queues of a query",
+}
+"""What users of other connectors and brokers try: there is a better answer than the nearest name."""
 
 # Spark puts these among the options of every query.
 _ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
@@ -332,6 +385,8 @@ def _check_names(values: Mapping[str, str], table: tuple[_Option, ...], what: st
     known = {option.name.lower(): option.name for option in (*_CONNECTION, *table)}
     known |= {name: name for name in _WHERE}
     for name in values:
+        if name in _NOT_OFFERED:
+            raise InvalidOption(f"there is no option {name!r}: {_NOT_OFFERED[name]}")
         if name not in known and name not in _ENGINE:
             near = difflib.get_close_matches(name, known, n=1)
             proposal = f"; did you mean {known[near[0]]}?" if near else ""
@@ -359,6 +414,10 @@ def _connection(values: Mapping[str, str]) -> ConnectionOptions:
         raise InvalidOption(f"options {' and '.join(secrets)}: give one of them")
     if secrets and options.user is None:
         raise InvalidOption(f"option {secrets[0]} needs the option user")
+    if options.sasl == "plain" and options.user is None:
+        raise InvalidOption("sasl=plain needs the option user")
+    if options.sasl == "external" and (options.tls_cert is None or not all(server.tls for server in options.servers)):
+        raise InvalidOption("sasl=external needs an amqps:// url and the option tls.cert: the certificate is the login")
     return options
 
 
@@ -428,5 +487,30 @@ def _check_source(options: ReadOptions) -> None:
             )
     elif options.subscription:
         raise InvalidOption(f"option subscription is for mode=subscription, not mode={options.mode}")
-    if options.mode == "drain" and options.address_pattern:
-        raise InvalidOption("mode=drain reads named addresses or queues, not an addressPattern")
+    if options.pushdown and options.mode in ("drain", "spool"):
+        raise InvalidOption(f"mode={options.mode} takes all that it finds: pushdown is for ranges of numbers")
+    if options.mode in ("drain", "spool") and options.address_pattern:
+        raise InvalidOption(f"mode={options.mode} reads named addresses or queues, not an addressPattern")
+    if options.starting_timestamp_ms is not None and options.starting_offsets != "earliest":
+        raise InvalidOption("options startingOffsets and startingTimestamp: give one of them")
+    if options.ending_timestamp_ms is not None and options.ending_offsets != "latest":
+        raise InvalidOption("options endingOffsets and endingTimestamp: give one of them")
+    if options.mode in ("drain", "spool") and (options.starting_timestamp_ms, options.ending_timestamp_ms) != (
+        None,
+        None,
+    ):
+        raise InvalidOption(f"mode={options.mode} takes what is in the queues, whatever its time")
+    _check_spool(options)
+
+
+def _check_spool(options: ReadOptions) -> None:
+    if options.mode != "spool":
+        if options.spool_dir is not None:
+            raise InvalidOption(f"option spoolDir is for mode=spool, not mode={options.mode}")
+        return
+    if options.spool_dir is None:
+        raise InvalidOption("mode=spool needs the option spoolDir: a folder that the driver and all tasks share")
+    if options.starting_offsets != "earliest":
+        raise InvalidOption("mode=spool takes what is in the queues: startingOffsets can only be earliest")
+    if options.settle != "after":
+        raise InvalidOption("mode=spool accepts a message when it is on disk, never before: settle can only be after")

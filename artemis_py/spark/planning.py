@@ -1,14 +1,37 @@
 """What the driver does before anything is read: find the queues, ask where they stand, decide where to begin."""
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from artemis_py.spark.connection import Broker, Connection, Result
 from artemis_py.spark.errors import Refused
-from artemis_py.spark.management import Heads, Management, subscribe
-from artemis_py.spark.offsets import Offset, earliest, latest
+from artemis_py.spark.management import Heads, Lease, Management, subscribe
+from artemis_py.spark.offsets import Offset, Position, earliest, latest
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.receiving import RANGE_FILTER
+
+QUEUES_PER_SEARCH: Final = 100
+"""For how many the broker looks for a time in one request."""
+
+
+class Queues(Protocol):
+    """Where the messages of a stream are: in a broker that numbers them, or in files."""
+
+    def heads(self) -> Heads:
+        """Where each queue begins and ends. Raises SparkError."""
+
+    def heads_for(self, begin: Offset, lease_s: float) -> Heads:
+        """The same for a query that is at `begin` and asks again within `lease_s`; no other may go on meanwhile."""
+
+    def release(self, begin: Offset) -> None:
+        """The query does not go on. Raises SparkError."""
+
+    def start(self, heads: Heads) -> Offset:
+        """Where a query begins that has not read anything. Raises InvalidOffset."""
+
+    def acknowledge(self, offset: Offset) -> None:
+        """The query is done with everything before `offset`. Raises SparkError."""
 
 
 class Planner:
@@ -20,9 +43,25 @@ class Planner:
 
     def heads(self) -> Heads:
         """Where the queues of the query stand; a subscription is made if it is not there. Raises SparkError."""
+        return self._run(self._names(), self._heads)
+
+    def heads_for(self, begin: Offset, lease_s: float) -> Heads:
+        """The same, with a lease on subscriptions that are acknowledged. Raises SparkError, Refused if another has it.
+
+        An offset that a user wrote has no reader, and takes none.
+        """
         options = self._options
-        names = ", ".join((*options.queues, *options.addresses, *filter(None, (options.address_pattern,))))
-        return self._run(names, self._heads)
+        if options.mode != "subscription" or options.ack == "none" or not begin.reader:
+            return self.heads()
+        lease = Lease(holder=begin.reader, duration_s=lease_s)
+        return self._run(self._names(), lambda connection: self._heads(connection, lease))
+
+    def release(self, begin: Offset) -> None:
+        """End the lease: one try, for it ends by itself. Raises SparkError."""
+        if self._options.mode == "subscription" and begin.reader:
+            queues = [key.partition("|")[2] for key in begin.positions]
+            with self._broker.connect() as connection:
+                self._management(connection).release(queues, begin.reader)
 
     def acknowledge(self, offset: Offset) -> None:
         """The query is done with everything before `offset`. Raises SparkError."""
@@ -32,6 +71,11 @@ class Planner:
         if positions:
             names = ", ".join(queue for queue, _, _ in positions)
             self._run(names, lambda connection: self._management(connection).acknowledge(positions))
+
+    def _names(self) -> str:
+        """Of what the options name, for an error."""
+        options = self._options
+        return ", ".join((*options.queues, *options.addresses, *filter(None, (options.address_pattern,))))
 
     def _run(self, names: str, work: Callable[[Connection], Result]) -> Result:
         """What the broker refuses is a matter of these queues."""
@@ -44,13 +88,13 @@ class Planner:
     def _management(self, connection: Connection) -> Management:
         return Management(connection, self._options.connection.idle_timeout_s)
 
-    def _heads(self, connection: Connection) -> Heads:
+    def _heads(self, connection: Connection, lease: Lease | None = None) -> Heads:
         options = self._options
         if RANGE_FILTER not in connection.offered:
             # Before a subscription is made that nobody would read.
             raise Refused(
                 f"mode={options.mode} needs a broker that numbers messages, as artemis_py does; this one can be read "
-                f"with mode=drain"
+                "with mode=drain in a batch, and mode=spool in a stream"
             )
         management = self._management(connection)
         if options.mode == "browse":
@@ -61,16 +105,38 @@ class Planner:
         if options.address_pattern:
             addresses = (options.address_pattern,)
         queues = [subscribe(connection, address, options.subscription) for address in addresses]
-        return management.heads(queues)
+        return management.heads(queues, lease=lease)
 
     def start(self, heads: Heads) -> Offset:
-        """Where a query begins that has not read anything. Raises InvalidOffset."""
+        """Where a query begins that has not read anything. Raises InvalidOffset, SparkError."""
+        if self._options.starting_timestamp_ms is not None:
+            return self.since(heads, self._options.starting_timestamp_ms)
         text = self._options.starting_offsets
         if text == "earliest":
             return earliest(heads)
         return latest(heads) if text == "latest" else Offset.read(text)
 
     def end(self, heads: Heads) -> Offset:
-        """Where a batch query ends. Raises InvalidOffset."""
+        """Where a batch query ends. Raises InvalidOffset, SparkError."""
+        if self._options.ending_timestamp_ms is not None:
+            return self.since(heads, self._options.ending_timestamp_ms)
         text = self._options.ending_offsets
         return latest(heads) if text == "latest" else Offset.read(text)
+
+    def _search(self, queues: list[str], time_ms: int, connection: Connection) -> Heads:
+        return self._management(connection).heads(queues, time_ms=time_ms)
+
+    def since(self, heads: Heads, time_ms: int) -> Offset:
+        """The first messages of a time, of what was there when the heads were told. Raises SparkError."""
+        names = [f"{head.address}::{head.queue}" for head in heads.queues]
+        numbers: dict[int, int] = {}
+        for index in range(0, len(names), QUEUES_PER_SEARCH):
+            some = names[index : index + QUEUES_PER_SEARCH]
+            found = self._broker.run(partial(self._search, some, time_ms))
+            numbers |= {head.queue_id: head.since for head in found.queues}
+        return Offset(
+            {
+                key: Position(position.queue_id, min(position.next, numbers.get(position.queue_id, position.next)))
+                for key, position in latest(heads).positions.items()
+            }
+        )

@@ -93,14 +93,22 @@ def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Itera
             yield decoded(builder, builder.rows(), payloads, address)
 
 
-def decoded(builder: BatchBuilder, rows: Rows, payloads: list[bytes], where: str) -> "pa.RecordBatch":
-    """One batch. Raises Undecodable with the number of the message, if the broker numbers them."""
+def decoded(
+    builder: BatchBuilder, rows: Rows, payloads: list[bytes], where: str, first: int | None = None
+) -> "pa.RecordBatch":
+    """One batch; with `first` its messages are numbered from there, whatever the broker says.
+
+    Raises Undecodable with the number of the message, if there is one.
+    """
     add = rows.add
     try:
         for payload in payloads:
             add(payload)
     except MalformedFrame as error:
-        raise Undecodable(f"{where}: {_message(rows.reading)} cannot be decoded: {error}") from None
+        number = rows.reading if first is None else first + rows.count
+        raise Undecodable(f"{where}: {_message(number)} cannot be decoded: {error}") from None
+    if first is not None:
+        rows.sequences = list(range(first, first + len(payloads)))
     row = builder.row_without_text(rows)
     if row is not None:
         raise Undecodable(

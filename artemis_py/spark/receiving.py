@@ -26,6 +26,11 @@ BATCH_MESSAGES: Final = 8192
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """Of one Arrow batch: beyond 10,000 rows Spark gets slower, and a batch of large bodies must fit into memory."""
 
+SHORT_ROUND: Final = 10
+"""A round of a drain that brings less than this part of its credit is short: what it brought was sent just now. A queue
+that is read from disk brings some full rounds between them."""
+MAX_SHORT_ROUNDS: Final = 20
+
 
 @frozen(kw_only=True)
 class Range:
@@ -134,6 +139,10 @@ class DrainingLink:
         if arrivals.payloads:
             yield from self._hand_out()
 
+    def detach(self) -> None:
+        """Let go of the source; what it sent and we did not accept goes back to it."""
+        self._connection.detach(self._link, closes=True)
+
     def _top_up(self) -> None:
         """Our broker gives credit back only at the end of a range: there is always some on its way."""
         if self._link.credit <= self._credit // 2 and self._link.granting < 0 and not self._is_exhausted():
@@ -168,16 +177,34 @@ class DrainLink(DrainingLink):
     Whoever asks for the next batch has had the last one, which is accepted then.
     """
 
-    def __init__(self, connection: Connection, address: str, selector: str | None, credit: int, settled: bool) -> None:
-        """`settled`: the broker forgets a message when it has sent it. Raises Refused, ConnectionLost."""
+    def __init__(
+        self,
+        connection: Connection,
+        address: str,
+        selector: str | None,
+        credit: int,
+        settled: bool,
+        max_messages: int | None = None,
+    ) -> None:
+        """`settled`: the broker forgets a message when it has sent it.
+
+        With `max_messages` no more are asked for, and a queue into which others send all the time counts as empty when
+        nothing but that trickle is left. Raises Refused, ConnectionLost.
+        """
         filters = {} if selector is None else selector_filter(selector)
-        super().__init__(connection, address, credit, filters, SETTLED if settled else _UNSETTLED)
+        first = credit if max_messages is None else min(credit, max_messages)
+        super().__init__(connection, address, first, filters, SETTLED if settled else _UNSETTLED)
         self._settled: Final = settled
+        self._max_messages: Final = max_messages
+        self._round_credit = first
         self._round_start = 0
-        self._is_empty = False
+        self._short_rounds = 0
+        self._is_done = False
+        self.is_empty = False
+        """It ended because there was nothing more, not because of the limit."""
 
     def _is_exhausted(self) -> bool:
-        return self._is_empty
+        return self._is_done
 
     def _top_up(self) -> None:
         """Credit in rounds, for a drain is answered for all credit there is by then: Artemis 2.40 gave back what was
@@ -185,18 +212,25 @@ class DrainLink(DrainingLink):
         """
         link, count = self._link, self._arrivals.count
         is_given_back = super()._is_exhausted()
-        if not is_given_back and count - self._round_start < self._credit:
+        came = count - self._round_start
+        if not is_given_back and came < self._round_credit:
             return
-        if count == self._round_start:
-            self._is_empty = True
+        self._short_rounds = self._short_rounds + 1 if came * SHORT_ROUND < self._round_credit else 0
+        is_full = self._max_messages is not None and count >= self._max_messages
+        self.is_empty = came == 0 or (self._max_messages is not None and self._short_rounds >= MAX_SHORT_ROUNDS)
+        if is_full or self.is_empty:
+            self._is_done = True
             return
         if is_given_back:
             self._initial_count = link.delivery_count - count
         self._round_start = count
-        link.grant(self._credit, drain=True)
+        if self._max_messages is not None:
+            self._round_credit = min(self._credit, self._max_messages - count)
+        link.grant(self._round_credit, drain=True)
 
     def _is_silent(self, timeout_s: float) -> None:
         """Some brokers do not answer a drain: silence is the end."""
+        self.is_empty = True
 
     def _hand_out(self) -> Iterator[list[bytes]]:
         payloads, last = self._arrivals.take(), self._arrivals.last_id

@@ -1,19 +1,24 @@
 """Batch queries: `spark.read.format("amqp")`."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from artemis_py.spark.errors import InvalidOption, Refused
+from artemis_py.spark.management import Heads
 from artemis_py.spark.offsets import cut, lost, ranges_by_key, refuse
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner
+from artemis_py.spark.pushdown import Cut
 from artemis_py.spark.reading import read_out, read_range
 from artemis_py.spark.receiving import Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 
@@ -43,13 +48,51 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         start = planner.start(heads)
         if options.fail_on_data_loss:
             refuse(lost(start, heads))
-        parts = ranges_by_key(start, planner.end(heads)).values()
+        parts = self._wanted(planner, heads, list(ranges_by_key(start, planner.end(heads)).values()))
         return [RangePartition(part) for part in cut(parts, options.min_partitions, options.max_messages_per_partition)]
+
+    def _wanted(self, planner: Planner, heads: Heads, parts: list[Range]) -> list[Range]:
+        """All of it."""
+        return parts
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """In a task. An empty plan still gets one partition, without a value."""
         if isinstance(partition, RangePartition):
             yield from read_range(self._options, self._schema, partition.part)
+
+
+class PushdownRangeReader(RangeReader):
+    """Leaves out what the filters of the query rule out. Spark refuses this class unless it pushes filters."""
+
+    def __init__(self, options: ReadOptions, schema: "StructType") -> None:
+        super().__init__(options, schema)
+        self._cut = Cut()
+
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":
+        """Take note of all, and promise nothing: Spark applies them to what comes."""
+        for filter in filters:
+            self._cut = self._cut.narrowed(filter)
+        return filters
+
+    def _wanted(self, planner: Planner, heads: Heads, parts: list[Range]) -> list[Range]:
+        parts = self._cut.apply(parts)
+        if self._cut.start_ms is not None:
+            firsts = self._firsts(planner, heads, parts, self._cut.start_ms)
+            parts = [evolve(part, start=max(part.start, firsts.get(part.queue_id, part.start))) for part in parts]
+        if self._cut.stop_ms is not None:
+            firsts = self._firsts(planner, heads, parts, self._cut.stop_ms)
+            parts = [evolve(part, stop=min(part.stop, firsts.get(part.queue_id, part.stop))) for part in parts]
+        return [part for part in parts if part.start < part.stop]
+
+    def _firsts(self, planner: Planner, heads: Heads, parts: list[Range], time_ms: int) -> dict[int, int]:
+        """By queue id the first message of a time; empty where the broker does not note when messages arrive."""
+        wanted = {part.queue_id for part in parts}
+        told = evolve(heads, queues=tuple(head for head in heads.queues if head.queue_id in wanted))
+        try:
+            return {position.queue_id: position.next for position in planner.since(told, time_ms).positions.values()}
+        except Refused as error:
+            logger.info("times are not looked up, so none is left out: %s", error)
+            return {}
 
 
 class DrainReader(DataSourceReader):  # type: ignore[misc]
@@ -71,5 +114,9 @@ class DrainReader(DataSourceReader):  # type: ignore[misc]
 
 
 def batch_reader(options: ReadOptions, schema: "StructType") -> DataSourceReader:
-    """The reader for the mode of a query."""
-    return DrainReader(options, schema) if options.mode == "drain" else RangeReader(options, schema)
+    """The reader for the mode of a query. Raises InvalidOption for a mode of streams only."""
+    if options.mode == "spool":
+        raise InvalidOption("mode=spool is for streams; a batch query takes messages out with mode=drain")
+    if options.mode == "drain":
+        return DrainReader(options, schema)
+    return PushdownRangeReader(options, schema) if options.pushdown else RangeReader(options, schema)

@@ -14,20 +14,34 @@ import logging
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
+from attrs import evolve
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
-from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.errors import InvalidOption, SparkError
 from artemis_py.spark.management import Heads
-from artemis_py.spark.offsets import Offset, ahead, cut, latest, limited, lost, ranges_by_key, reached, refuse
+from artemis_py.spark.offsets import (
+    Offset,
+    ahead,
+    count_within,
+    cut,
+    latest,
+    limited,
+    lost,
+    ranges_by_key,
+    reached,
+    refuse,
+)
 from artemis_py.spark.options import ReadOptions
-from artemis_py.spark.planning import Planner
+from artemis_py.spark.planning import Planner, Queues
 from artemis_py.spark.reading import read_range
 from artemis_py.spark.source import RangePartition
 
@@ -37,14 +51,17 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger(__name__)
 
+LEASE_S: Final = 60.0
+"""Beside two triggers: what a slow batch or a busy machine may take longer."""
+
 
 class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads ranges of queues, and acknowledges what the query is done with."""
 
-    def __init__(self, options: ReadOptions, schema: "StructType") -> None:
+    def __init__(self, options: ReadOptions, schema: "StructType", queues: Queues) -> None:
         self._options: Final = options
         self._schema: Final = schema
-        self._planner: Final = Planner(options)
+        self._queues: Final = queues
         self._initial: Offset | None = None
         self._is_begun = False
         """A batch was planned: the beginning is in the checkpoint."""
@@ -54,6 +71,10 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._acknowledged: Offset | None = None
         self._waiting_since: float | None = None
         """Since when there were fewer messages than the least that a batch shall have."""
+        self._held: Offset | None = None
+        """Where the query stands that has the queues for itself."""
+        self._asked_at: float | None = None
+        self._longest_s = 0.0
 
     # -- in the driver -----------------------------------------------------------------------------------------
 
@@ -63,13 +84,15 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _begin(self) -> Offset:
         if self._initial is None:
-            self._initial = self._planner.start(self._heads())
+            self._initial = evolve(self._queues.start(self._heads()), reader=uuid4().hex)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say."""
-        limit = self._options.max_messages_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        max_messages, max_bytes = self._options.max_messages_per_trigger, self._options.max_bytes_per_trigger
+        if max_messages is not None:
+            return ReadMaxRows(max_messages)
+        return ReadAllAvailable() if max_bytes is None else ReadMaxBytes(max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Go no further than what is there now."""
@@ -83,16 +106,60 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._is_begun = True
             self._acknowledged = begin
             return start
+        max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        self._last_heads = heads = self._heads_beyond(begin, max_messages)
+        self._held = begin
         self._acknowledge(begin)
-        heads = self._heads()
         if self._options.fail_on_data_loss:
             refuse(lost(begin, heads))
         target = ahead(begin, self._until or heads)
         first = reached(begin, heads)
         if self._is_too_little(first, target):
             return start
-        end = limited(first, target, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
-        return start if end == begin else end.written()
+        end = limited(first, target, self._count_limit(first, target, limit))
+        if end.positions == begin.positions:
+            if self._until is not None:
+                # The run ends with this: Spark does not say so, and kills the process.
+                self._release()
+            return start
+        kept = self._options.kept_batches
+        return (end.remembering(begin, kept) if kept else end).written()
+
+    def _count_limit(self, begin: Offset, target: Offset, limit: ReadLimit) -> int | None:
+        """What the engine and the options allow. Spark knows one limit at a time, so that of octets is looked up."""
+        if isinstance(limit, ReadAllAvailable):
+            return None
+        limits = [limit.max_rows] if isinstance(limit, ReadMaxRows) else []
+        max_bytes = self._options.max_bytes_per_trigger
+        if max_bytes is not None and self._last_heads is not None:
+            within = count_within(begin, target, self._last_heads, max_bytes)
+            limits += [] if within is None else [within]
+        return min(limits, default=None)
+
+    def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
+        """Where the queues stand, for the batch that begins at `begin`. Raises SparkError."""
+        return self._queues.heads_for(begin, self._lease_s())
+
+    def _lease_s(self) -> float:
+        """How long the query may be silent: Spark does not say how long a trigger is, so twice the longest so far."""
+        now = time.monotonic()
+        if self._asked_at is not None:
+            self._longest_s = max(self._longest_s, now - self._asked_at)
+        self._asked_at = now
+        return LEASE_S + 2 * self._longest_s
+
+    def _release(self) -> None:
+        """Let another query go on. A lease ends by itself too, so that a broker that is away is no error."""
+        held, self._held = self._held, None
+        if held is not None:
+            try:
+                self._queues.release(held)
+            except SparkError as error:
+                logger.info("the lease was not released, it ends by itself: %s", error)
+
+    def stop(self) -> None:
+        """Spark calls this after an error only."""
+        self._release()
 
     def _is_too_little(self, begin: Offset, target: Offset) -> bool:
         """Whether to wait for more; never longer than maxTriggerDelay, and not in a run that shall end."""
@@ -111,12 +178,15 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return False
 
     def _acknowledge(self, offset: Offset) -> None:
+        kept = self._options.kept_batches
         if self._options.ack == "eager":
             self._acknowledge_now(offset)
+        elif kept and len(offset.before) >= kept:
+            self._acknowledge_now(Offset(offset.before[-kept]))
 
     def _acknowledge_now(self, offset: Offset) -> None:
-        if self._options.mode == "subscription" and offset != self._acknowledged:
-            self._planner.acknowledge(offset)
+        if self._options.mode != "browse" and offset != self._acknowledged:
+            self._queues.acknowledge(offset)
             self._acknowledged = offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -136,7 +206,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._acknowledge_now(Offset.read(end))
 
     def _heads(self) -> Heads:
-        self._last_heads = self._planner.heads()
+        self._last_heads = self._queues.heads()
         return self._last_heads
 
     # -- in a task ---------------------------------------------------------------------------------------------
@@ -148,7 +218,11 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 
 def stream_reader(options: ReadOptions, schema: "StructType") -> RangeStreamReader:
-    """The reader for the mode of a query. Raises InvalidOption for a mode that only batches have."""
+    """The reader of a query on queues whose messages are numbered. Raises InvalidOption for a mode of batches only."""
     if options.mode == "drain":
-        raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, or browse")
-    return RangeStreamReader(options, schema)
+        raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, browse or spool")
+    if options.ending_timestamp_ms is not None or options.ending_offsets != "latest":
+        raise InvalidOption("options endingOffsets and endingTimestamp are for batch queries: a stream has no end")
+    if options.pushdown:
+        raise InvalidOption("option pushdown is for batch queries: Spark pushes no filters into streams")
+    return RangeStreamReader(options, schema, Planner(options))

@@ -18,7 +18,7 @@ from artemis_amqp.performatives import (
     TransactionalState,
     encode,
 )
-from artemis_amqp.sections import annotations_bytes, from_view, header_bytes
+from artemis_amqp.sections import ADDRESS_ANNOTATION, annotations_bytes, from_view, header_bytes
 from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message
@@ -66,6 +66,8 @@ class Deliveries(Sink):
         """None once the link is gone, or the queue."""
         self._source: OutgoingBody | None = None
         """What the link sends, or sent last, of a large message."""
+        self.names_address: bool = False
+        """The reader of a wildcard queue by its numbers is told where each message was sent to."""
 
     def deliver(self, reference: Reference) -> None:
         """Write one transfer."""
@@ -142,12 +144,15 @@ class Deliveries(Sink):
     def head(self, reference: Reference, annotations: bytes) -> bytes:
         """What is written anew in front of the bare message: header and message annotations."""
         message = reference.message
+        extra = message.extra
+        if self.names_address:
+            extra = {**(extra or {}), ADDRESS_ANNOTATION: message.address}
         ttl_ms = -1
         if message.expires_ms:
             ttl_ms = max(0, message.expires_ms - self._hub.now_ms)
         return header_bytes(
             message.durable, message.priority, ttl_ms, not reference.was_acquired, reference.delivery_count
-        ) + annotations_bytes(annotations, reference.sequence, message.extra)
+        ) + annotations_bytes(annotations, reference.sequence, extra)
 
     def drained(self) -> None:
         """Nothing is left for a draining client."""
@@ -182,6 +187,8 @@ class OutgoingLink(SenderLinkHandler):
     def start(self, consumer: Consumer) -> None:
         """The core has made a consumer of us."""
         self.deliveries.consumer = consumer
+        wildcards = self._handler.postoffice.options.wildcards
+        self.deliveries.names_address = consumer.span is not None and wildcards.is_wild(consumer.queue.address.name)
 
     def stop(self) -> None:
         """The link is gone."""

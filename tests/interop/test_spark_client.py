@@ -23,6 +23,8 @@ from tests.interop.conftest import StartBroker
 from tests.interop.proton.client import Client
 
 CERTIFICATES: Final = Path(__file__).resolve().parents[1] / "transport" / "certificates"
+CLIENT_ROLE: Final = "jobs = CN=client\\,OU=Tests\\,O=Example\\\\\\, Inc.\n"
+"""The subject of the certificate `client.pem`."""
 QUICK: Final = {"retryDelay": "10ms", "connectTimeout": "10s"}
 
 
@@ -192,6 +194,32 @@ def test_a_certificate_nobody_vouches_for_is_refused(secure: BrokerProcess, monk
         Planner(read_options({**given, "address": "news", "subscription": "s"})).heads()
     with pytest.raises(InvalidOption, match=r"tls\.ca"):
         Planner(read_options({**given, "tls.ca": "/nowhere", "address": "n", "subscription": "s"})).heads()
+
+
+def test_a_certificate_is_a_login(start: StartBroker) -> None:
+    core = (
+        '<security-settings><security-setting match="#"><permission type="send" roles="jobs"/>'
+        '<permission type="createAddress" roles="jobs"/><permission type="createDurableQueue" roles="jobs"/>'
+        '<permission type="browse" roles="jobs"/><permission type="createNonDurableQueue" roles="jobs"/>'
+        '<permission type="consume" roles="jobs"/></security-setting></security-settings>'
+    )
+    trust = f"needClientAuth=true;trustStorePath={CERTIFICATES / 'authority.pem'}"
+    parameters = f"protocols=AMQP;saslMechanisms=EXTERNAL;sslEnabled=true;keyStorePath={CERTIFICATES / 'broker.pem'}"
+    broker = start(Instance(core=core, parameters=f"{parameters};{trust}", roles=CLIENT_ROLE))
+    client = str(CERTIFICATES / "client.pem")
+    given = {
+        "host": "localhost",
+        "port": str(broker.port),
+        "tls": "true",
+        "tls.ca": str(CERTIFICATES / "authority.pem"),
+    }
+    given |= {"tls.cert": client, "tls.key": client, "address": "news", "subscription": "s", **QUICK}
+
+    (head,) = Planner(read_options({**given, "sasl": "external"})).heads().queues
+
+    assert head.queue == "s.news:global"
+    with pytest.raises(Refused):
+        Planner(read_options(given)).heads()
 
 
 def test_an_address_that_is_closed_to_us_is_an_error(secure: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,20 @@
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from artemis_py.core.plain import plain_message
 from artemis_py.core.reference import Reference
-from artemis_py.core.span import Span, first_sequence
-from tests.core_harness import Recorder, make_session, settle_down
+from artemis_py.core.settings import AddressSettings
+from artemis_py.core.span import Span, first_sequence, first_since
+from artemis_py.core.view import MessageView
+from tests.core_harness import Recorder, attach, make_session, settle_down
 from tests.property.test_paging import OPERATIONS, PagedSide, PlainSide, Side, SpilledSide, compare, folder
+from tests.unit.store.world import World
 
 __all__ = ["folder"]
 
@@ -124,3 +128,61 @@ def test_numbers_mean_the_same_in_scratch_files(folder: Path, operations: list[t
         compare(operations, NumberedInMemory(), spilled)
     finally:
         spilled.end()
+
+
+STEPS: Final = st.one_of(
+    st.tuples(st.just("send"), st.integers(1, 12), st.integers(3, 5)),
+    st.tuples(st.just("send"), st.integers(1, 12), st.just(4)),
+    st.tuples(st.just("wait"), st.integers(1, 50)),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("take"), st.integers(1, 3)),
+    st.tuples(st.just("remove"), st.integers(0, 5), st.integers(1, 3)),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEPS, max_size=25), is_noted_late=st.booleans())
+def test_a_time_is_found_wherever_its_messages_are(
+    folder: Path, steps: list[tuple[Any, ...]], is_noted_late: bool
+) -> None:
+    """In memory, on disk or with a consumer; those that came before times were noted count as older."""
+    shutil.rmtree(folder)
+    noted = {"#": AddressSettings(max_read_page_messages=2, enable_ingress_timestamp=True)}
+    unnoted = {"#": AddressSettings(max_read_page_messages=2)}
+    world = World(folder, unnoted if is_noted_late else noted)
+    queue = world.queue()
+    times: dict[int, int] = {}
+    try:
+        for name, *arguments in steps:
+            if name == "send":
+                for _ in range(arguments[0]):
+                    times[queue.next_sequence] = -1 if is_noted_late else world.office.now_ms
+                    message = plain_message("q", MessageView(body="x"), True, arguments[1])
+                    world.office.route(message, world.office.addresses["q"])
+                    settle_down(world.office)
+            elif name == "wait":
+                world.office.now_ms += arguments[0]
+            elif name == "commit":
+                world.settle()
+            elif name == "restart":
+                world.settle()
+                now_ms = world.office.now_ms
+                world.stop()
+                world = World(folder, noted)
+                world.office.now_ms = now_ms
+                queue = world.queue()
+                is_noted_late = False
+            elif name == "take":
+                attach(world.office, queue, arguments[0])
+                settle_down(world.office)
+            else:
+                chosen = {one.sequence for one in queue.browse_all()[arguments[0] :: arguments[1]]}
+                queue.acknowledge_numbers(chosen | {queue.next_sequence})
+            held = [one for consumer in queue.consumers for one in consumer.outstanding.values()]
+            there = sorted(one.sequence for one in queue.browse_all() + held)
+            for time_ms in {0, *(at + late for at in set(times.values()) for late in (0, 1))}:
+                expected = next((one for one in there if times[one] >= time_ms), queue.next_sequence)
+                assert first_since(queue, time_ms) == expected
+    finally:
+        world.crash()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proton import Message
+from proton import Message, symbol
 
 from artemis_py.spark.options import read_options
 from artemis_py.spark.planning import Planner
@@ -85,6 +85,30 @@ def test_without_acknowledgement_everything_stays(
     assert message_count(broker, queue) == 10
 
 
+def test_octets_limit_a_batch(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str) -> None:
+    """By the average size, also for messages that wait on disk."""
+    subscribe(broker, name)
+    send(broker, name, [Message(body=1000 * "x", durable=True) for _ in range(40)])
+
+    batches = finish(to_files(source(spark, broker, name, maxBytesPerTrigger="12k"), tmp_path), checkpoint)
+
+    counts = [rows for rows in batches if rows]
+    assert sum(counts) == 40
+    assert all(9 <= rows <= 12 for rows in counts[:-1])
+
+
+def test_batches_can_stay_behind(spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str) -> None:
+    """Also of a query that ends and is started again: what it keeps is in its checkpoint."""
+    queue = subscribe(broker, name)
+    left = []
+    for start in range(0, 50, 10):
+        send(broker, name, numbered(start, start + 10))
+        finish(to_files(source(spark, broker, name, ack="keep=2"), tmp_path), checkpoint)
+        left.append(message_count(broker, queue))
+
+    assert left == [10, 20, 20, 20, 20]
+
+
 def test_a_batch_that_is_replayed_is_not_written_again(
     spark: Any, broker: BrokerProcess, read: Reader, name: str, checkpoint: str
 ) -> None:
@@ -146,6 +170,30 @@ def test_a_stream_from_the_end_reads_only_what_comes(
     send(broker, name, numbered(10, 13))
 
     assert sum(finish(to_files(source(spark, broker, name, **options), tmp_path), checkpoint)) == 3
+
+
+def test_a_subscription_on_a_pattern_has_every_address_that_fits(
+    spark: Any, broker: BrokerProcess, name: str, tmp_path: Path, checkpoint: str
+) -> None:
+    """Also those that come later, from their first message on; each row says where its message was sent to."""
+
+    def frame() -> Any:
+        reader = spark.readStream.format("amqp").option("url", broker.url).option("addressPattern", f"{name}.#")
+        return reader.option("subscription", "lake").schema("address string, queue string, body string").load()
+
+    finish(to_files(frame(), tmp_path), checkpoint)
+    for number, word in enumerate(("a", "b.c", "a")):
+        send(broker, f"{name}.{word}", [Message(body=str(number), annotations={symbol("x-opt-address"): "forged"})])
+    send(broker, f"{name}x", [Message(body="no")])
+    finish(to_files(frame(), tmp_path), checkpoint)
+
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row.body, row.address) for row in rows) == [
+        ("0", f"{name}.a"),
+        ("1", f"{name}.b.c"),
+        ("2", f"{name}.a"),
+    ]
+    assert {row.queue for row in rows} == {f"lake.{name}.#:global"}
 
 
 def test_draining_is_not_for_streams(

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from attrs import evolve
 
 from artemis_py.spark.errors import DataLoss, InvalidOffset
 from artemis_py.spark.management import Head, Heads
@@ -10,6 +11,7 @@ from artemis_py.spark.offsets import (
     Offset,
     Position,
     ahead,
+    count_within,
     cut,
     earliest,
     latest,
@@ -171,6 +173,34 @@ def test_numbers_that_two_crashes_skipped_are_not_lost() -> None:
     now = Head(address="a", queue="a", queue_id=1, first=400, next=500, skipped=((100, 200), (250, 400)))
 
     assert lost(at(a=150), heads(now)) == ["n|a::a: 50 messages from 150 up to 399 are gone"]
+
+
+@pytest.mark.parametrize(("max_bytes", "count"), [(10_000, None), (9_999, 59), (5_000, 30), (1, 1)])
+def test_octets_are_counted_by_the_average_of_each_queue(max_bytes: int, count: int | None) -> None:
+    """Forty messages of 200 octets and twenty of 100."""
+    now = heads(evolve(head("a", 1, 41), average_bytes=200), evolve(head("b", 1, 21), average_bytes=100))
+
+    assert count_within(at(a=1, b=1), latest(now), now, max_bytes) == count
+
+
+def test_an_offset_remembers_where_the_last_batches_began() -> None:
+    """And through the checkpoint."""
+    first = at(a=1)
+    second = at(a=2).remembering(first, 2)
+    third = at(a=3).remembering(second, 2)
+    fourth = Offset.read(at(a=4).remembering(third, 2).written())
+
+    assert fourth.before == (at(a=2).positions, at(a=3).positions)
+
+
+def test_an_offset_keeps_its_reader_on_every_way() -> None:
+    """The checkpoint is where the reader is found again."""
+    begin = evolve(at(a=1), reader="r")
+    now = heads(head("a", 2, 9))
+
+    end = limited(reached(begin, now), ahead(begin, now), 3)
+
+    assert Offset.read(end.written()).reader == "r"
 
 
 def test_skipped_numbers_are_not_part_of_a_limit() -> None:

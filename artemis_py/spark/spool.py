@@ -1,0 +1,274 @@
+"""A folder that holds the messages of a broker which numbers nothing, until a stream has read them.
+
+    <folder>/spool.json                                   id of the folder, reader whose messages it holds
+    <folder>/lock                                         locked while that reader runs
+    <folder>/<address>::<queue>/<first>-<count>.messages  messages, numbered on from `first`
+    <folder>/<address>::<queue>/<first>.part              the file that is being written
+
+A file begins with the line `SPOOL 1`; of each message follow its octets and their CRC-32, both u32, and the message
+as the broker sent it. The names of queues are quoted as in a URL. A file gets its final name when it is synced, so that
+whatever has one is whole, and never changes: a range of numbers gives the same messages whenever it is read.
+
+Decides what is on disk and when; knows neither broker nor Spark. Plain files, for an object store can neither append
+nor sync: the folder is on a file system that the driver and all tasks have mounted.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Final, Self
+from urllib.parse import quote
+from zlib import crc32
+
+from attrs import frozen
+
+from artemis_py.spark.errors import SpoolFailed
+from artemis_py.spark.management import Head, Heads
+from artemis_py.spark.offsets import Offset, key_of
+
+logger: Final = logging.getLogger(__name__)
+
+NODE: Final = "spool"
+"""What stands for the broker in an offset."""
+MAGIC: Final = b"SPOOL 1\n"
+_RECORD: Final = Struct(">II")
+
+LOCK_TIMEOUT_S: Final = 10.0
+"""A query that is started again waits so long for the end of its last run, whose process Spark kills."""
+LOCK_RETRY_S: Final = 0.1
+
+
+@frozen
+class SpoolFile:
+    """Messages that are on disk."""
+
+    path: Path
+    first: int
+    stop: int
+
+    @classmethod
+    def named(cls, path: Path) -> Self:
+        """What a name says. Raises SpoolFailed for a name that is none of ours."""
+        try:
+            first, _, count = path.name.removesuffix(".messages").partition("-")
+            return cls(path, int(first), int(first) + int(count))
+        except ValueError:
+            raise SpoolFailed(f"{path} is no file of a spool") from None
+
+    def messages(self) -> list[bytes]:
+        """What it holds. Raises SpoolFailed if that is damaged or not there any more."""
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise SpoolFailed(f"{self.path} cannot be read: {error}") from None
+        found: list[bytes] = []
+        offset = len(MAGIC)
+        while offset + _RECORD.size <= len(data):
+            size, checksum = _RECORD.unpack_from(data, offset)
+            offset += _RECORD.size + size
+            message = data[offset - size : offset]
+            if len(message) != size or crc32(message) != checksum:
+                raise SpoolFailed(f"{self.path}: message {self.first + len(found)} is damaged")
+            found.append(message)
+        if not data.startswith(MAGIC) or offset != len(data) or len(found) != self.stop - self.first:
+            raise SpoolFailed(f"{self.path} is damaged: {len(found)} of {self.stop - self.first} messages")
+        return found
+
+
+def queue_of(name: str) -> tuple[str, str]:
+    """Address and queue of what a user names, which is `address::queue` or one name for both."""
+    address, _, queue = name.partition("::")
+    return address, queue or address
+
+
+def files_of(folder: Path, address: str, queue: str) -> list[SpoolFile]:
+    """The files of one queue, in order."""
+    return [SpoolFile.named(path) for path in sorted(_folder_of(folder, address, queue).glob("*.messages"))]
+
+
+def read_spool(folder: Path, address: str, queue: str, start: int, stop: int) -> Iterator[tuple[int, list[bytes]]]:
+    """The messages of a range that are there, a list a file, each with the number of its first. Raises SpoolFailed."""
+    for file in files_of(folder, address, queue):
+        if file.first < stop and file.stop > start:
+            begin, end = max(start, file.first), min(stop, file.stop)
+            yield begin, file.messages()[begin - file.first : end - file.first]
+
+
+class Spool:
+    """The folder as its reader has it, who alone writes there."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        """`names` are those of the queues, as a user names them."""
+        self._folder: Final = folder
+        self._names: Final = names
+        self._lock: int | None = None
+        self._next: Final = dict.fromkeys(names, 0)
+
+    def heads(self) -> Heads:
+        """What is there; of a folder that is not there it is made. Raises SpoolFailed."""
+        try:
+            id = int(self._described()["id"])
+            return Heads(node=NODE, queues=tuple(self._head(name, id) for name in self._names))
+        except OSError as error:
+            raise SpoolFailed(f"spoolDir {self._folder}: {error}") from None
+
+    def _head(self, name: str, id: int) -> Head:
+        address, queue = queue_of(name)
+        files = files_of(self._folder, address, queue)
+        next = self._end(name, files)
+        count = sum(file.stop - file.first for file in files)
+        size = sum(file.path.stat().st_size for file in files)
+        return Head(
+            address=address,
+            queue=queue,
+            queue_id=id,
+            first=files[0].first if files else next,
+            next=next,
+            average_bytes=size // count if count else 0,
+        )
+
+    def _end(self, name: str, files: list[SpoolFile]) -> int:
+        self._next[name] = max(self._next[name], files[-1].stop if files else 0)
+        return self._next[name]
+
+    def check_free(self) -> None:
+        """Raises SpoolFailed if the folder has the messages of a reader: a new one would read them as its own."""
+        owner = self._described()["reader"]
+        if owner:
+            raise SpoolFailed(
+                f"spoolDir {self._folder} belongs to the query with the reader {owner} in its offsets: start it with "
+                "its checkpoint, or use another folder"
+            )
+
+    def claim(self, begin: Offset) -> None:
+        """Be the one who writes here, from `begin` on; nothing if we are. Raises SpoolFailed if it is another.
+
+        A file that was not finished is set aside: nothing in it was accepted, so the broker sends it again.
+        """
+        if self._lock is not None:
+            return
+        try:
+            lock = self._locked()
+            try:
+                self._take_over(begin)
+            except BaseException:
+                os.close(lock)
+                raise
+        except OSError as error:
+            raise SpoolFailed(f"spoolDir {self._folder}: {error}") from None
+        self._lock = lock
+
+    def _take_over(self, begin: Offset) -> None:
+        described = self._described()
+        if described["reader"] not in ("", begin.reader):
+            raise SpoolFailed(
+                f"spoolDir {self._folder} belongs to the query with the reader {described['reader']} in its offsets, "
+                f"this query is {begin.reader}: use another folder"
+            )
+        self._describe({**described, "reader": begin.reader})
+        for name in self._names:
+            address, queue = queue_of(name)
+            position = begin.positions.get(key_of(NODE, address, queue))
+            # All files are gone when everything was read: the checkpoint says where numbers go on.
+            self._next[name] = 0 if position is None else position.next
+            self._set_aside(_folder_of(self._folder, address, queue))
+
+    def _locked(self) -> int:
+        """The descriptor of the lock, which goes with this process."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return lock
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    os.close(lock)
+                    owner = self._described()["reader"]
+                    raise SpoolFailed(
+                        f"spoolDir {self._folder} is in use by the query with the reader {owner} in its offsets"
+                    ) from None
+            time.sleep(LOCK_RETRY_S)
+
+    def _set_aside(self, folder: Path) -> None:
+        for path in folder.glob("*.part"):
+            aside = path.with_suffix(".unfinished")
+            logger.warning("an unfinished file is set aside, its messages come again: file=%s", aside)
+            path.rename(aside)
+
+    def append(self, name: str, messages: Sequence[bytes]) -> None:
+        """Add messages of a queue; they are on disk when this returns. Raises SpoolFailed: then none of them count."""
+        address, queue = queue_of(name)
+        folder = _folder_of(self._folder, address, queue)
+        first = self._end(name, files_of(self._folder, address, queue))
+        part = folder / f"{first:020d}.part"
+        try:
+            if not folder.is_dir():
+                folder.mkdir()
+                _sync_folder(self._folder)
+            with open(part, "wb") as file:
+                file.write(MAGIC)
+                for message in messages:
+                    file.write(_RECORD.pack(len(message), crc32(message)))
+                    file.write(message)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(folder / f"{first:020d}-{len(messages)}.messages")
+            _sync_folder(folder)
+        except OSError as error:
+            raise SpoolFailed(f"{part} cannot be written: {error}") from None
+        self._next[name] = first + len(messages)
+
+    def acknowledge(self, offset: Offset) -> None:
+        """Delete the files that end before `offset`. Raises SpoolFailed."""
+        for key, position in offset.positions.items():
+            address, _, queue = key.partition("|")[2].partition("::")
+            for file in files_of(self._folder, address, queue):
+                if file.stop <= position.next:
+                    try:
+                        file.path.unlink(missing_ok=True)
+                    except OSError as error:
+                        raise SpoolFailed(f"{file.path} cannot be deleted: {error}") from None
+
+    def _described(self) -> dict[str, str]:
+        path = self._folder / "spool.json"
+        try:
+            described: dict[str, str] = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Below 2^53: it is a number in JSON, and others than Python may read the checkpoint.
+            self._describe({"id": str(secrets.randbits(52)), "reader": ""})
+            return self._described()
+        except ValueError as error:
+            raise SpoolFailed(f"{path} is damaged: {error}") from None
+        return described
+
+    def _describe(self, described: dict[str, str]) -> None:
+        path = self._folder / "spool.json"
+        new = path.with_suffix(f".{os.getpid()}.part")
+        with open(new, "w", encoding="ascii") as file:
+            json.dump(described, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+        _sync_folder(self._folder)
+
+
+def _folder_of(folder: Path, address: str, queue: str) -> Path:
+    return folder / quote(f"{address}::{queue}", safe=":")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make names that were given in it durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
