@@ -45,6 +45,7 @@ class Backlog:
         "cold_count",
         "cold_mask",
         "count",
+        "emptied",
         "hub",
         "lists",
         "mask",
@@ -70,6 +71,8 @@ class Backlog:
         """Those of them that are on disk only."""
         self.memory_bytes: int = 0
         """Size of those in memory."""
+        self.emptied: int = 0
+        """How often everything was taken out: who remembers a place in a list has to begin anew then."""
         self._window_messages: int = END
         self._window_bytes: int = END
 
@@ -273,6 +276,20 @@ class Backlog:
         self.cold_count -= 1
         self.count -= 1
 
+    def take_lists(self) -> list[Reference]:
+        """Take out all that are in memory: the heads of the lists they make up. The caller ends them."""
+        heads: list[Reference] = []
+        for references in self.lists:
+            if references.head is not None:
+                heads.append(references.head)
+            self.count -= references.count
+            references.head = references.tail = None
+            references.count = 0
+        self.mask = 0
+        self.memory_bytes = 0
+        self.emptied += 1
+        return heads
+
     def drop(self) -> None:
         """Forget all that is on disk only."""
         for priority in range(PRIORITIES):
@@ -290,7 +307,7 @@ class Backlog:
                     tail.stored_bytes,
                 )
             if tail.spilled_count > 0 and self.hub.scratch is not None:
-                self.hub.scratch.drop(self._queue, tail.rank)
+                self.hub.scratch.drop(self._queue, tail.rank, self._queue.next_sequence - 1)
             self._lose(tail.count)
             tail.clear()
             self.tails[priority] = None

@@ -58,8 +58,11 @@ class Scratch(Pages, Protocol):
     def remove(self, reference: "Reference", rank: int) -> None:
         """Forget one that was read."""
 
-    def drop(self, queue: "Queue", rank: int) -> None:
-        """Forget all that a queue has there of one rank."""
+    def drop(self, queue: "Queue", rank: int, upto: int) -> None:
+        """Forget what a queue has there of one rank, up to this position; nothing of it is read from now on."""
+
+    def sweep(self) -> bool:
+        """Give back a slice of the room that what was dropped takes; True if there is more."""
 
 
 class Storage(Pages, Protocol):
