@@ -62,8 +62,10 @@ class Hub:
         """Queues that have consumers for such references."""
 
     def origin(self, message: Message, likely: Address) -> Address | None:
-        """The address a stored message was sent to; None if it is gone."""
-        return likely if message.address == likely.name else self.addresses.get(message.address)
+        """The address a stored message counts for: the one it was sent to, None if it is gone; or that of its stage."""
+        if message.address == likely.name or likely.is_staging:
+            return likely
+        return self.addresses.get(message.address)
 
     def await_store(self, queue: "Queue", reference: Reference) -> None:
         """Let a queue deliver when this reference of it is durable, and have that hurried."""
