@@ -12,7 +12,7 @@ from artemis_py.core.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.hub import UNSETTLED_BYTES_FULL, Hub
-from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.message import LATEST_MS, Message, RoutingType
 from artemis_py.core.page import END, SCHEDULED_RANK, Page
 from artemis_py.core.picking import find_next, move_cursor, wants
 from artemis_py.core.reference import (
@@ -171,6 +171,7 @@ class Queue:
             self.may_expire_on_disk = True
         is_stored = message.durable and self.is_stored and self.hub.stores
         if message.delivery_time_ms > 0:
+            message.delivery_time_ms = min(message.delivery_time_ms, LATEST_MS)
             if is_stored:
                 self.hub.storage.put(reference)
                 self.schedule.add_stored(reference)

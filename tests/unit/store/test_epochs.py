@@ -249,7 +249,7 @@ def limited(policy: FullPolicy, max_bytes: int = 10_000, **more: object) -> dict
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_an_epoch_larger_than_a_blocked_address_flows_through_it(tmp_path: Path, durable: bool) -> None:
-    """It does not fill the address while it is staged; it is routed as far as there is room, and as consumers make it."""
+    """It does not fill the address while it is staged; it is routed as far as there is room."""
     with World(tmp_path, limited(FullPolicy.BLOCK)) as world:
         job = Job(world)
         job.stage(0, "a", *numbers(0, 300), durable=durable)
@@ -291,7 +291,7 @@ def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
 
 
 def test_what_is_staged_counts_for_an_address_that_refuses(tmp_path: Path) -> None:
-    """FAIL: an epoch that does not fit is refused while it is written, also what is on disk of it; not at its commit."""
+    """FAIL: an epoch that does not fit is refused while it is written, not at its commit."""
     with World(tmp_path, limited(FullPolicy.FAIL)) as world:
         job = Job(world)
         with pytest.raises(AddressFull):
