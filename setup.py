@@ -14,6 +14,7 @@ from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
     "artemis_py/core/backlog.py",
+    "artemis_py/core/bulk.py",
     "artemis_py/core/consumer.py",
     "artemis_py/core/destination.py",
     "artemis_py/core/hub.py",
@@ -26,6 +27,7 @@ HOT = [
     "artemis_py/core/routing.py",
     "artemis_py/core/schedule.py",
     "artemis_py/core/session.py",
+    "artemis_py/core/slices.py",
     "artemis_py/core/span.py",
     "artemis_py/core/tail.py",
     "artemis_py/core/timers.py",

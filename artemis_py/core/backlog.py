@@ -45,6 +45,7 @@ class Backlog:
         "cold_count",
         "cold_mask",
         "count",
+        "emptied",
         "hub",
         "lists",
         "mask",
@@ -70,6 +71,8 @@ class Backlog:
         """Those of them that are on disk only."""
         self.memory_bytes: int = 0
         """Size of those in memory."""
+        self.emptied: int = 0
+        """How often everything was taken out: who remembers a place in a list has to begin anew then."""
         self._window_messages: int = END
         self._window_bytes: int = END
 
@@ -77,6 +80,15 @@ class Backlog:
         """How much may be in memory; -1: no limit."""
         self._window_messages = max_messages if max_messages >= 0 else END
         self._window_bytes = max_bytes if max_bytes >= 0 else END
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all that wait, in memory or not."""
+        size = self.memory_bytes
+        for tail in self.tails:
+            if tail is not None:
+                size += tail.stored_bytes + tail.spilled_bytes
+        return size
 
     @property
     def last_sequence(self) -> int:
@@ -282,6 +294,20 @@ class Backlog:
         self.cold_count -= 1
         self.count -= 1
 
+    def take_lists(self) -> list[Reference]:
+        """Take out all that are in memory: the heads of the lists they make up. The caller ends them."""
+        heads: list[Reference] = []
+        for references in self.lists:
+            if references.head is not None:
+                heads.append(references.head)
+            self.count -= references.count
+            references.head = references.tail = None
+            references.count = 0
+        self.mask = 0
+        self.memory_bytes = 0
+        self.emptied += 1
+        return heads
+
     def drop(self) -> None:
         """Forget all that is on disk only."""
         for priority in range(PRIORITIES):
@@ -299,7 +325,7 @@ class Backlog:
                     tail.stored_bytes,
                 )
             if tail.spilled_count > 0 and self.hub.scratch is not None:
-                self.hub.scratch.drop(self._queue, tail.rank)
+                self.hub.scratch.drop(self._queue, tail.rank, self._queue.next_sequence - 1)
             self._lose(tail.count)
             tail.clear()
             self.tails[priority] = None

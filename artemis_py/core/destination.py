@@ -133,6 +133,8 @@ class Address:
         self.auto_created: bool = auto_created
         self.temporary: bool = temporary
         self.internal: bool = internal
+        self.is_staging: bool = False
+        """Its queues are stages: nobody consumes from them, so the broker's limit is all that counts for them."""
         self.paused: bool = False
         self.is_deleted: bool = False
         self.queues: list[Queue] = []
@@ -181,6 +183,8 @@ class Address:
     @property
     def must_spill(self) -> bool:
         """Whether a message that is not durable goes to disk."""
+        if self.is_staging:
+            return self.broker_account.can_spill and self.broker_account.is_tight
         return (
             self.pages
             and self.broker_account.can_spill

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from artemis_py.core.destination import Address, MemoryAccount
 from artemis_py.core.message import Message
 from artemis_py.core.reference import Reference
+from artemis_py.core.slices import Slices
 from artemis_py.core.storage import Scratch, Storage
 from artemis_py.core.timers import Timers
 
@@ -50,6 +51,8 @@ class Hub:
         self.starved: set[Consumer] = set()
         """Consumers that get nothing until memory is free, or they settle something."""
         self.timers: Timers = Timers()
+        self.slices: Slices = Slices()
+        """Work that takes many turns."""
         self.mover: Mover | None = None
         self.ready: list[Queue] = []
         """Queues that may have something to deliver."""
@@ -59,8 +62,10 @@ class Hub:
         """Queues that have consumers for such references."""
 
     def origin(self, message: Message, likely: Address) -> Address | None:
-        """The address a stored message was sent to; None if it is gone."""
-        return likely if message.address == likely.name else self.addresses.get(message.address)
+        """The address a stored message counts for: the one it was sent to, None if it is gone; or that of its stage."""
+        if message.address == likely.name or likely.is_staging:
+            return likely
+        return self.addresses.get(message.address)
 
     def await_store(self, queue: "Queue", reference: Reference) -> None:
         """Let a queue deliver when this reference of it is durable, and have that hurried."""
@@ -76,7 +81,7 @@ class Hub:
         for queue in awaiting:
             queue.awaits_store = False
             queue.mark_ready()
-        return len(self.ready) > 0
+        return len(self.ready) > 0 or self.slices.has_work
 
     def holds_back(self, unsettled_bytes: int) -> bool:
         """Whether a consumer that has so much and did not settle it gets nothing more for now."""
@@ -86,14 +91,23 @@ class Hub:
         return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT
 
     def run(self, budget: int) -> bool:
-        """Let every ready queue deliver, at most `budget` messages in all; True if some had to stop early."""
+        """Let every ready queue deliver, at most `budget` messages in all, then do a slice of long work.
+
+        True if some queue had to stop early, or there is more work.
+        """
+        self._dispatch(budget)
+        if self.slices.has_work:
+            self.slices.run()
+        return len(self.ready) > 0 or self.slices.has_work
+
+    def _dispatch(self, budget: int) -> None:
         if self.starved and not self.account.is_tight:
             starved, self.starved = self.starved, set()
             for consumer in starved:
                 consumer.feed()
         ready = self.ready
         if not ready:
-            return False
+            return
         self.ready = []
         index = 0
         try:
@@ -106,4 +120,3 @@ class Hub:
             # Whoever did not get its turn goes first in the next one, even if a sink failed.
             if index < len(ready):
                 self.ready = ready[index:] + self.ready
-        return len(self.ready) > 0

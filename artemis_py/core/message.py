@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 DEFAULT_PRIORITY: Final = 4
 """JMS and AMQP 1.0 §3.2.1 agree on this default."""
 
+LATEST_MS: Final = 1 << 55
+"""The latest delivery time, a million years from now: stores keep it in seven octets. Later ones mean the same."""
+
 # Bytes that a message and its bookkeeping cost beyond its encoded form, measured with tracemalloc on CPython 3.11
 # and rounded up: memory limits count what is really held, not the payload.
 MESSAGE_OVERHEAD_BYTES: Final = 512

@@ -394,6 +394,11 @@ class PostOffice:
         self.account.close()
         self.hub.stored(UNLIMITED)
 
+    @property
+    def storage_failure(self) -> str | None:
+        """Why nothing is stored any more; None while it is."""
+        return self._storage_failure
+
     def stored(self, batch: int) -> bool:
         """All references up to this batch are durable; True if some may be delivered now: `run` is to be called."""
         return self.hub.stored(batch)
@@ -511,7 +516,13 @@ class PostOffice:
 
     def release(self, message: Message, address: Address) -> int:
         """Route a message that was admitted before; returns how many queues got it."""
-        message.origin = address
+        origin = message.origin
+        if origin is not address:
+            if message.references > 0:
+                address.charge(message)
+                if origin is not None:
+                    origin.discharge(message)
+            message.origin = address
         message.stored_first = True
         return self._hand_over(message, address, "", None)
 

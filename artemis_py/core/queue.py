@@ -7,11 +7,12 @@ from heapq import heappush
 from typing import Final
 
 from artemis_py.core.backlog import PAGE_MESSAGES, Backlog
+from artemis_py.core.bulk import take_out
 from artemis_py.core.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.hub import UNSETTLED_BYTES_FULL, Hub
-from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.message import LATEST_MS, Message, RoutingType
 from artemis_py.core.page import END, SCHEDULED_RANK, Page
 from artemis_py.core.picking import find_next, move_cursor, wants
 from artemis_py.core.reference import (
@@ -170,6 +171,7 @@ class Queue:
             self.may_expire_on_disk = True
         is_stored = message.durable and self.is_stored and self.hub.stores
         if message.delivery_time_ms > 0:
+            message.delivery_time_ms = min(message.delivery_time_ms, LATEST_MS)
             if is_stored:
                 self.hub.storage.put(reference)
                 self.schedule.add_stored(reference)
@@ -235,11 +237,11 @@ class Queue:
                         heappush(consumer.revisit, (PRIORITIES - 1 - priority, reference.sequence, reference))
         self.mark_ready()
 
-    def _forget(self, reference: Reference) -> None:
-        """The reference is gone for good."""
+    def forget(self, reference: Reference) -> None:
+        """The reference is gone for good. What a deleted queue had in the store goes with it."""
         reference.state = GONE
         reference.consumer = None
-        if reference.handle:
+        if reference.handle and not self.is_deleted:
             self._unstore(reference)
         unhold(reference.message)
 
@@ -420,7 +422,7 @@ class Queue:
         """A delivered (or claimed) message was processed."""
         self.delivering_count -= 1
         self.messages_acknowledged += 1
-        # What `_forget` does, without the calls: this is the end of nearly every message.
+        # What `forget` does, without the calls: this is the end of nearly every message.
         reference.state = GONE
         reference.consumer = None
         if reference.handle:
@@ -443,7 +445,7 @@ class Queue:
         reference.consumer = None
         reference.was_acquired = True
         if self.is_deleted:
-            self._forget(reference)
+            self.forget(reference)
             return
         if outcome == REJECTED:
             self._kill(reference)
@@ -462,7 +464,7 @@ class Queue:
                 self.hub.storage.update(reference, self.hub.now_ms + delay_ms if delay_ms else 0)
         if self.purge_on_no_consumers and not self.consumers:
             self.messages_killed += 1
-            self._forget(reference)
+            self.forget(reference)
         elif delay_ms > 0:
             self.delay(reference, self.hub.now_ms + delay_ms)
         else:
@@ -493,7 +495,7 @@ class Queue:
         mover = self.hub.mover
         if mover is not None and not self.internal:
             mover.dead_letter(reference)
-        self._forget(reference)
+        self.forget(reference)
 
     def expire(self, reference: Reference) -> None:
         """A waiting message is past its time: to the expiry address."""
@@ -505,7 +507,7 @@ class Queue:
         mover = self.hub.mover
         if mover is not None:
             mover.expire(reference)
-        self._forget(reference)
+        self.forget(reference)
 
     def expire_due(self) -> int:
         """Expire all waiting messages that are due; returns how many. Costs nothing while none can be due."""
@@ -583,28 +585,14 @@ class Queue:
         consumer.adopt(reference)
         return True
 
-    def purge(self, filter: Filter | None = None) -> int:
-        """Remove waiting and scheduled messages (those `filter` wants); returns how many. In-flight ones stay."""
-        count = 0
-        backlog = self.backlog
-        for priority in range(PRIORITIES):
-            reference = backlog.lists[priority].head
-            while reference is not None:
-                following = reference.next
-                if filter is None or filter.matches(reference):
-                    backlog.unlink(reference)
-                    self._forget(reference)
-                    count += 1
-                reference = following
-            if filter is not None:
-                count += self._purge_cold(priority, filter)
-        for reference in self.schedule.take_all(filter):
-            self._forget(reference)
-            count += 1
-        if filter is None:
-            count += backlog.cold_count + self.schedule.drop()
-            backlog.drop()
-        self.messages_killed += count
+    def purge(self) -> int:
+        """Remove waiting and scheduled messages; returns how many. In-flight ones stay.
+
+        They are gone at once; of many, memory and what was stored of those in memory are given back in the turns to
+        come. `bulk.empty` ends when that is done.
+        """
+        count, rest = take_out(self)
+        self.hub.slices.start(rest)
         return count
 
     def acknowledge_below(self, sequence: int, limit: int) -> int:
@@ -616,7 +604,7 @@ class Queue:
             while reference is not None and reference.sequence < sequence and count < limit:
                 following = reference.next
                 backlog.unlink(reference)
-                self._forget(reference)
+                self.forget(reference)
                 count += 1
                 reference = following
             tail = backlog.tails[priority]
@@ -626,7 +614,7 @@ class Queue:
                     break
                 for cold in page.references:
                     backlog.pull(tail, cold)
-                    self._forget(cold)
+                    self.forget(cold)
                     count += 1
                 tail.advance(page.end)
             if tail is not None:
@@ -648,7 +636,7 @@ class Queue:
                 following = reference.next
                 if reference.sequence in wanted:
                     backlog.unlink(reference)
-                    self._forget(reference)
+                    self.forget(reference)
                     count += 1
                 reference = following
             tail = backlog.tails[priority]
@@ -660,48 +648,10 @@ class Queue:
                 for cold in page.references:
                     if cold.sequence in wanted:
                         backlog.pull(tail, cold)
-                        self._forget(cold)
+                        self.forget(cold)
                         count += 1
                 after = page.end
         self.messages_acknowledged += count
-        return count
-
-    def _purge_cold(self, priority: int, filter: Filter) -> int:
-        """Remove what is on disk only and `filter` wants."""
-        count = 0
-        backlog = self.backlog
-        tail = backlog.tails[priority]
-        after = 0 if tail is None else tail.frontier
-        while tail is not None and after < END:
-            page = backlog.scan(tail, after, END, PAGE_MESSAGES)
-            if page is None:
-                break
-            for reference in page.references:
-                if filter.matches(reference):
-                    backlog.pull(tail, reference)
-                    self._forget(reference)
-                    count += 1
-            after = page.end
-        return count
-
-    def count(self, filter: Filter) -> int:
-        """How many of the waiting messages `filter` wants."""
-        count = 0
-        backlog = self.backlog
-        for priority in range(PRIORITIES):
-            reference = backlog.lists[priority].head
-            while reference is not None:
-                count += filter.matches(reference)
-                reference = reference.next
-            tail = backlog.tails[priority]
-            after = 0 if tail is None else tail.frontier
-            while tail is not None and after < END:
-                page = backlog.scan(tail, after, END, PAGE_MESSAGES)
-                if page is None:
-                    break
-                for reference in page.references:
-                    count += filter.matches(reference)
-                after = page.end
         return count
 
     def browse_all(self) -> list[Reference]:

@@ -15,6 +15,7 @@ from artemis_py.core.page import SCHEDULE_END, SCHEDULED_RANK, position_of
 from artemis_py.core.reference import COLD, SCHEDULED, Reference
 from artemis_py.core.tail import Tail
 from artemis_py.core.timers import Timer
+from artemis_py.errors import StoreError
 
 if TYPE_CHECKING:
     from artemis_py.core.queue import Queue
@@ -162,38 +163,33 @@ class Schedule:
         """Those in memory."""
         return [entry[2] for entry in self._heap]
 
-    def take_all(self, filter: Filter | None) -> list[Reference]:
-        """Take out what `filter` wants; None: everything in memory, and `drop` is for the rest."""
-        taken = []
-        kept = []
-        for entry in self._heap:
-            if filter is None or filter.matches(entry[2]):
-                taken.append(entry[2])
-            else:
-                kept.append(entry)
-        self._heap = kept
+    def take_heap(self) -> list[Reference]:
+        """Take out all that are in memory; `drop` is for the rest."""
+        taken = [entry[2] for entry in self._heap]
+        self._heap = []
+        return taken
+
+    def take(self, wanted: set[Reference]) -> list[Reference]:
+        """Take out those of `wanted` that are in memory still."""
+        taken = [entry[2] for entry in self._heap if entry[2] in wanted]
+        self._heap = [entry for entry in self._heap if entry[2] not in wanted]
         heapify(self._heap)
-        tail = self._tail
-        if tail is not None and filter is not None and tail.count > 0:
-            taken += self._take_cold(tail, filter)
-        if not kept:
+        if not self._heap:
             self._plan_at(self.hub.now_ms)
         return taken
 
-    def _take_cold(self, tail: Tail, filter: Filter) -> list[Reference]:
-        """What is on disk only and `filter` wants."""
-        taken = []
-        after = tail.frontier
-        while after < SCHEDULE_END:
-            page = tail.read(after, SCHEDULE_END, self.window_messages, PAGE_BYTES)
-            if page is None:
-                break
-            for reference in page.references:
-                if filter.matches(reference):
-                    tail.take(reference)
-                    taken.append(reference)
-            after = page.end
-        return taken
+    def take_page(self, filter: Filter, after: int) -> tuple[list[Reference], int]:
+        """Take out what `filter` wants of the next that are on disk only; how far that went, -1 at the end."""
+        tail = self._tail
+        if tail is None or tail.count == 0:
+            return [], -1
+        page = tail.read(max(tail.frontier, after), SCHEDULE_END, self.window_messages, PAGE_BYTES)
+        if page is None:
+            raise StoreError(f"scheduled messages of queue '{self._queue.name}' cannot be read")
+        taken = [reference for reference in page.references if filter.matches(reference)]
+        for reference in taken:
+            tail.take(reference)
+        return taken, -1 if page.end >= SCHEDULE_END else page.end
 
     def drop(self) -> int:
         """Forget all that is on disk only; how many there were."""

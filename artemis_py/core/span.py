@@ -55,6 +55,13 @@ class Span:
                 return None
             self._gather(queue, last)
 
+    def restart(self) -> None:
+        """The queue was emptied: nothing of what was gathered is there any more."""
+        self._page = []
+        self._index = 0
+        self._end = self.position - 1
+        self._hints = [None] * PRIORITIES
+
     def _gather(self, queue: "Queue", last: int) -> None:
         """Take together what comes next, up to the number `last` at most."""
         found: list[Reference] = []

@@ -1,13 +1,18 @@
 """Writes that wait for their commit: messages that are stored, but not routed until a whole epoch is.
 
 A job that is restarted, or runs a part of itself twice, writes again what it wrote before. So it writes into stages: a
-*writer* (the job) numbers its *epochs*, each *attempt* at a part of one has a stage of its own, and `commit` routes
-exactly the attempts it names, in one turn and hence in one commit of the store, together with the number of the epoch.
-Committed again, or committed late, an epoch changes nothing. Stages that no commit names are dropped by the next one
-of their writer, by `abort`, or when nobody touched them for an hour.
+*writer* (the job) numbers its *epochs*, each *attempt* at a part of one has a stage of its own, and `commit` decides
+for exactly the attempts it names, in one commit of the store, and routes them (`epochs`). Committed again, or committed
+late, an epoch changes nothing. Stages that no commit names are dropped by the next one of their writer, by `abort`, or
+when nobody touched them for an hour.
 
-A stage is a queue nobody can reach. Its messages count for the address they will go to, and keep their delivery time
-and expiry for then.
+A stage is a queue nobody can reach. Nobody can make room in it by consuming, so its messages do not count for the
+limits of the address they will go to, as long as they are there; they keep their delivery time and expiry for then.
+What may be staged depends on the policy of that address:
+
+    PAGE         as much as the disk holds, or the address' page limits together with what it has there already
+    BLOCK        MAX_STAGED_BYTES; the address' own limits hold the routing back
+    FAIL, DROP   what fits into the address together with what it has
 """
 
 import json
@@ -18,11 +23,12 @@ from uuid import uuid4
 from artemis_py.core.access import Permission
 from artemis_py.core.address import is_unicode
 from artemis_py.core.destination import Address
+from artemis_py.core.epochs import DUE, EXPIRES, Epochs, WriterKey
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
-from artemis_py.core.settings import QueueConfig
-from artemis_py.core.span import Span
-from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue
+from artemis_py.core.settings import FullPolicy, PageFullPolicy, QueueConfig
+from artemis_py.core.slices import Steps
+from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue
 
 if TYPE_CHECKING:
     from artemis_py.core.postoffice import PostOffice
@@ -30,8 +36,7 @@ if TYPE_CHECKING:
 
 STAGING_ADDRESS: Final = "$artemis.staging"
 STAGES: Final = "stages"
-EPOCHS: Final = "epochs"
-"""Spaces of the store's records: stages by the name of their queue, last epochs by user and writer."""
+"""Space of the store's records of stages, by the name of their queue."""
 
 TIMEOUT_MS: Final = 3_600_000
 """A job whose tasks take longer than this between two messages is broken, not slow."""
@@ -44,9 +49,9 @@ MAX_WRITER_LENGTH: Final = 200
 MAX_ATTEMPT_LENGTH: Final = 200
 MAX_WRITERS: Final = 10_000
 """In all: the last epoch of each is remembered for good. One is a job, and has a name of its own."""
-
-_DUE: Final = "_AMQ_STAGED_DELIVERY_TIME"
-_EXPIRES: Final = "_AMQ_STAGED_EXPIRY"
+MAX_STAGED_BYTES: Final = 1 << 30
+"""For one address whose policy is BLOCK, in all stages together: what it is meant to bound is bounded, and an epoch may
+be much larger than the address."""
 
 
 class Holder(Protocol):
@@ -70,11 +75,32 @@ class Stage:
         """Messages that a link brought and the broker did not take."""
         self.holder: Holder | None = None
         self.touched_ms: int = queue.hub.now_ms
+        self.is_over: bool = False
+        """Its epoch is decided, or it was dropped: it takes nothing more."""
+        self.taken: int = queue.message_count
+        """Messages, and their size, that it took in all."""
+        self.size_bytes: int = queue.backlog.size_bytes
+
+    @property
+    def key(self) -> "StageKey":
+        """Whose it is."""
+        return self.user, self.writer, self.epoch, self.attempt
 
     @property
     def count(self) -> int:
         """Messages taken so far."""
         return self.queue.message_count
+
+
+class _Awaited:
+    """What is staged for one address."""
+
+    __slots__ = ("message_count", "size_bytes", "stages")
+
+    def __init__(self) -> None:
+        self.stages = 0
+        self.message_count = 0
+        self.size_bytes = 0
 
 
 StageKey = tuple[str, str, int, str]
@@ -86,40 +112,54 @@ class Staging:
     def __init__(self, postoffice: "PostOffice") -> None:
         self._office: Final = postoffice
         self._stages: Final[dict[StageKey, Stage]] = {}
-        self._epochs: Final[dict[tuple[str, str], int]] = {}
-        self._awaited: Final[dict[str, int]] = {}
-        """How many stages there are for an address."""
+        self._epochs: Final = Epochs(postoffice, self._end)
+        self._awaited: Final[dict[str, _Awaited]] = {}
+        """What is staged, by address."""
+        self._count = 0
+        """Stages, those included whose epoch is being routed."""
         self._is_sweeping = False
 
     def restore(self) -> None:
         """Take up what an earlier run left behind; called once, when the queues are there."""
         storage = self._office.storage
-        for key, value in storage.load_records(EPOCHS):
-            user, _, writer = key.decode().partition("\0")
-            self._epochs[user, writer] = int(value)
+        decided = self._epochs.restore()
+        names = {name for chosen in decided.values() for name in chosen}
+        undone: dict[str, Stage] = {}
         for key, value in storage.load_records(STAGES):
             queue = self._office.queues.get(key.decode())
             if queue is None:
                 storage.save_record(STAGES, key, None)
                 continue
+            queue.address.is_staging = True
             user, writer, epoch, attempt, address, *refused = json.loads(value)
             stage = Stage(user, writer, epoch, attempt, address, queue)
             stage.refused = refused[0] if refused else 0
-            self._add((user, writer, epoch, attempt), stage)
+            self._await(stage)
+            if queue.name in names:
+                stage.is_over = True
+                undone[queue.name] = stage
+            else:
+                self._stages[stage.key] = stage
+        for writer_key, chosen in decided.items():
+            self._epochs.resume(writer_key, [undone[name] for name in chosen if name in undone])
         if self._stages:
             self._plan_sweep()
 
-    def _add(self, key: StageKey, stage: Stage) -> None:
-        self._stages[key] = stage
-        self._awaited[stage.address] = self._awaited.get(stage.address, 0) + 1
+    def _await(self, stage: Stage) -> None:
+        """A stage more is there."""
+        awaited = self._awaited.setdefault(stage.address, _Awaited())
+        awaited.stages += 1
+        awaited.message_count += stage.taken
+        awaited.size_bytes += stage.size_bytes
+        self._count += 1
 
     def awaits(self, address: str) -> bool:
         """Whether messages are staged for an address: it and its queues are then in use, though they look empty."""
         return address in self._awaited
 
     def last_epoch(self, user: str, writer: str) -> int:
-        """The epoch that was committed last; -1 if none was."""
-        return self._epochs.get((user, writer), -1)
+        """The epoch that was decided last, though it may not all be routed yet; -1 if none was."""
+        return self._epochs.last((user, writer))
 
     def open(self, user: str, writer: str, epoch: int, attempt: str, address: str, holder: Holder) -> Stage:
         """The stage of an attempt, for one more link: whoever filled it before does so no longer.
@@ -152,7 +192,7 @@ class Staging:
             raise LimitExceeded(f"the broker remembers {MAX_WRITERS} writers, and '{writer}' is none of them")
 
     def _create(self, key: StageKey, address: str) -> Stage:
-        if len(self._stages) >= MAX_STAGES:
+        if self._count >= MAX_STAGES:
             raise LimitExceeded(f"{MAX_STAGES} stages wait for their commit; abort what is not needed")
         office = self._office
         if STAGING_ADDRESS not in office.addresses:
@@ -167,27 +207,35 @@ class Staging:
                 auto_delete=False,
             )
         )
+        queue.address.is_staging = True
         stage = Stage(*key, address, queue)
         self._save(stage)
-        self._add(key, stage)
+        self._stages[key] = stage
+        self._await(stage)
         self._plan_sweep()
         return stage
 
     def take(self, stage: Stage, message: Message, address: Address) -> None:
         """Keep one message. Raises NoSuchQueue if the stage is gone, and what routing to the address raises."""
-        if stage.queue.is_deleted:
+        if stage.is_over or stage.queue.is_deleted:
             raise NoSuchQueue(
                 f"attempt '{stage.attempt}' of epoch {stage.epoch} is over: committed, aborted or forgotten"
             )
-        if not self._office.admit(message, address):
+        awaited = self._awaited[stage.address]
+        if not self._office.admit(message, address) or self._is_dropped(awaited, address):
             return
+        stage.taken += 1
+        stage.size_bytes += message.size
+        awaited.message_count += 1
+        awaited.size_bytes += message.size
+        message.origin = stage.queue.address
         stage.touched_ms = self._office.now_ms
         # In the stage it is neither due nor late: both count from the commit on.
         if message.delivery_time_ms:
-            message.set_extra(_DUE, message.delivery_time_ms)
+            message.set_extra(DUE, message.delivery_time_ms)
             message.delivery_time_ms = 0
         if message.expires_ms:
-            message.set_extra(_EXPIRES, message.expires_ms)
+            message.set_extra(EXPIRES, message.expires_ms)
             message.expires_ms = 0
         stage.queue.add(message)
 
@@ -205,32 +253,70 @@ class Staging:
         record = [stage.user, stage.writer, stage.epoch, stage.attempt, stage.address, stage.refused]
         self._office.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
+    def _is_dropped(self, awaited: _Awaited, address: Address) -> bool:
+        """Whether a message is dropped because of what is staged already. Raises AddressFull."""
+        settings, account = address.settings, address.account
+        policy = settings.address_full_policy
+        count, size = awaited.message_count, awaited.size_bytes
+        if policy is FullPolicy.BLOCK:
+            if size < MAX_STAGED_BYTES:
+                return False
+            raise AddressFull(
+                f"{size} bytes are staged for address '{address.name}', whose policy is BLOCK: "
+                f"{MAX_STAGED_BYTES} are allowed; commit smaller epochs"
+            )
+        if policy is FullPolicy.PAGE:
+            is_full = (
+                0 <= settings.page_limit_bytes <= address.paged_bytes + size
+                or 0 <= settings.page_limit_messages <= address.paged_count + count
+            )
+            drops = settings.page_full_policy is PageFullPolicy.DROP
+        else:
+            is_full = (
+                account.size_bytes + size >= account.full_bytes
+                or account.message_count + count >= account.full_messages
+            )
+            drops = policy is FullPolicy.DROP
+        if not is_full:
+            return False
+        if not drops:
+            raise AddressFull(f"address '{address.name}' is full with the {size} bytes that are staged for it")
+        self._office.listener.dropped(address.name, "full with what is staged for it", 1)
+        return True
+
     def release(self, stage: Stage, holder: Holder) -> None:
         """A link that filled a stage is gone."""
         if stage.holder is holder:
             stage.holder = None
 
-    def commit(self, session: "Session", writer: str, epoch: int, attempts: dict[str, int]) -> bool:
+    def commit(self, session: "Session", writer: str, epoch: int, attempts: dict[str, int]) -> Steps:
         """Route what these attempts hold, each with as many messages as it says; all of it or nothing.
 
-        False if the epoch was committed before: nothing is done then. In both cases all other stages of the writer up
-        to this epoch are dropped. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and InvalidRequest for an attempt
-        that is not there or holds another number: it must be written again.
+        The result is False if the epoch was committed before: nothing is done then. In both cases all other stages of
+        the writer up to this epoch are dropped. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and InvalidRequest
+        for an attempt that is not there or holds another number: it must be written again. Raises StoreError if not all
+        could be routed, though the epoch is decided: the next request or start goes on.
         """
         user = session.subject.name
         self._check(user, writer, epoch)
-        is_new = epoch > self.last_epoch(user, writer)
-        if is_new:
-            for stage, address in self._chosen(session, user, writer, epoch, attempts):
-                self._route(stage, address)
-            self._epochs[user, writer] = epoch
-            self._office.storage.save_record(EPOCHS, f"{user}\0{writer}".encode(), str(epoch).encode())
-        self._drop([stage for stage in self._of(user, writer) if stage.epoch <= epoch], "its epoch is over")
+        key: WriterKey = (user, writer)
+        yield from self._epochs.await_turn(key)
+        try:
+            yield from self._epochs.route(key)
+            is_new = epoch > self._epochs.last(key)
+            chosen = self._chosen(session, user, writer, epoch, attempts) if is_new else []
+            for stage in chosen:
+                del self._stages[stage.key]
+                stage.is_over = True
+            self._drop([stage for stage in self._of(user, writer) if stage.epoch <= epoch], "its epoch is over")
+            if is_new:
+                self._epochs.decide(key, epoch, chosen)
+                yield from self._epochs.route(key)
+        finally:
+            self._epochs.end_turn(key)
         return is_new
 
-    def _chosen(
-        self, session: "Session", user: str, writer: str, epoch: int, attempts: dict[str, int]
-    ) -> list[tuple[Stage, Address]]:
+    def _chosen(self, session: "Session", user: str, writer: str, epoch: int, attempts: dict[str, int]) -> list[Stage]:
         chosen = []
         for attempt, count in attempts.items():
             stage = self._stages.get((user, writer, epoch, attempt))
@@ -239,22 +325,10 @@ class Staging:
             if stage.count != count:
                 raise InvalidRequest(f"attempt '{attempt}' holds {stage.count} messages, not {count}")
             session.check(Permission.SEND, stage.address)
-            address = self._office.addresses.get(stage.address)
-            if address is None:
+            if stage.address not in self._office.addresses:
                 raise NoSuchAddress(f"address '{stage.address}' does not exist any more")
-            chosen.append((stage, address))
+            chosen.append(stage)
         return chosen
-
-    def _route(self, stage: Stage, address: Address) -> None:
-        # Page by page: what is on disk only does not come into memory all at once.
-        span = Span(1, stage.queue.next_sequence)
-        while (reference := span.next(stage.queue)) is not None:
-            message = reference.message
-            extra = message.extra
-            if extra is not None:
-                message.delivery_time_ms = _number(extra.pop(_DUE, 0))
-                message.expires_ms = _number(extra.pop(_EXPIRES, 0))
-            self._office.release(message, address)
 
     def abort(self, session: "Session", writer: str, epoch: int, attempts: Collection[str] | None = None) -> int:
         """Drop what is staged for an epoch and those before it, or some attempts at it; how many stages there were."""
@@ -268,14 +342,23 @@ class Staging:
 
     def _drop(self, stages: list[Stage], reason: str) -> int:
         for stage in stages:
-            del self._stages[stage.user, stage.writer, stage.epoch, stage.attempt]
-            self._awaited[stage.address] -= 1
-            if not self._awaited[stage.address]:
-                del self._awaited[stage.address]
-            self._office.storage.save_record(STAGES, stage.queue.name.encode(), None)
-            if not stage.queue.is_deleted:
-                self._office.delete_queue(stage.queue.name, force=True, reason=reason)
+            del self._stages[stage.key]
+            self._end(stage, reason)
         return len(stages)
+
+    def _end(self, stage: Stage, reason: str = "its epoch is committed") -> None:
+        """A stage is over, with what is still in it."""
+        stage.is_over = True
+        self._count -= 1
+        awaited = self._awaited[stage.address]
+        awaited.stages -= 1
+        awaited.message_count -= stage.taken
+        awaited.size_bytes -= stage.size_bytes
+        if awaited.stages == 0:
+            del self._awaited[stage.address]
+        self._office.storage.save_record(STAGES, stage.queue.name.encode(), None)
+        if not stage.queue.is_deleted:
+            self._office.delete_queue(stage.queue.name, force=True, reason=reason)
 
     def _plan_sweep(self) -> None:
         if not self._is_sweeping:
@@ -289,7 +372,3 @@ class Staging:
         self._drop(stages, "nobody touched this stage for an hour")
         if self._stages:
             self._plan_sweep()
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0

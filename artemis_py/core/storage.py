@@ -17,6 +17,8 @@ that have a later one (`Reference.batch`) are not delivered yet.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from artemis_py.errors import LimitExceeded
+
 if TYPE_CHECKING:
     from artemis_py.core.destination import Address
     from artemis_py.core.large import LargeBody
@@ -28,8 +30,19 @@ RESERVED_SEQUENCES: Final = 65536
 """How far ahead of use a queue's sequence numbers are reserved; one more is reserved when half are used up. Half is
 more than a queue takes in during one commit, so a number is never used before its reservation is durable."""
 
+MAX_RECORD_KEY_BYTES: Final = 400
+"""Of the key of a record, with its space. LMDB takes 511 octets for a key and refuses longer ones when they are
+written, which would end the whole store."""
+
 UNLIMITED: Final = 1 << 60
 """A sequence number that no queue reaches."""
+
+
+def check_record_key(space: str, key: bytes) -> None:
+    """Raises LimitExceeded if a store could not write a record of this key."""
+    size = len(space.encode()) + 1 + len(key)
+    if size > MAX_RECORD_KEY_BYTES:
+        raise LimitExceeded(f"a record of '{space}' has a key of {size} octets; {MAX_RECORD_KEY_BYTES} are allowed")
 
 
 class Pages(Protocol):
@@ -58,8 +71,11 @@ class Scratch(Pages, Protocol):
     def remove(self, reference: "Reference", rank: int) -> None:
         """Forget one that was read."""
 
-    def drop(self, queue: "Queue", rank: int) -> None:
-        """Forget all that a queue has there of one rank."""
+    def drop(self, queue: "Queue", rank: int, upto: int) -> None:
+        """Forget what a queue has there of one rank, up to this position; nothing of it is read from now on."""
+
+    def sweep(self) -> bool:
+        """Give back a slice of the room that what was dropped takes; True if there is more."""
 
 
 class Storage(Pages, Protocol):
@@ -149,8 +165,8 @@ class Storage(Pages, Protocol):
     def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
         """Remember a value of a protocol's or the core's own, or forget it (None), with the turn's messages.
 
-        `space` keeps the records of one owner apart; with it a key has at most 400 bytes. What values mean, and how
-        they change from release to release, is the owner's business.
+        `space` keeps the records of one owner apart. What values mean, and how they change from release to release, is
+        the owner's business. Raises LimitExceeded for a key that is too long (`check_record_key`).
         """
 
     def load_records(self, space: str) -> list[tuple[bytes, bytes]]:

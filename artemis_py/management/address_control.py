@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from artemis_py.core.bulk import take_out
 from artemis_py.core.destination import Address
 from artemis_py.core.session import Session
+from artemis_py.core.slices import Steps
 from artemis_py.management.control import Control, Operation, bounded_names
 
 
@@ -24,9 +26,12 @@ class AddressControl(Control):
         """Deliver again."""
         self.session.postoffice.pause_address(self.address.name, False)
 
-    def purge(self) -> int:
+    def purge(self) -> Steps:
         """Discard the messages of all its queues that are not with a consumer; how many there were."""
-        return sum(queue.purge() for queue in list(self.address.queues))
+        emptied = [take_out(queue) for queue in list(self.address.queues)]
+        for _, rest in emptied:
+            yield from rest
+        return sum(count for count, _ in emptied)
 
     def clear_duplicate_id_cache(self) -> None:
         """Forget under which duplicate ids the address took messages."""

@@ -7,7 +7,7 @@ of the refusal.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from artemis_py.core.access import Permission
@@ -55,7 +55,7 @@ class ManagementEndpoint:
         self._leases: Final = Leases()
 
     def receive(self, message: Message, session: Session) -> None:
-        """Answer one request; without a reply-to the work is done and nobody hears of it.
+        """Answer one request, when all of it is done; without a reply-to nobody hears of it.
 
         Raises NotAuthorized if the sender may not manage the broker, another Refusal if the reply cannot go where it
         is wanted: a protocol refuses the message then. Whatever else goes wrong is the reply's content.
@@ -67,18 +67,32 @@ class ManagementEndpoint:
         if request.properties.get(RESOURCE) not in FOR_EVERYBODY:
             session.check(Permission.MANAGE, self._postoffice.options.management_address)
         send = self._reply_path(request, session)
+
+        def answer(succeeded: bool, result: object) -> None:
+            if send is not None:
+                self._answer(request, send, succeeded, result)
+
         try:
-            # A result is put together by us: it is always JSON.
-            succeeded, body = True, json.dumps([self._perform(request, session)], ensure_ascii=False)
+            result = self._perform(request, session)
         except Refusal as refusal:
-            succeeded, body = False, json.dumps([str(refusal)], ensure_ascii=False)
-        if send is None:
+            answer(False, str(refusal))
             return
+        if isinstance(result, Generator):
+            self._postoffice.hub.slices.start(
+                result, lambda value: answer(True, value), lambda refusal: answer(False, str(refusal))
+            )
+        else:
+            answer(True, result)
+
+    def _answer(
+        self, request: MessageView, send: Callable[[MessageView], None], succeeded: bool, result: object
+    ) -> None:
         reply = MessageView(
             correlation_id=request.message_id if request.correlation_id is None else request.correlation_id,
             creation_time_ms=self._postoffice.now_ms,
             properties={SUCCEEDED: succeeded},
-            body=body,
+            # A result is put together by us: it is always JSON.
+            body=json.dumps([result], ensure_ascii=False),
         )
         # "Done" is said when it is on disk: a queue that was confirmed is there after a crash.
         self._postoffice.storage.when_durable(lambda: send(reply), lambda reason: _send_failure(send, reply, reason))
@@ -153,6 +167,9 @@ def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reaso
 
 def _send_to(postoffice: PostOffice, address: Address, view: MessageView) -> None:
     view.to = address.name
+    if address.is_deleted:
+        # Who asked left before the end.
+        return
     postoffice.route(plain_message(address.name, view), address)
 
 

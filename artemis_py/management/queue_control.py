@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from artemis_py.core import bulk
 from artemis_py.core.filter import parse_filter
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
+from artemis_py.core.slices import Steps
 from artemis_py.management.control import Control, Kind, Operation, Parameter
 
 FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
@@ -35,15 +37,19 @@ class QueueControl(Control):
         """Let new messages pass the queue by."""
         self.session.postoffice.update_queue(self.queue.name, {"enabled": False})
 
-    def remove_all(self) -> int:
+    def remove_all(self) -> Steps:
         """Discard every message that is not with a consumer; how many there were."""
-        return self.queue.purge()
+        return bulk.empty(self.queue)
 
-    def count(self, filter: str | None = None) -> int:
+    def remove(self, filter: str | None) -> Steps:
+        """Discard the messages that are not with a consumer and that `filter` accepts; how many there were."""
+        return bulk.remove(self.queue, parse_filter(filter)) if filter else bulk.empty(self.queue)
+
+    def count(self, filter: str | None = None) -> int | Steps:
         """Messages waiting in the queue that `filter` accepts; without one all messages of the queue."""
         if not filter:
             return self.queue.message_count
-        return self.queue.count(parse_filter(filter))
+        return bulk.count(self.queue, parse_filter(filter))
 
     attributes: ClassVar = {
         "Name": lambda control: control.queue.name,
@@ -80,6 +86,7 @@ class QueueControl(Control):
         "disable": (Operation(disable),),
         "removeAllMessages": (Operation(remove_all),),
         "purge": (Operation(remove_all),),
+        "removeMessages": (Operation(remove, FILTER),),
         "countMessages": (Operation(count), Operation(count, FILTER)),
     }
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.session import Session
+from artemis_py.core.slices import Steps
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Control, Kind, Operation, Parameter
 
@@ -28,7 +29,7 @@ class WriterControl(Control):
         self._postoffice: Final = postoffice
         self._session: Final = session
 
-    def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, object]) -> bool:
+    def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, object]) -> Steps:
         """Route what the attempts hold, given as `{attempt: number of messages}`; false if that was done before.
 
         Raises InvalidRequest, NotAuthorized, NoSuchAddress; nothing is routed then.

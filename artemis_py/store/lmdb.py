@@ -21,7 +21,7 @@ from artemis_py.core.message import MessageFormat
 from artemis_py.core.page import SCHEDULED_RANK, Page
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
-from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED
+from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.definitions import address_record, queue_record
@@ -342,6 +342,7 @@ class LmdbStore:
 
     def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
         """Gather a record; see `Storage`."""
+        check_record_key(space, key)
         full_key = schema.record_key(space, key)
         self._define(schema.RECORDS, full_key, None if value is None else schema.seal(full_key, value))
 

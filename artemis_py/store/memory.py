@@ -11,7 +11,7 @@ from artemis_py.core.large import LargeBody
 from artemis_py.core.page import Page
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
-from artemis_py.core.storage import UNLIMITED
+from artemis_py.core.storage import UNLIMITED, check_record_key
 from artemis_py.errors import StoreError
 from artemis_py.store.large import LargeFiles
 
@@ -87,7 +87,8 @@ class MemoryStore:
         return []
 
     def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
-        """Its owner has it."""
+        """Its owner has it; a key that is too long is refused as by a store on disk."""
+        check_record_key(space, key)
 
     def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
         """There was no earlier run."""

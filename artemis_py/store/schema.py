@@ -22,8 +22,9 @@ named databases:
     attempts     place                failed deliveries of a reference; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
-                 The store's own: "skipped", by queue name, u64 from and u64 to of each range of sequences that the
-                 queue may never have given, since a crash left them reserved
+                 The store's own: "skipped", by queue name (beyond 256 octets: 0xff, its SHA-256), u64 from
+                 and u64 to of each range of sequences that the queue may never have given, since a crash left them
+                 reserved
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
 A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
@@ -89,6 +90,7 @@ A message:
 
 import json
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from struct import Struct
 from typing import Final, Protocol
 from zlib import crc32
@@ -152,6 +154,10 @@ _RANK_SHIFT: Final = 56
 _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
 _LAST_U64: Final = (1 << 64) - 1
 _NONE: Final[frozenset[int]] = frozenset()
+
+LONGEST_NAME_IN_KEY: Final = 256
+"""Octets: longer names of queues are keys as their SHA-256, behind an octet that no text begins with."""
+_DIGEST: Final = b"\xff"
 
 U32: Final = Struct(">I")
 U64: Final = Struct(">Q")
@@ -344,8 +350,9 @@ def duplicate_number(key: bytes) -> int:
 
 
 def skipped_key(queue_name: str) -> bytes:
-    """The key of the record that has what a queue skipped; of a very long name what fits."""
-    return record_key(SKIPPED, queue_name.encode()[:400])
+    """The key of the record that has what a queue skipped."""
+    name = queue_name.encode()
+    return record_key(SKIPPED, name if len(name) <= LONGEST_NAME_IN_KEY else _DIGEST + sha256(name).digest())
 
 
 def write_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:

@@ -14,6 +14,7 @@ What is spilled gathers and is written some hundred at a time, before anything i
 import logging
 import shutil
 import tempfile
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,9 @@ LOGGER: Final = logging.getLogger(__name__)
 GATHERED_MESSAGES: Final = 500
 GATHERED_BYTES: Final = 1 << 20
 
+# What is deleted at a time of what was dropped: some 2 ms.
+SWEPT_MESSAGES: Final = 2000
+
 
 class ScratchStore:
     """Fulfils `Scratch`."""
@@ -45,6 +49,8 @@ class ScratchStore:
         self._gathered: dict[bytes, bytes] = {}
         self._gathered_bytes = 0
         self._removed: set[bytes] = set()
+        self._dropped: Final[deque[tuple[bytes, bytes]]] = deque()
+        """First and last key of what is still to be deleted."""
         self._touched_bytes = 0
         self.is_usable = True
         """False once the disk failed: what is here can be read, and nothing is added."""
@@ -77,21 +83,37 @@ class ScratchStore:
             if len(self._removed) >= GATHERED_MESSAGES:
                 self._write()
 
-    def drop(self, queue: Queue, rank: int) -> None:
-        """See `Scratch`; a million messages take about a second."""
-        prefix = schema.rank_key(queue.id, rank)
+    def drop(self, queue: Queue, rank: int, upto: int) -> None:
+        """See `Scratch`."""
         self._write()
-        self._gathered = {key: value for key, value in self._gathered.items() if not key.startswith(prefix)}
-        if self._env is None:
-            return
+        prefix, last = schema.rank_key(queue.id, rank), schema.position_key(queue.id, rank, upto)
+        self._gathered = {
+            key: value for key, value in self._gathered.items() if not (key.startswith(prefix) and key <= last)
+        }
+        self._dropped.append((prefix, last))
+
+    def sweep(self) -> bool:
+        """See `Scratch`."""
+        if self._env is None or not self.is_usable:
+            self._dropped.clear()
+        if not self._dropped or self._env is None:
+            return False
+        first, last = self._dropped[0]
+        left = SWEPT_MESSAGES
         try:
             with self._env.begin(write=True) as transaction:
                 cursor = transaction.cursor()
-                found = cursor.set_range(prefix)
-                while found and bytes(cursor.key()).startswith(prefix):
+                found = cursor.set_range(first)
+                while found and left > 0 and bytes(cursor.key()) <= last:
                     found = cursor.delete()
+                    left -= 1
         except lmdb.Error as error:
             self._fail(error)
+            return False
+        self._touch(256 * SWEPT_MESSAGES)
+        if left > 0:
+            self._dropped.popleft()
+        return bool(self._dropped)
 
     def read(
         self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]

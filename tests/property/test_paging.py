@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from artemis_py.core import bulk
 from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED, Consumer
 from artemis_py.core.filter import parse_filter
 from artemis_py.core.plain import plain_message
@@ -35,6 +36,7 @@ OPERATIONS: Final = st.one_of(
     st.tuples(st.just("hide"), st.integers(0, 3)),
     st.tuples(st.just("detach"), st.integers(0, 3)),
     st.tuples(st.just("purge"), st.sampled_from((None, None, "red"))),
+    st.tuples(st.just("count"), st.sampled_from(COLOURS)),
     st.tuples(st.just("wait"), st.integers(1, 20)),
     st.tuples(st.just("cut")),
     st.tuples(st.just("commit")),
@@ -56,6 +58,7 @@ def history(seed: int) -> list[tuple[object, ...]]:
         lambda: ("settle", dice.randint(0, 3), dice.choice((ACCEPTED, ACCEPTED, RELEASED, FAILED))),
         lambda: ("settle", dice.randint(0, 3), dice.choice((ACCEPTED, RELEASED))),
         lambda: ("hide", dice.randint(0, 3)),
+        lambda: ("count", dice.choice(COLOURS)),
         lambda: ("wait", dice.randint(1, 20)),
         lambda: ("cut",),
         lambda: ("commit",),
@@ -129,7 +132,15 @@ class Side:
             self.consumers.pop(index)[1].close()
 
     def purge(self, colour: str | None, number: int) -> None:
-        self.seen.append(self.queue.purge(None if colour is None else parse_filter(f"colour = '{colour}'")))
+        if colour is None:
+            self.seen.append(self.queue.purge())
+        else:
+            steps = bulk.remove(self.queue, parse_filter(f"colour = '{colour}'"))
+            self.office.hub.slices.start(steps, self.seen.append)
+
+    def count(self, colour: str, number: int) -> None:
+        steps = bulk.count(self.queue, parse_filter(f"colour = '{colour}'"))
+        self.office.hub.slices.start(steps, self.seen.append)
 
     def wait(self, milliseconds: int, number: int) -> None:
         pass_time(self.office, milliseconds)
@@ -203,7 +214,9 @@ class PlainSide(Side):
     def restart(self, number: int) -> None:
         self.leave()
         volatile = _Volatile()
-        self.queue.purge(volatile)  # type: ignore[arg-type]  # it needs nothing else of a filter
+        steps = bulk.remove(self.queue, volatile)  # type: ignore[arg-type]  # it needs nothing else of a filter
+        self.office.hub.slices.start(steps)
+        settle_down(self.office)
         pass_time(self.office, 0)
 
 
@@ -235,6 +248,12 @@ def compare(operations: list[tuple[object, ...]], plain: Side, paged: Side) -> N
     assert (paged.office.account.message_count, paged.office.account.size_bytes) == (0, 0) or isinstance(
         paged, PagedSide
     )
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done to all of a queue takes many turns, as in a long one."""
+    monkeypatch.setattr(bulk, "SLICE_MESSAGES", 3)
 
 
 @pytest.fixture

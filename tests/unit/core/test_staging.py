@@ -11,7 +11,8 @@ from artemis_py.core.session import Producer, Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.core.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
 from artemis_py.core.view import MessageView
-from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized
+from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
+from tests.core_harness import settle_down
 from tests.unit.management.world import ANYCAST, NOW_MS, Rules, World
 
 
@@ -44,8 +45,39 @@ class Writer:
             producer.send(message(body, address))
         return producer
 
-    def commit(self, epoch: int, **attempts: int) -> bool:
-        return self.postoffice.staging.commit(self.session, "w", epoch, attempts)
+    def commit(self, epoch: int, **attempts: int) -> object:
+        """Until all is routed."""
+        answer = self.ask(epoch, **attempts)
+        settle_down(self.postoffice)
+        return answer.take()
+
+    def ask(self, epoch: int, **attempts: int) -> "Answer":
+        """The first slice of a commit."""
+        answer = Answer()
+        steps = self.postoffice.staging.commit(self.session, "w", epoch, attempts)
+        self.postoffice.hub.slices.start(steps, answer.done, answer.refused)
+        return answer
+
+
+class Answer:
+    """To a commit."""
+
+    def __init__(self) -> None:
+        self.results: list[object] = []
+        self.refusals: list[Refusal] = []
+
+    def done(self, result: object) -> None:
+        self.results.append(result)
+
+    def refused(self, refusal: Refusal) -> None:
+        self.refusals.append(refusal)
+
+    def take(self) -> object:
+        """The one result, or the refusal is raised."""
+        if self.refusals:
+            raise self.refusals[0]
+        (result,) = self.results
+        return result
 
 
 def message(body: str, address: str = "orders") -> Message:
@@ -276,19 +308,19 @@ def test_what_cannot_name_a_stage_is_refused(office: PostOffice, writer: str, ep
 def test_what_cannot_name_an_epoch_is_not_committed(office: PostOffice, writer: str, epoch: int) -> None:
     """It would be the key of a record: a store that cannot write it would end all confirmations."""
     with pytest.raises(InvalidRequest):
-        office.staging.commit(Writer(office).session, writer, epoch, {})
+        next(office.staging.commit(Writer(office).session, writer, epoch, {}))
 
 
 def test_writers_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client may commit an empty epoch; one that is known goes on."""
     assert MAX_WRITERS > 1000
     monkeypatch.setattr("artemis_py.core.staging.MAX_WRITERS", 1)
-    session = Writer(office).session
-    office.staging.commit(session, "known", 0, {})
+    known, new = Writer(office), Writer(office, "new")
+    known.commit(0)
 
     with pytest.raises(LimitExceeded):
-        office.staging.commit(session, "new", 0, {})
-    assert office.staging.commit(session, "known", 1, {})
+        new.commit(0)
+    assert known.commit(1)
 
 
 def test_stages_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:

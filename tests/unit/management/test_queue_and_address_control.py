@@ -5,8 +5,9 @@ import pytest
 from artemis_py.core.access import Permission
 from artemis_py.core.address import parse_fqqn
 from artemis_py.core.plain import plain_message
+from artemis_py.core.slices import SLICE_MESSAGES
 from artemis_py.core.view import MessageView
-from tests.unit.management.world import ANYCAST, Rules, World, consume
+from tests.unit.management.world import ANYCAST, Rules, World, consume, outcome
 
 
 @pytest.fixture
@@ -173,3 +174,29 @@ def test_deleting_a_durable_queue_needs_its_permission() -> None:
 
     assert "deleteDurableQueue" in world.refusal("broker", "destroyQueue", "q")
     assert "q" in world.postoffice.queues
+
+
+def test_messages_are_removed_with_a_filter(world: World) -> None:
+    assert world.call("queue.q", "removeMessages", "n > 1") == 2
+    assert world.read("queue.q", "MessageCount") == 1
+    assert world.call("queue.q", "removeMessages", None) == 1
+    assert world.read("queue.q", "MessagesKilled") == 3
+
+
+def test_long_work_is_answered_at_its_end(world: World) -> None:
+    """And others are answered meanwhile."""
+    world.publish("a", 2 * SLICE_MESSAGES)
+    before = len(world.replies.browse_all())
+    for resource, operation in (("queue.q", "countMessages"), ("broker", "getVersion")):
+        properties = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
+        body = '["n IS NULL"]' if operation == "countMessages" else ""
+        world.send(reply_to=world.replies.name, properties=properties, body=body)
+    while world.postoffice.run():
+        pass
+
+    answers = [outcome(reference.message.view)[1] for reference in world.replies.browse_all()[before:]]
+    assert answers == ["1.2.3", 2 * SLICE_MESSAGES]
+
+
+def test_long_work_that_is_refused_is_answered_too(world: World) -> None:
+    assert "selector" in world.refusal("queue.q", "removeMessages", "n >").lower()

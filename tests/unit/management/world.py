@@ -18,6 +18,7 @@ from artemis_py.core.view import MessageView
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.store.memory import MemoryStore
+from tests.core_harness import settle_down
 
 ANYCAST = frozenset((RoutingType.ANYCAST,))
 MULTICAST = frozenset((RoutingType.MULTICAST,))
@@ -63,6 +64,7 @@ class World:
         view.setdefault("reply_to", self.replies.name)
         before = len(self.replies.browse_all())
         self.send(**view)
+        settle_down(self.postoffice)
         waiting = self.replies.browse_all()
         assert len(waiting) == before + 1
         return waiting[-1].message.view

@@ -77,7 +77,7 @@ def test_a_message_comes_back_as_it_was(scratch: ScratchStore, queue: Queue) -> 
 
 
 def test_what_was_removed_or_dropped_is_not_read(scratch: ScratchStore, queue: Queue) -> None:
-    """Written or not; other queues keep theirs."""
+    """Written or not; other queues keep theirs, and so does this one what comes behind."""
     spill(scratch, queue, range(1, 10))
     first = scratch.read(queue, 5, 0, END, 2, 1 << 40, set())
     assert first is not None
@@ -86,10 +86,24 @@ def test_what_was_removed_or_dropped_is_not_read(scratch: ScratchStore, queue: Q
         scratch.remove(reference, 5)
     assert read(scratch, queue) == list(range(3, 12))
 
-    scratch.drop(queue, 4)
+    scratch.drop(queue, 4, 1000)
+    assert scratch.sweep() is False
     assert read(scratch, queue) == list(range(3, 12))
-    scratch.drop(queue, 5)
-    assert read(scratch, queue) == []
+    scratch.drop(queue, 5, 10)
+    assert scratch.sweep() is False
+    assert read(scratch, queue) == [11]
+
+
+def test_what_was_dropped_is_deleted_in_slices(
+    scratch: ScratchStore, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million messages took a second of the loop."""
+    monkeypatch.setattr("artemis_py.store.scratch.SWEPT_MESSAGES", 3)
+    spill(scratch, queue, range(1, 8))
+    scratch.drop(queue, 5, 6)
+
+    assert [scratch.sweep(), scratch.sweep(), scratch.sweep()] == [True, True, False]
+    assert read(scratch, queue) == [7]
 
 
 def test_the_map_grows_and_the_file_has_no_name(scratch: ScratchStore, queue: Queue, tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""A store that commits a long epoch until it dies: `python -m tests.crash.epoch_victim folder [fault]`.
+
+Two attempts are staged and committed in slices of a few messages. It prints "staged" when the stages are on disk, and
+"committed" when the client would hear so.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from artemis_py.core import epochs
+from artemis_py.core.access import Subject
+from artemis_py.core.epochs import COMMITS
+from artemis_py.core.plain import plain_message
+from artemis_py.core.session import Session
+from artemis_py.core.slices import Steps
+from artemis_py.core.view import MessageView
+from tests.unit.store.world import World, multicast
+
+FIRST: Final = 9
+EVERYTHING: Final = [f"m{number}" for number in range(16)]
+QUEUES: Final = ("news.a", "news.b")
+
+
+class _Holder:
+    def stolen(self) -> None: ...
+
+
+def main(folder: Path) -> None:
+    """Stage, then commit; what is printed leaves the process at once."""
+    epochs.SLICE_MESSAGES = 3  # type: ignore[misc]
+    epochs.UNSTORED_MESSAGES = 3  # type: ignore[misc]
+    world = World(folder)
+    office = world.office
+    multicast(world, "news", *QUEUES)
+    session = Session(office, Subject("job"), "job-1")
+    for attempt, bodies in (("a", EVERYTHING[:FIRST]), ("b", EVERYTHING[FIRST:]), ("c", EVERYTHING)):
+        producer = session.producer("news")
+        producer.stage(office.staging.open("job", "w", 0, attempt, "news", _Holder()))
+        for body in bodies:
+            producer.send(plain_message("news", MessageView(body=body), True))
+    office.storage.when_durable(lambda: print("staged", flush=True))
+    world.settle()
+    attempts = {"a": FIRST, "b": len(EVERYTHING) - FIRST}
+
+    def done(result: object) -> None:
+        office.storage.when_durable(lambda: print("committed", flush=True))
+
+    office.hub.slices.start(office.staging.commit(session, "w", 0, attempts), done)
+    world.settle()
+
+
+def without_decision() -> None:
+    """A planted fault: the epoch is known to be committed, and not of which stages."""
+    decide = epochs.Epochs.decide
+
+    def forgetful(self: epochs.Epochs, key: tuple[str, str], epoch: int, stages: list[object]) -> None:
+        decide(self, key, epoch, stages)  # type: ignore[arg-type]
+        self._office.storage.save_record(COMMITS, epochs.record_key(key), None)
+
+    setattr(epochs.Epochs, "decide", forgetful)  # noqa: B010
+
+
+def decided_last() -> None:
+    """A planted fault: the messages are routed first, and that they are is written then."""
+    decide, route = epochs.Epochs.decide, epochs.Epochs.route
+
+    def late(self: epochs.Epochs, key: tuple[str, str], epoch: int, stages: list[object]) -> None:
+        storage = self._office.storage
+        decide(self, key, epoch, stages)  # type: ignore[arg-type]
+        for space in (epochs.EPOCHS, COMMITS):
+            storage.save_record(space, epochs.record_key(key), None)
+
+    def routed(self: epochs.Epochs, key: tuple[str, str]) -> Steps:
+        yield from route(self, key)
+        self._office.storage.save_record(epochs.EPOCHS, epochs.record_key(key), str(self.last(key)).encode())
+        return None
+
+    setattr(epochs.Epochs, "decide", late)  # noqa: B010
+    setattr(epochs.Epochs, "route", routed)  # noqa: B010
+
+
+FAULTS: Final = {"without-decision": without_decision, "decided-last": decided_last}
+
+if __name__ == "__main__":
+    for fault in sys.argv[2:]:
+        FAULTS[fault]()
+    main(Path(sys.argv[1]))

@@ -1,0 +1,72 @@
+"""A broker that routes a long epoch is killed at one system call of its store after the other."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from artemis_py.data.check import check_folder
+from tests.crash.epoch_victim import EVERYTHING, QUEUES
+from tests.crash.processes import command_of
+from tests.unit.store.world import World, bodies
+
+# A commit is three calls: three of them create the store, some stage, and five slices are routed.
+CALLS = range(1, 41)
+
+
+def run_victim(shim: Path, folder: Path, fault: str, at: int, *planted: str) -> list[str]:
+    """What it said before it died or ended."""
+    environment = os.environ | {"LD_PRELOAD": str(shim), "STORE_FAULT": fault, "STORE_FAULT_AT": str(at)}
+    command = command_of("tests.crash.epoch_victim", str(folder), *planted)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout.split()
+
+
+def routed(folder: Path) -> int:
+    """How many messages of the epoch were in the queues when it died; all or none are after the next start."""
+    if not (folder / "data.mdb").exists():
+        return 0
+    with World(folder) as world:
+        before = len(bodies(world.queue(QUEUES[0]))) if QUEUES[0] in world.office.queues else 0
+        world.office.staging.restore()
+        world.settle()
+        is_committed = world.office.staging.last_epoch("job", "w") == 0
+        for name in QUEUES if is_committed or before else ():
+            assert bodies(world.queue(name)) == EVERYTHING
+        assert not world.store.load_records("commits")
+        assert not is_committed or not world.store.load_records("stages")
+        world.audit()
+    assert check_folder(folder) == []
+    return len(EVERYTHING) if is_committed and not before else before
+
+
+@pytest.mark.parametrize("fault", ["kill", "tear"])
+def test_an_epoch_is_whole_or_absent_after_the_start_that_follows_any_kill(
+    shim: Path, tmp_path: Path, fault: str
+) -> None:
+    """R2, P6: whatever call the process dies at, no message is lost, twice, or there without the others."""
+    found = set()
+    for at in CALLS if fault == "kill" else CALLS[::2]:
+        folder = tmp_path / str(at)
+        said = run_victim(shim, folder, fault, at)
+        count = routed(folder)
+        assert count == len(EVERYTHING) or "committed" not in said
+        found.add(count)
+
+    assert 0 in found
+    assert len(found) > 4
+
+
+@pytest.mark.parametrize("fault", ["without-decision", "decided-last"])
+def test_an_epoch_without_a_decision_is_caught(shim: Path, tmp_path: Path, fault: str) -> None:
+    """V1: the test's own test. Without a word about the rest an epoch is half there after some kill."""
+
+    def is_whole(at: int) -> bool:
+        run_victim(shim, tmp_path / str(at), "kill", at, fault)
+        try:
+            routed(tmp_path / str(at))
+        except AssertionError:
+            return False
+        return True
+
+    assert not all(is_whole(at) for at in reversed(CALLS))

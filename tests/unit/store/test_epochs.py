@@ -1,0 +1,355 @@
+"""Epochs that take many turns: all of each, once, in order, through any crash."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from artemis_py.core import epochs
+from artemis_py.core.access import Subject
+from artemis_py.core.plain import plain_message
+from artemis_py.core.session import Session
+from artemis_py.core.settings import AddressSettings, FullPolicy
+from artemis_py.core.staging import STAGING_ADDRESS
+from artemis_py.core.view import MessageView
+from artemis_py.errors import AddressFull, Refusal, StoreError
+from tests.core_harness import settle_down
+from tests.unit.store.world import World, bodies
+
+SETTINGS = {"#": AddressSettings(max_read_page_messages=4)}
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every epoch is a long one."""
+    monkeypatch.setattr(epochs, "SLICE_MESSAGES", 3)
+    monkeypatch.setattr(epochs, "UNSTORED_MESSAGES", 6)
+
+
+class Holder:
+    def stolen(self) -> None: ...
+
+
+class Job:
+    """A writer of epochs."""
+
+    def __init__(self, world: World, user: str = "job") -> None:
+        self.world = world
+        self.session = Session(world.office, Subject(user), "job-1")
+        self.answers: list[object] = []
+
+    def stage(self, epoch: int, attempt: str, *bodies: str, durable: bool = True, address: str = "q") -> None:
+        self.world.queue(address)
+        producer = self.session.producer(address)
+        user = self.session.subject.name
+        producer.stage(self.world.office.staging.open(user, "w", epoch, attempt, address, Holder()))
+        for body in bodies:
+            message = plain_message(address, MessageView(body=body), durable)
+            producer.send(message)
+
+    def commit(self, epoch: int, **attempts: int) -> None:
+        """Ask for it: the first slice is done, and the answer is given when it would go out."""
+        office = self.world.office
+
+        def answer(outcome: object) -> None:
+            office.storage.when_durable(
+                lambda: self.answers.append(outcome), lambda reason: self.answers.append(StoreError(reason))
+            )
+
+        office.hub.slices.start(office.staging.commit(self.session, "w", epoch, attempts), answer, answer)
+
+
+def numbers(first: int, count: int) -> list[str]:
+    return [str(number) for number in range(first, first + count)]
+
+
+def events(world: World) -> Iterator[None]:
+    """All that happens until nothing is left to do, one event at a time."""
+    while world.office.hub.slices.has_work or world.hands.planned or world.hands.jobs:
+        if world.office.hub.slices.has_work:
+            world.office.run()
+            yield
+        elif world.hands.planned:
+            world.hands.turn()
+            yield
+        else:
+            world.hands.work()
+            yield
+
+
+def test_an_epoch_is_routed_whole_or_not_at_all_whatever_moment_a_crash_chooses(tmp_path: Path) -> None:
+    """From the first commit that has the decision on, the next start routes the rest; before, nothing was routed."""
+    everything = numbers(0, 20)
+    outcomes = set()
+    moment = 0
+    while True:
+        folder = tmp_path / str(moment)
+        with World(folder, SETTINGS) as world:
+            job = Job(world)
+            job.stage(0, "a", *everything[:13])
+            job.stage(0, "b", *everything[13:])
+            job.stage(0, "c", "of a task that ran twice")
+            world.settle()
+            job.commit(0, a=13, b=7)
+            happened = sum(1 for _ in zip(range(moment), events(world), strict=False))
+            answered, waiting = list(job.answers), bodies(world.queue())
+        with World(folder, SETTINGS) as world:
+            world.office.staging.restore()
+            world.settle()
+            world.audit()
+            there = bodies(world.queue())
+            last = world.office.staging.last_epoch("job", "w")
+            assert (there, last) in (([], -1), (everything, 0))
+            assert there[: len(waiting)] == waiting or there == []
+            assert answered in ([], [True])
+            assert there == everything or not answered
+            stages = len(world.office.addresses[STAGING_ADDRESS].queues)
+            records = {name: len(world.store.load_records(name)) for name in ("stages", "commits", "epochs")}
+            assert stages == (3 if last < 0 else 0)
+            assert records == {"stages": stages, "commits": 0, "epochs": 1 + last}
+            outcomes.add((last, bool(answered), len(waiting) < len(everything)))
+        if happened < moment:
+            break
+        moment += 1
+
+    assert moment > 8
+    assert {(-1, False, True), (0, False, True), (0, True, False)} <= outcomes
+
+
+def test_an_epoch_waits_for_those_before_it_and_a_repetition_for_the_first(tmp_path: Path) -> None:
+    """One answer is True, that of the request which routed it; each comes when all is routed."""
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(1, "a", *numbers(0, 10))
+        job.stage(2, "a", *numbers(10, 10))
+        job.commit(1, a=10)
+        job.commit(1, a=10)
+        job.commit(2, a=10)
+
+        seen: list[int] = []
+        for _ in events(world):
+            if len(job.answers) > len(seen):
+                seen.append(len(bodies(world.queue())))
+
+        assert job.answers == [True, False, True]
+        assert seen[0] >= 10
+        assert seen[-1] == 20
+        assert bodies(world.queue()) == numbers(0, 20)
+
+
+def test_another_writer_does_not_wait(tmp_path: Path) -> None:
+    with World(tmp_path, SETTINGS) as world:
+        long, short = Job(world), Job(world, "other")
+        long.stage(1, "a", *numbers(0, 30))
+        short.stage(1, "a", "x")
+        long.commit(1, a=30)
+        short.commit(1, a=1)
+        while not short.answers:
+            next(iter(events(world)))
+
+        assert (long.answers, short.answers) == ([], [True])
+        world.settle()
+        assert long.answers == [True]
+
+
+def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
+    """Delivery time and expiry count from the commit on; the staged message itself is not touched."""
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(0, "a")
+        stage = world.office.staging.open("job", "w", 0, "a", "q", Holder())
+        now_ms = world.office.now_ms
+        for index in range(9):
+            message = plain_message("q", MessageView(body=str(index)), True)
+            message.delivery_time_ms = now_ms + 100 if index % 3 == 0 else 0
+            message.expires_ms = now_ms + 1000 if index % 3 == 1 else 0
+            message.routing_type = 1
+            world.office.staging.take(stage, message, world.office.addresses["q"])
+        job.commit(0, a=9)
+        world.settle()
+        queue = world.queue()
+
+        assert queue.scheduled_count == 3
+        waiting = [reference.message for reference in queue.browse_all()]
+        assert [(one.view.body, one.expires_ms > 0, one.extra) for one in waiting] == [
+            ("1", True, None), ("2", False, None), ("4", True, None),
+            ("5", False, None), ("7", True, None), ("8", False, None),
+        ]  # fmt: skip
+        assert {one.routing_type for one in waiting} == {1}
+        world.office.now_ms += 100
+        world.office.handle_deadlines()
+        assert queue.scheduled_count == 0
+        world.settle()
+        world.audit()
+
+
+def test_what_is_not_durable_is_routed_too(tmp_path: Path) -> None:
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 10), durable=False)
+        job.commit(0, a=10)
+        world.settle()
+
+        assert bodies(world.queue()) == numbers(0, 10)
+
+
+def test_what_is_left_is_dropped_with_its_address(tmp_path: Path) -> None:
+    """As it would have been, had it been routed a moment before; other addresses get theirs."""
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 10))
+        job.stage(0, "b", "1", "2", address="other")
+        job.commit(0, a=10, b=2)
+        world.office.delete_address("q", force=True)
+        world.settle()
+
+        assert job.answers == [True]
+        assert bodies(world.queue("other")) == ["1", "2"]
+        assert "q" not in world.office.addresses
+        assert not world.office.staging.awaits("q")
+        world.audit()
+
+
+def test_a_store_that_fails_ends_the_routing_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 40))
+        world.settle()
+        job.commit(0, a=40)
+        settle_down(world.office)
+        world.hands.turn()
+        world.hands.work()
+        settle_down(world.office)
+        world.hands.turn()
+        world.hands.work("disk full")
+        settle_down(world.office)
+        there = bodies(world.queue())
+        job.commit(0, a=40)
+        settle_down(world.office)
+
+        assert bodies(world.queue()) == there
+        assert len(job.answers) == 2
+        assert all(isinstance(answer, StoreError) for answer in job.answers)
+        assert len(bodies(world.queue())) < 40
+    with World(tmp_path, SETTINGS) as world:
+        world.office.staging.restore()
+        world.settle()
+
+        assert bodies(world.queue()) == numbers(0, 40)
+        world.audit()
+
+
+# -- limits --------------------------------------------------------------------------------------------------
+
+
+def limited(policy: FullPolicy, max_bytes: int = 10_000, **more: object) -> dict[str, AddressSettings]:
+    settings = AddressSettings(address_full_policy=policy, max_size_bytes=max_bytes, **more)  # type: ignore[arg-type]
+    return {"q": settings}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_epoch_larger_than_a_blocked_address_flows_through_it(tmp_path: Path, durable: bool) -> None:
+    """It does not fill the address while it is staged; it is routed as far as there is room."""
+    with World(tmp_path, limited(FullPolicy.BLOCK)) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 300), durable=durable)
+        world.settle()
+        address = world.office.addresses["q"]
+        assert (address.must_wait, address.size_bytes) == (False, 0)
+
+        job.commit(0, a=300)
+        world.settle()
+        assert job.answers == []
+        assert address.must_wait
+        assert 10_000 <= address.account.size_bytes < 12_000
+        taken: list[object] = []
+        while not job.answers:
+            before = bodies(world.queue())
+            assert before
+            taken += before
+            world.queue().purge()
+            world.settle()
+        taken += bodies(world.queue())
+
+        assert job.answers == [True]
+        assert taken == numbers(0, 300)
+
+
+def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can make room in a stage: who goes beyond it is refused, and does not wait for ever."""
+    monkeypatch.setattr("artemis_py.core.staging.MAX_STAGED_BYTES", 5_000)
+    with World(tmp_path, limited(FullPolicy.BLOCK)) as world:
+        job = Job(world)
+        with pytest.raises(AddressFull, match="5000 are allowed"):
+            job.stage(0, "a", *numbers(0, 20))
+        staged = world.office.staging.open("job", "w", 0, "a", "q", Holder()).count
+        assert 5 < staged < 10
+        world.office.staging.abort(job.session, "w", 0)
+        job.stage(1, "a", "1")
+
+
+def test_what_is_staged_counts_for_an_address_that_refuses(tmp_path: Path) -> None:
+    """FAIL: an epoch that does not fit is refused while it is written, not at its commit."""
+    with World(tmp_path, limited(FullPolicy.FAIL)) as world:
+        job = Job(world)
+        with pytest.raises(AddressFull):
+            job.stage(0, "a", *numbers(0, 100))
+        count = world.office.staging.open("job", "w", 0, "a", "q", Holder()).count
+        assert 10 < count < 30
+        job.commit(0, a=count)
+        world.settle()
+
+        assert job.answers == [True]
+        assert len(bodies(world.queue())) == count
+
+
+def test_what_is_staged_counts_for_an_address_that_drops(tmp_path: Path) -> None:
+    with World(tmp_path, limited(FullPolicy.DROP)) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 100))
+
+        assert 10 < world.office.staging.open("job", "w", 0, "a", "q", Holder()).count < 30
+
+
+def test_page_limits_are_about_what_is_staged_too(tmp_path: Path) -> None:
+    with World(tmp_path, limited(FullPolicy.PAGE, 10_000, page_limit_messages=20)) as world:
+        job = Job(world)
+        with pytest.raises(AddressFull):
+            job.stage(0, "a", *numbers(0, 100))
+
+        assert world.office.staging.open("job", "w", 0, "a", "q", Holder()).count == 20
+
+
+@pytest.mark.parametrize("policy", list(FullPolicy))
+def test_accounts_are_even_when_all_is_consumed(tmp_path: Path, policy: FullPolicy) -> None:
+    """What was in memory counted for the stage, then for the address."""
+    with World(tmp_path, limited(policy, 1_000_000)) as world:
+        job = Job(world)
+        for durable in (True, False):
+            job.stage(int(durable), "a", *numbers(0, 10), durable=durable)
+        job.commit(0, a=10)
+        job.commit(1, a=10)
+        world.settle()
+        assert len(bodies(world.queue())) == 20
+        world.queue().purge()
+        world.settle()
+        address = world.office.addresses["q"]
+
+        for each in (address, world.office.addresses[STAGING_ADDRESS]):
+            assert (each.account.size_bytes, each.account.message_count, each.paged_count) == (0, 0, 0)
+        assert world.office.account.size_bytes == 0
+
+
+def test_requests_of_a_writer_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "MAX_WAITING", 1)
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        job.stage(0, "a", *numbers(0, 10))
+        for _ in range(3):
+            job.commit(0, a=10)
+        world.settle()
+
+        assert sorted(map(str, job.answers)) == ["1 requests of writer 'w' wait already", "False", "True"]
+        assert [isinstance(answer, Refusal) for answer in job.answers].count(True) == 1
