@@ -29,6 +29,8 @@ logger: Final = logging.getLogger(__name__)
 
 BURST: Final = 256
 """Messages handed to the engine before the socket gets its turn: a few writes of some ten KiB."""
+TURNS_PER_SECOND: Final = 10
+"""With a rate: so that it is even."""
 MAX_LINKS: Final = 64
 """Links kept open at once; the least recently used gives way."""
 MIXED: Final = 2
@@ -70,6 +72,8 @@ class Sender(SenderLinkHandler):
         self.number = 0
         """Messages taken for sending so far; the number of the last one."""
         self._since_turn = 0
+        rate = options.max_messages_per_second
+        self._burst: Final = BURST if rate is None else min(max(int(rate / TURNS_PER_SECOND), 1), BURST)
         self._refusal: SendFailed | None = None
         self._tries = options.connection.retries
         self._delay_s = options.connection.retry_delay_s
@@ -108,7 +112,7 @@ class Sender(SenderLinkHandler):
             else:
                 self._to_send.append(self.number)
             self._since_turn += 1
-            if self._since_turn >= BURST or len(self._unsettled) >= self._options.max_in_flight:
+            if self._since_turn >= self._burst or len(self._unsettled) >= self._options.max_in_flight:
                 self._since_turn = 0
                 self._run(lambda: not self._to_send and len(self._unsettled) < self._options.max_in_flight)
                 self._keep_pace()
@@ -126,6 +130,8 @@ class Sender(SenderLinkHandler):
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def _run(self, is_done: Callable[[], bool]) -> None:
+        # Rows may take their time: the broker is only silent while we wait for it.
+        self._heard_at = time.monotonic()
         while True:
             try:
                 connection = self._connected()
@@ -288,8 +294,11 @@ class Sender(SenderLinkHandler):
         if per_second is not None:
             ahead_s = self.number / per_second - (time.monotonic() - self._started_at)
             until = time.monotonic() + ahead_s
-            while (left := until - time.monotonic()) > 0 and self._connection is not None:
-                self._connection.exchange(left)
+            while (left := until - time.monotonic()) > 0:
+                try:
+                    self._connected().exchange(left)
+                except ConnectionLost as error:
+                    self._lost(error)
 
     # -- from the engine ---------------------------------------------------------------------------------------
 

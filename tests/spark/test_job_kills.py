@@ -26,9 +26,10 @@ from tests.spark.conftest import ask, message_count, receive, send
 from tests.spark.kill import kill_session, last_batch
 from tests.spark.victim import SETTINGS
 
-pytestmark = pytest.mark.skipif(
-    "ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS"
-)
+pytestmark = [
+    pytest.mark.skipif("ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS"),
+    pytest.mark.timeout(1800),
+]
 
 WAIT_S: Final = 180.0
 POLL_INTERVAL_S: Final = 0.005

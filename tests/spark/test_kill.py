@@ -8,9 +8,10 @@ import pytest
 
 from tests.spark.kill import DEATHS, KillRun, self_check
 
-pytestmark = pytest.mark.skipif(
-    "ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS"
-)
+pytestmark = [
+    pytest.mark.skipif("ARTEMIS_PY_SPARK_KILLS" not in os.environ, reason="takes minutes: set ARTEMIS_PY_SPARK_KILLS"),
+    pytest.mark.timeout(1800),
+]
 
 
 def test_every_message_is_written_once_whoever_is_killed(spark: Any, tmp_path: Path) -> None:

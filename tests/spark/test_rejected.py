@@ -1,6 +1,7 @@
 """What becomes of messages that the broker rejects or gives back: `onReject`, `errorAddress`, `maxMessageBytes`."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
+from artemis_py.spark import sending
 from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import Refused, SendFailed
 from artemis_py.spark.options import write_options
@@ -159,6 +161,54 @@ def test_a_message_that_is_too_long_is_rejected_before_it_is_sent(
     else:
         sent = write(columns, **options)
         assert (sent.accepted, sent.dropped, sent.diverted) == (1, dropped, 0)
+
+
+# -- time -----------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """The clock of a sender, which can be put forward."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+        self.sleep = time.sleep
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+def test_rows_that_take_long_are_no_silence_of_the_broker(
+    broker: BrokerProcess, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two batches of a task there may be hours of computing."""
+    clock = Clock()
+    monkeypatch.setattr(sending, "time", clock)
+    options = write_options({"url": broker.url, "address": name, "routingType": "anycast", "idempotence": "none"})
+    sender = Sender(options)
+    for _ in range(2):
+        sender.send(Encoded(address=None, head=b"", bare=bare) for bare in values("abc"))
+        sender.flush()
+        clock.ahead_s += 2 * options.send_timeout_s
+    sender.close()
+
+    assert message_count(broker, name) == 6
+
+
+def test_a_rate_is_kept_across_a_broken_connection(broker: BrokerProcess, name: str) -> None:
+    """Which breaks while there is nothing to do but to wait."""
+    proxy = Proxy(broker.port)
+    given = {"url": proxy.url, "address": name, "routingType": "anycast", "idempotence": "none", "retryDelay": "10ms"}
+    sender = Sender(write_options({**given, "maxMessagesPerSecond": "2"}))
+    try:
+        sender.send([Encoded(address=None, head=b"", bare=values("a")[0])])
+        proxy.cut()
+        sender.send([Encoded(address=None, head=b"", bare=values("b")[0])])
+        sender.flush()
+    finally:
+        sender.close()
+        proxy.close()
+
+    assert {message.body for message in receive(broker, name, 2)} == {"a", "b"}
 
 
 # -- a connection that breaks while answers are on their way -------------------------------------------------------

@@ -156,6 +156,8 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "3",
+    # What the checks look at must still be there at the end.
+    "spark.sql.streaming.minBatchesToRetain": "100000",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     # A driver lives for seconds: what it compiles well it will not use again.
