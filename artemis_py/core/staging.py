@@ -11,6 +11,7 @@ and expiry for then.
 """
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
@@ -238,11 +239,12 @@ class Staging:
                 message.expires_ms = _number(extra.pop(_EXPIRES, 0))
             self._office.release(message, address)
 
-    def abort(self, session: "Session", writer: str, epoch: int) -> int:
-        """Drop what is staged for an epoch and those before it; how many stages there were."""
-        return self._drop(
-            [stage for stage in self._of(session.subject.name, writer) if stage.epoch <= epoch], "aborted"
-        )
+    def abort(self, session: "Session", writer: str, epoch: int, attempts: Collection[str] | None = None) -> int:
+        """Drop what is staged for an epoch and those before it, or some attempts at it; how many stages there were."""
+        stages = [stage for stage in self._of(session.subject.name, writer) if stage.epoch <= epoch]
+        if attempts is not None:
+            stages = [stage for stage in stages if stage.epoch == epoch and stage.attempt in attempts]
+        return self._drop(stages, "aborted")
 
     def _of(self, user: str, writer: str) -> list[Stage]:
         return [stage for stage in self._stages.values() if stage.user == user and stage.writer == writer]

@@ -4,7 +4,7 @@ It needs no permission to manage. A client reaches only what its own user has st
 permission to send to each address it routes to.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from artemis_py.core.postoffice import PostOffice
@@ -17,6 +17,7 @@ WRITER: Final = "writer"
 NAME = Parameter("writer", Kind.TEXT)
 EPOCH = Parameter("epoch", Kind.NUMBER)
 ATTEMPTS = Parameter("attempts", Kind.OBJECT)
+ABORTED = Parameter("attempts", Kind.TEXTS)
 
 
 class WriterControl(Control):
@@ -43,12 +44,16 @@ class WriterControl(Control):
         """Drop what is staged for an epoch and those before it; how many attempts there were."""
         return self._postoffice.staging.abort(self._session, writer, epoch)
 
+    def abort_attempts(self, writer: str, epoch: int, attempts: Sequence[str]) -> int:
+        """Drop what these attempts have staged and nothing else; how many of them there were."""
+        return self._postoffice.staging.abort(self._session, writer, epoch, frozenset(attempts))
+
     def last_epoch(self, writer: str) -> int:
         """The epoch that was committed last, -1 if none was."""
         return self._postoffice.staging.last_epoch(self._session.subject.name, writer)
 
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
         "commitEpoch": (Operation(commit_epoch, NAME, EPOCH, ATTEMPTS),),
-        "abortEpoch": (Operation(abort_epoch, NAME, EPOCH),),
+        "abortEpoch": (Operation(abort_epoch, NAME, EPOCH), Operation(abort_attempts, NAME, EPOCH, ABORTED)),
         "lastEpoch": (Operation(last_epoch, NAME),),
     }

@@ -65,6 +65,8 @@ class Connection:
         self._options: Final = options
         self._failure: ConnectionLost | Refused | None = None
         self._is_opened = False
+        self.offered: tuple[Symbol, ...] = ()
+        """What the broker can do beyond the specification."""
         self._is_open_sent = False
         self._unwritten = b""
         self._attached: Final[dict[Link, Attach]] = {}
@@ -226,6 +228,7 @@ class Connection:
     def on_open(self, opening: Open) -> None:
         """The broker lets us in, unless it closes at once."""
         self._is_opened = True
+        self.offered = opening.offered_capabilities
 
     def on_begin(self, session: AmqpSession, begin: Begin) -> None:
         """Nothing to decide."""

@@ -195,8 +195,12 @@ class Management:
         return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts)))
 
     def abort_epoch(self, writer: str, epoch: int) -> None:
-        """Have the broker drop what is staged."""
+        """Have the broker drop what is staged. Raises Refused, ConnectionLost."""
         self.call(WRITER, "abortEpoch", writer, epoch)
+
+    def abort_attempts(self, writer: str, epoch: int, attempts: Iterable[str]) -> None:
+        """Have the broker drop what these attempts have staged. Raises Refused, ConnectionLost."""
+        self.call(WRITER, "abortEpoch", writer, epoch, list(attempts))
 
 
 def subscribe(connection: Connection, address: str, subscription: str) -> str:

@@ -5,8 +5,7 @@ twice does not send twice is the option `idempotence`.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -16,16 +15,19 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoder, check_columns
-from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.errors import InvalidOption, SparkError
 from artemis_py.spark.management import Management
 from artemis_py.spark.options import WriteOptions
-from artemis_py.spark.sending import Sender, StageName
+from artemis_py.spark.sending import STAGE_PROPERTY, Sender, StageName
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
 logger: Final = logging.getLogger(__name__)
+
+STAGED: Final = (None, "epoch")
+"""Values of `idempotence` that write into stages, if the broker has them."""
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -45,7 +47,7 @@ class Sent(WriterCommitMessage):  # type: ignore[misc]
 def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterator[pa.RecordBatch]") -> Sent:
     """Send the rows of one task. Raises SparkError."""
     stage = None
-    if options.idempotence in (None, "epoch"):
+    if options.idempotence in STAGED:
         # Whatever runs twice of a task has another name: only what it reports is committed.
         stage = StageName(writer, epoch, str(uuid4()))
     encoder = Encoder(options, writer)
@@ -54,6 +56,10 @@ def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterato
         for batch in batches:
             sender.send(encoder.messages(batch))
         sender.flush()
+    except Exception:
+        if sender.staged:
+            _drop_stages(options, lambda management: management.abort_attempts(writer, epoch, sender.staged))
+        raise
     finally:
         sender.close()
     return Sent(writer, sender.accepted, sender.dropped, sender.staged)
@@ -79,15 +85,21 @@ def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | N
     return is_new
 
 
-def abort_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> None:
-    """Have the broker drop what tasks staged, as far as they said so; the rest goes with the writer's next epoch."""
-    writers = {message.writer for message in messages if message is not None and message.staged}
-    for writer in writers:
-        Broker(options.connection).run(partial(_abort, options, writer, epoch))
+def abort_epoch(options: WriteOptions, writer: str, epoch: int) -> None:
+    """Have the broker drop what is staged for an epoch. A task that failed has dropped its own, one that was killed
+    has not."""
+    if options.idempotence in STAGED:
+        _drop_stages(options, lambda management: management.abort_epoch(writer, epoch))
 
 
-def _abort(options: WriteOptions, writer: str, epoch: int, connection: Connection) -> None:
-    _management(connection, options).abort_epoch(writer, epoch)
+def _drop_stages(options: WriteOptions, drop: Callable[[Management], None]) -> None:
+    """What fails here is only logged: the job has failed already, and the broker drops forgotten stages itself."""
+    try:
+        with Broker(options.connection).connect() as connection:
+            if STAGE_PROPERTY in connection.offered:
+                drop(_management(connection, options))
+    except SparkError as error:
+        logger.warning("what a failed job has staged is left to the broker's timeout: %s", error)
 
 
 def _management(connection: Connection, options: WriteOptions) -> Management:
@@ -111,7 +123,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: "list[Sent | None]") -> None:
         """Some task failed for good."""
-        abort_epoch(self._options, 0, messages)
+        abort_epoch(self._options, self._writer, 0)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -133,7 +145,9 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def abort(self, messages: "list[Sent | None]", batchId: int) -> None:
         """Some task failed for good."""
-        abort_epoch(self._options, batchId, messages)
+        writer = self._options.job_id or next((message.writer for message in messages if message is not None), None)
+        if writer is not None:
+            abort_epoch(self._options, writer, batchId)
 
 
 def batch_writer(options: WriteOptions, schema: "StructType", overwrite: bool) -> BatchWriter:

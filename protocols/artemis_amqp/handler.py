@@ -57,9 +57,10 @@ logger = logging.getLogger(__name__)
 
 SOLE_CONNECTION: Final = Symbol("sole-connection-for-container")
 DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
-OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"))
 STAGE_PROPERTY: Final = Symbol("artemis:stage")
-"""Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`core.staging`)."""
+"""Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`core.staging`). A capability
+of the same name tells clients that there are stages."""
+OFFERED: Final = (SOLE_CONNECTION, DELAYED_DELIVERY, Symbol("SHARED-SUBS"), Symbol("ANONYMOUS-RELAY"), STAGE_PROPERTY)
 STAGED_PROPERTY: Final = Symbol("artemis:staged")
 """Of the answer: how many messages are in that stage already."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")

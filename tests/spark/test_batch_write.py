@@ -8,10 +8,22 @@ from typing import Any
 import pytest
 from proton import Message
 
+from artemis_py.spark.errors import SendFailed
+from artemis_py.spark.options import write_options
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import Reader, ask, message_count, receive, send
 
+pytest.importorskip("pyspark", reason="pip install 'artemis_py[spark]'")
+pa = pytest.importorskip("pyarrow", reason="pip install 'artemis_py[spark]'")
+
+from artemis_py.spark.sink import BatchWriter  # noqa: E402
+
 Write = Callable[..., None]
+
+
+def stages(broker: BrokerProcess) -> list[str]:
+    """Queues of what was staged and neither committed nor dropped."""
+    return [queue for queue in ask(broker, "broker", "getQueueNames") if queue.startswith("$artemis.staging")]
 
 
 def test_a_row_is_a_message(broker: BrokerProcess, spark: Any, write: Write, name: str) -> None:
@@ -56,6 +68,27 @@ def test_a_job_of_the_same_name_adds_nothing(broker: BrokerProcess, spark: Any, 
     assert message_count(broker, name) == 10
 
 
+def test_a_task_that_fails_takes_back_what_it_staged(broker: BrokerProcess, name: str) -> None:
+    """Nobody else knows it, and another try of the task has a stage of its own."""
+    options = write_options({"url": broker.url, "address": name, "routingType": "anycast"})
+
+    with pytest.raises(SendFailed, match="has no body"):
+        BatchWriter(options).write(iter([pa.RecordBatch.from_pydict({"body": ["x"] * 1000 + [None]})]))
+
+    assert stages(broker) == []
+
+
+def test_an_abort_drops_what_a_task_staged_that_did_not_report(broker: BrokerProcess, name: str) -> None:
+    """Spark kills the other tasks of a job that fails, and reports nothing of them."""
+    writer = BatchWriter(write_options({"url": broker.url, "address": name, "routingType": "anycast"}))
+
+    writer.write(iter([pa.RecordBatch.from_pydict({"body": ["x"]})]))
+    assert len(stages(broker)) == 1
+    writer.abort([None, None])
+
+    assert stages(broker) == []
+
+
 def test_a_failed_job_leaves_nothing_behind(broker: BrokerProcess, spark: Any, write: Write, name: str) -> None:
     """Of ten thousand rows the last one of a task cannot be sent."""
     frame = spark.range(0, 10_000, 1, 2).selectExpr("if(id = 9999, null, 'x') AS body")
@@ -85,8 +118,6 @@ def test_rows_as_json(broker: BrokerProcess, spark: Any, write: Write, name: str
 
 
 def test_batches_as_arrow(broker: BrokerProcess, spark: Any, write: Write, name: str) -> None:
-    import pyarrow as pa
-
     write(spark.range(0, 1000, 1, 1), address=name, routingType="anycast", payload="arrow")
     messages = receive(broker, name, message_count(broker, name))
 
@@ -141,8 +172,3 @@ def test_a_frame_that_cannot_be_written_is_refused(
 def test_a_queue_is_not_overwritten(spark: Any, write: Write, name: str) -> None:
     with pytest.raises(Exception, match="cannot be overwritten"):
         write(spark.sql("SELECT 'b' AS body"), mode="overwrite", address=name)
-
-
-def test_no_stage_is_left_by_all_this(broker: BrokerProcess) -> None:
-    """Runs last of its module: what jobs staged was committed or aborted."""
-    assert [queue for queue in ask(broker, "broker", "getQueueNames") if queue.startswith("$artemis.staging")] == []

@@ -97,7 +97,7 @@ def replay(spark: "SparkSession", sink: WriteOptions, options: ReplayOptions) ->
     is_new = True
     if problems and staged:
         # All or nothing: what was staged for the other addresses goes with it.
-        abort_epoch(plan.options, 0, staged)
+        abort_epoch(plan.options, staged[0].writer, 0)
         accepted = 0
     elif staged:
         is_new = commit_epoch(plan.options, 0, staged)

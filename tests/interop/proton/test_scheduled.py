@@ -78,4 +78,4 @@ def test_broker_offers_delayed_delivery(broker: BrokerProcess) -> None:
     with Client(broker.url) as client:
         offered = client.connection.conn.remote_offered_capabilities
 
-    assert {str(item) for item in offered} >= {"DELAYED_DELIVERY", "SHARED-SUBS", "ANONYMOUS-RELAY"}
+    assert {str(item) for item in offered} >= {"DELAYED_DELIVERY", "SHARED-SUBS", "ANONYMOUS-RELAY", "artemis:stage"}

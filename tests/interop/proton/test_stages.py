@@ -67,7 +67,8 @@ def test_what_a_commit_misses_is_told(broker: BrokerProcess, name: str) -> None:
         stage(client, name, name, 0, "a").send("1")
         with pytest.raises(Refused, match="holds 1 messages, not 2"):
             ask(client, "writer", "commitEpoch", name, 0, {"a": 2})
-        assert ask(client, "writer", "abortEpoch", name, 0) == 1
+        assert ask(client, "writer", "abortEpoch", name, 0, ["b"]) == 0
+        assert ask(client, "writer", "abortEpoch", name, 0, ["a"]) == 1
         assert client.bodies(name) == []
 
 

@@ -184,6 +184,21 @@ def test_an_abort_drops_what_was_staged(office: PostOffice) -> None:
         producer.send(message("3"))
 
 
+def test_an_abort_of_attempts_leaves_the_others(office: PostOffice) -> None:
+    """A task that failed takes back its own; another one of its job is done and waits for the commit."""
+    writer = Writer(office)
+    writer.send(0, "a", "0")
+    producer = writer.send(1, "a", "1")
+    writer.send(1, "b", "2")
+
+    assert office.staging.abort(writer.session, "w", 1, frozenset(("a", "x"))) == 1
+
+    assert stages(office) == 2
+    with pytest.raises(NoSuchQueue, match="attempt 'a' of epoch 1 is over"):
+        producer.send(message("3"))
+    assert writer.commit(1, b=1) is True
+
+
 def test_a_stage_that_nobody_touches_goes(office: PostOffice) -> None:
     """Its job died without a word."""
     writer = Writer(office)

@@ -152,6 +152,7 @@ def test_a_writer_needs_no_permission_to_manage() -> None:
     assert world.call("writer", "commitEpoch", "w", 4, {}) is True
     assert world.call("writer", "lastEpoch", "w") == 4
     assert world.call("writer", "abortEpoch", "w", 9) == 0
+    assert world.call("writer", "abortEpoch", "w", 9, ["a"]) == 0
 
 
 def test_everything_else_needs_it() -> None:
