@@ -82,15 +82,6 @@ class Backlog:
         self._window_bytes = max_bytes if max_bytes >= 0 else END
 
     @property
-    def size_bytes(self) -> int:
-        """Size of all that wait, in memory or not."""
-        size = self.memory_bytes
-        for tail in self.tails:
-            if tail is not None:
-                size += tail.stored_bytes + tail.spilled_bytes
-        return size
-
-    @property
     def last_sequence(self) -> int:
         """Nothing waits behind this position, of any priority."""
         return self._queue.next_sequence - 1
