@@ -132,7 +132,7 @@ class Planner:
         numbers: dict[int, int] = {}
         for index in range(0, len(names), QUEUES_PER_SEARCH):
             some = names[index : index + QUEUES_PER_SEARCH]
-            found = self._broker.run(partial(self._search, some, time_ms))
+            found = self._run(", ".join(some), partial(self._search, some, time_ms))
             numbers |= {head.queue_id: head.since for head in found.queues}
         return Offset(
             {

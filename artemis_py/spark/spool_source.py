@@ -17,7 +17,7 @@ from artemis_py.spark.columns import BatchBuilder
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.errors import DataLoss
 from artemis_py.spark.management import Heads
-from artemis_py.spark.offsets import Offset, earliest, key_of
+from artemis_py.spark.offsets import Offset, earliest, key_of, lost, refuse
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.reading import decoded
 from artemis_py.spark.receiving import DrainLink, Range
@@ -117,6 +117,9 @@ class SpoolStreamReader(RangeStreamReader):
     def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
         """Take in as many as are missing for the next batch."""
         before = super()._heads_beyond(begin, max_messages)
+        if self._options.fail_on_data_loss:
+            # Before anything is taken out of the broker into a folder that is not the one of the checkpoint.
+            refuse(lost(begin, before))
         names = self._names if self._wanted is None else self._wanted
         waiting = sum(
             head.next - begin.positions[key].next

@@ -240,6 +240,7 @@ def test_another_folder_is_not_taken_for_the_old_one(broker: BrokerProcess, name
 
     with pytest.raises(DataLoss, match="was made anew"):
         reader(broker, tmp_path / "spool", name).latestOffset(end, ReadAllAvailable())
+    assert message_count(broker, name) == 2
 
 
 def test_a_damaged_file_is_named(broker: BrokerProcess, name: str, tmp_path: Path) -> None:

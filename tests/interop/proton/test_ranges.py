@@ -150,3 +150,19 @@ def test_a_request_acknowledges_a_part_of_much(broker: BrokerProcess, name: str)
         answers = [ask(client, "reader", "acknowledgeUpTo", position)["complete"] for _ in range(2)]
 
     assert answers == [False, True]
+
+
+def test_a_range_of_a_wildcard_queue_tells_where_messages_were_sent_to(broker: BrokerProcess, name: str) -> None:
+    """Whoever consumes from it gets what it always got."""
+    capabilities = ("topic", "shared", "global")
+    with Client(broker.url) as client:
+        client.receiver(f"{name}.#", name="s", durable=True, capabilities=capabilities)
+        client.send(f"{name}.a", "1")
+        client.send(f"{name}.b.c", "2")
+        queue = f"{name}.#::s:global"
+
+        found = part(client, queue, 1, 3).drain()
+        browsed = client.receiver(queue, copy=True).drain()
+
+    assert [one.message.annotations[symbol("x-opt-address")] for one in found] == [f"{name}.a", f"{name}.b.c"]
+    assert [symbol("x-opt-address") in one.message.annotations for one in browsed] == [False, False]
