@@ -73,6 +73,7 @@ def report(
 @click.option(
     "--limit", type=click.IntRange(min=1), default=3, show_default=True, help="Sent back so often, a message stays."
 )
+@click.option("--max-messages", type=click.IntRange(min=1), help="Of this run, the oldest first [default: all].")
 @rate_option
 @click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
 @as_json
@@ -85,6 +86,7 @@ def redrive(
     all_wanted: bool,
     to: str | None,
     limit: int,
+    max_messages: int | None,
     rate: float | None,
     dry_run: bool,
     json_wanted: bool,
@@ -97,7 +99,13 @@ def redrive(
         from artemis_py.spark.options import write_options
 
         options = job.RedriveOptions(
-            where=where, groups=groups, to=to, max_redrives=limit, rate=rate, is_rehearsal=dry_run
+            where=where,
+            groups=groups,
+            to=to,
+            max_redrives=limit,
+            max_messages=max_messages,
+            rate=rate,
+            is_rehearsal=dry_run,
         )
         connection = connection_options(target)
         done = job.redrive(session, {**connection, "queue": queue}, write_options(connection), options, progress)
