@@ -59,7 +59,7 @@ def report(
     if json_wanted:
         print_json([{**row, "first": _iso(row["first"]), "last": _iso(row["last"])} for row in rows])
     else:
-        print_table([{**row, "last": _iso(row["last"])} for row in rows], GROUP_COLUMNS)
+        print_table([{**row, "last": _shown(row["last"])} for row in rows], GROUP_COLUMNS)
         click.echo(f"{sum(group.count for group in found)} dead letters in {len(found)} groups", err=True)
 
 
@@ -121,3 +121,7 @@ def redrive(
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(sep=" ", timespec="seconds")
+
+
+def _shown(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%d %H:%M}"
