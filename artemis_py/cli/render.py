@@ -62,20 +62,20 @@ class Progress:
     def __enter__(self) -> "Progress":
         if sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
             rate = TextColumn("{task.fields[rate]}")
             self._bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                MofNCompleteColumn(),
+                TextColumn("{task.fields[done]}"),
                 rate,
                 TimeElapsedColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._bar.add_task(self._label, total=self._total, rate="")
+            self._task = self._bar.add_task(self._label, total=self._total, done="", rate="")
             self._bar.start()
         return self
 
@@ -83,7 +83,9 @@ class Progress:
         """The state now; `total` if it was not known before or changed."""
         if self._bar is not None:
             rate = f"{count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
-            self._bar.update(self._task, completed=count, rate=rate, total=total or self._total)
+            total = total or self._total
+            done = f"{count:,}" if total is None else f"{count:,}/{total:,}"
+            self._bar.update(self._task, completed=count, done=done, rate=rate, total=total)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

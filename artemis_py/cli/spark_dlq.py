@@ -59,7 +59,7 @@ def report(
     if json_wanted:
         print_json([{**row, "first": _iso(row["first"]), "last": _iso(row["last"])} for row in rows])
     else:
-        print_table([{**row, "last": _iso(row["last"])} for row in rows], GROUP_COLUMNS)
+        print_table([{**row, "last": _shown(row["last"])} for row in rows], GROUP_COLUMNS)
         click.echo(f"{sum(group.count for group in found)} dead letters in {len(found)} groups", err=True)
 
 
@@ -73,6 +73,7 @@ def report(
 @click.option(
     "--limit", type=click.IntRange(min=1), default=3, show_default=True, help="Sent back so often, a message stays."
 )
+@click.option("--max-messages", type=click.IntRange(min=1), help="Of this run, the oldest first [default: all].")
 @rate_option
 @click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
 @as_json
@@ -85,6 +86,7 @@ def redrive(
     all_wanted: bool,
     to: str | None,
     limit: int,
+    max_messages: int | None,
     rate: float | None,
     dry_run: bool,
     json_wanted: bool,
@@ -97,7 +99,13 @@ def redrive(
         from artemis_py.spark.options import write_options
 
         options = job.RedriveOptions(
-            where=where, groups=groups, to=to, max_redrives=limit, rate=rate, is_rehearsal=dry_run
+            where=where,
+            groups=groups,
+            to=to,
+            max_redrives=limit,
+            max_messages=max_messages,
+            rate=rate,
+            is_rehearsal=dry_run,
         )
         connection = connection_options(target)
         done = job.redrive(session, {**connection, "queue": queue}, write_options(connection), options, progress)
@@ -113,3 +121,7 @@ def redrive(
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(sep=" ", timespec="seconds")
+
+
+def _shown(moment: datetime | None) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%d %H:%M}"

@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+import artemis_py.spark
 from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.errors import Failed, NotConnected
 from artemis_py.cli.render import Progress, print_json, summary
@@ -33,13 +35,13 @@ rate_option = click.option("--rate", type=click.FloatRange(min=0, min_open=True)
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # A failure is told once, by the command: not with the stacks of all that it went through.
-    "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
     # The engine's 200 are for a cluster: on one machine most of the time would go into starting empty tasks.
     "spark.sql.shuffle.partitions": "8",
 }
 """Of the session; `--conf` changes them."""
+LOGGING: Final = Path(artemis_py.spark.__file__).with_name("log4j2.properties")
+"""Of the JVM: a failure is told once, by the command, and not with the stacks of all that it went through."""
 
 Start = Callable[[], "SparkSession"]
 
@@ -71,6 +73,8 @@ def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
         settings["spark.master"] = master
     # Workers beside the driver would take the first python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Read when a JVM is started; one that spark-submit has started logs as it was told.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
     from artemis_py.spark.session import session
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -124,7 +128,8 @@ class _Shown:
 def running_job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Shown]]":
     """A session and a progress bar, and the connector's errors as those of the command line."""
     try:
-        session = start()
+        with Progress("starting Spark", None):
+            session = start()
         with Progress(label, None) as bar:
             yield session, _Shown(bar)
     except errors.SparkError as error:

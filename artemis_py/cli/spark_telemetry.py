@@ -31,7 +31,14 @@ from artemis_py.cli.spark_job import (
 @click.option("--window", default="1 minute", show_default=True)
 @click.option("--slide", help="[default: the window]")
 @click.option("--watermark", default="2 minutes", show_default=True, help="How late a measurement may be.")
-@click.option("--alert", "rules", multiple=True, help="NAME=CONDITION on count, min, max, avg, device; repeatable.")
+@click.option(
+    "--agg",
+    "more",
+    multiple=True,
+    metavar="NAME=SQL",
+    help="Further aggregate: p95=percentile_approx(value, 0.95).",
+)
+@click.option("--alert", "rules", multiple=True, help="NAME=CONDITION on the columns of a window; repeatable.")
 @click.option("--alert-to", help="Address of alerts.")
 @click.option("--out", required=True, help="Folder of the windows.")
 @checkpoint_option
@@ -50,6 +57,7 @@ def telemetry(
     window: str,
     slide: str | None,
     watermark: str,
+    more: tuple[str, ...],
     rules: tuple[str, ...],
     alert_to: str | None,
     out: str,
@@ -73,13 +81,14 @@ def telemetry(
             window=window,
             slide=slide,
             watermark=watermark,
+            aggregates=job.aggregates(more),
             alerts=job.rules(rules),
             alert_address=alert_to,
             interval_s=every,
         )
         done = job.telemetry(session, source, connection_options(target), options, progress)
         if report is not None:
-            found = telemetry_report.overview(job.read_windows(session, out), options.alerts)
+            found = telemetry_report.overview(job.read_windows(session, out, options.aggregates), options.alerts)
             text = telemetry_report.render(f"Telemetry of {address}", found, datetime.now(UTC))
             report.write_text(text, encoding="utf-8")
     tell_done("aggregated", done.messages, progress.elapsed_s, {**asdict(done), "path": out}, json_wanted)

@@ -95,6 +95,16 @@ def test_a_redrive_brings_chosen_messages_home(spark: Any, broker: BrokerProcess
     assert {message.annotations["x-opt-redrive-count"] for message in back} == {1}
 
 
+def test_a_redrive_can_be_tried_with_the_oldest_ones(spark: Any, broker: BrokerProcess, name: str) -> None:
+    send(broker, name, [Message(body=str(i)) for i in range(5)])
+    kill(broker, name, 5)
+
+    done = run(spark, broker, where=of(name), max_messages=2)
+
+    assert (done.sent, done.removed) == (2, 2)
+    assert [message.body for message in receive(broker, name, 2)] == ["0", "1"]
+
+
 def test_a_message_that_dies_again_and_again_stays(spark: Any, broker: BrokerProcess, name: str) -> None:
     send(broker, name, [Message(body="poison")])
     counts = []

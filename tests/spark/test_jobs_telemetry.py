@@ -74,9 +74,9 @@ def test_devices_speak_mqtt_and_operators_get_alerts_by_amqp(
             client.publish(name, rubbish, qos=1)
     send(broker, name, [Message(body={"device": "a", "at": NOON + 20, "value": 95}), Message(body=None)])
 
-    first = job()
+    first = job("--agg", "p50=percentile_approx(value, 0.5)", "--alert", "low=p50 < 2")
     publish(broker, name, ("a", 61, 5), ("a", 1200, 0))
-    second = job()
+    second = job("--agg", "p50=percentile_approx(value, 0.5)")
 
     assert windows_of(spark, folder) == [("a", 2, 10.0, 95.0, 52.5), ("b", 1, 1.0, 1.0, 1.0), ("a", 1, 0.0, 0.0, 0.0)]
     assert {key: first[key] for key in ("messages", "unusable", "late", "windows", "alerts")} == {
@@ -84,11 +84,16 @@ def test_devices_speak_mqtt_and_operators_get_alerts_by_amqp(
         "unusable": 5,
         "late": 0,
         "windows": 2,
-        "alerts": 2,
+        "alerts": 3,
     }
     assert (second["late"], second["windows"], second["alerts"]) == (1, 1, 1)
-    told = [json.loads(message.body) for message in receive(broker, f"{name}.alerts", 3)]
-    assert {(one["rule"], one["device"]) for one in told} == {("hot", "a"), ("silent", "b"), ("silent", "a")}
+    told = [json.loads(message.body) for message in receive(broker, f"{name}.alerts", 4)]
+    assert {(one["rule"], one["device"], one["p50"]) for one in told} == {
+        ("hot", "a", 10.0),
+        ("silent", "b", 1.0),
+        ("low", "b", 1.0),
+        ("silent", "a", 0.0),
+    }
     assert message_count(broker, f"{name}.alerts") == 0
     shown = overview(read_windows(spark, str(folder)), RULES)
     assert (shown.device_count, shown.measurement_count, shown.window_count) == (2, 4, 3)

@@ -46,6 +46,8 @@ class RedriveOptions:
     """An address for all; None: each to the queue it came from."""
     max_redrives: int = DEFAULT_LIMIT
     """A message that was sent back so often stays."""
+    max_messages: int | None = None
+    """Send so many, the oldest of each queue first; None: all."""
     rate: float | None = None
     """Messages a second, kept from chunk to chunk."""
     is_rehearsal: bool = False
@@ -91,12 +93,16 @@ def redrive(
     began = time.monotonic()
     done = 0
     for part in parts:
+        left = None if options.max_messages is None else options.max_messages - result.sent
+        if left is not None and left <= 0:
+            break
         # Kept, so that it is read once and what is counted is what is sent.
         frame = _part(spark, source, heads, part).persist()
         try:
             _count(frame, options, result)
             if not options.is_rehearsal:
-                outcomes = resend(wanted(frame, options, heads.node, part), plan)
+                rows = wanted(frame, options, heads.node, part)
+                outcomes = resend(rows if left is None else _oldest(rows, left), plan)
                 _add(result, outcomes)
                 _acknowledge(reading, part, outcomes, result)
         finally:
@@ -135,6 +141,10 @@ def wanted(frame: "DataFrame", options: RedriveOptions, node: str, part: Range) 
         .coalesce(1)
         .sortWithinPartitions("target", "sequence")
     )
+
+
+def _oldest(rows: "DataFrame", number: int) -> "DataFrame":
+    return rows.orderBy("sequence").limit(number).coalesce(1).sortWithinPartitions("target", "sequence")
 
 
 def chosen(frame: "DataFrame", options: RedriveOptions) -> "DataFrame":
@@ -201,5 +211,7 @@ def _acknowledge(reading: ReadOptions, part: Range, outcomes: list[Outcome], res
 def _check(options: RedriveOptions) -> None:
     if options.rate is not None and options.rate <= 0:
         raise InvalidOption("the rate must be more than 0 messages a second")
+    if options.max_messages is not None and options.max_messages < 1:
+        raise InvalidOption("the number of messages must be 1 or more")
     if options.max_redrives < 1:
         raise InvalidOption("the limit of redrives must be 1 or more")

@@ -7,7 +7,7 @@ batch is repeated; alerts carry an id of device, window and rule, by which the b
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
@@ -30,6 +30,8 @@ WINDOWS: Final = (
 )
 """Columns of what is written; rules of alerts are conditions on them."""
 UNUSABLE: Final = "unusable"
+_TAKEN: Final = frozenset((*(part.split()[0] for part in WINDOWS.split(", ")), "span", "value", "rule", "batch"))
+_COLUMN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _IS_USABLE: Final = "device IS NOT NULL AND value IS NOT NULL AND at IS NOT NULL"
 _PROPERTY: Final = re.compile(r"[^'\\\\]+")
 _NAME: Final = re.compile(r"[\w-]+")
@@ -58,8 +60,10 @@ class TelemetryOptions:
     """None: windows follow each other without overlap."""
     watermark: str = "2 minutes"
     """How late a measurement may be."""
+    aggregates: Mapping[str, str] = {}
+    """Name of a further column -> aggregate in SQL on `value`, which is written as a double."""
     alerts: Mapping[str, str] = {}
-    """Name of a rule -> condition in SQL on the columns of WINDOWS."""
+    """Name of a rule -> condition in SQL on the columns of WINDOWS and `aggregates`."""
     alert_address: str | None = None
     interval_s: float | None = None
     """Seconds between two batches of a run that goes on; None: up to what is there now."""
@@ -157,9 +161,11 @@ def windows(frame: "DataFrame", options: TelemetryOptions) -> "DataFrame":
             functions.min("value").alias("min"),
             functions.max("value").alias("max"),
             functions.avg("value").alias("avg"),
+            *(functions.expr(text).cast("double").alias(name) for name, text in options.aggregates.items()),
         )
         .selectExpr(
-            "device", "span.start AS window_start", "span.end AS window_end", "count", "`min`", "`max`", "`avg`"
+            *("device", "span.start AS window_start", "span.end AS window_end", "count", "`min`", "`max`", "`avg`"),
+            *(f"`{name}`" for name in options.aggregates),
         )
     )
 
@@ -171,7 +177,7 @@ def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
     for one in found[1:]:
         united = united.unionByName(one)
     return united.select(
-        functions.to_json(functions.struct("rule", *(part.split()[0] for part in WINDOWS.split(", ")))).alias("body"),
+        functions.to_json(functions.struct("rule", *windows.columns)).alias("body"),
         functions.lit("application/json").alias("content_type"),
         functions.col("rule").alias("subject"),
         functions.expr("concat_ws('|', rule, device, unix_millis(window_start), unix_millis(window_end))").alias(
@@ -180,15 +186,16 @@ def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
     )
 
 
-def read_windows(spark: "SparkSession", path: str) -> "DataFrame":
-    """What was written so far; no rows if no window was closed yet."""
-    reader = spark.read.schema(WINDOWS).option("recursiveFileLookup", "true")
+def read_windows(spark: "SparkSession", path: str, aggregates: Iterable[str] = ()) -> "DataFrame":
+    """What was written so far, with these columns of `aggregates`; no rows if no window was closed yet."""
+    schema = ", ".join((WINDOWS, *(f"`{name}` double" for name in aggregates)))
+    reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
     try:
         return reader.parquet(f"{path.rstrip('/')}/batch=*")
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        return spark.createDataFrame([], WINDOWS)
+        return spark.createDataFrame([], schema)
 
 
 def body_text(body: bytes | None, body_type: str | None) -> str | None:
@@ -247,7 +254,7 @@ def rules(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, separator, condition = text.partition("=")
         is_named = bool(separator) and _NAME.fullmatch(name.strip()) and not condition.startswith(("=", ">", "<"))
-        is_column = name.strip() in ("count", "min", "max", "avg", "device")
+        is_column = name.strip() in _TAKEN
         if is_named and not is_column:
             found[name.strip()] = condition.strip()
         else:
@@ -255,10 +262,24 @@ def rules(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def aggregates(texts: Sequence[str]) -> dict[str, str]:
+    """Aggregates as the command line takes them: `name=SQL`. Raises InvalidOption."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, expression = text.partition("=")
+        if not separator or not expression.strip():
+            raise InvalidOption(f"aggregate {text!r}: use NAME=SQL, such as p95=percentile_approx(value, 0.95)")
+        found[name.strip()] = expression.strip()
+    return found
+
+
 def check(options: TelemetryOptions) -> None:
     """Raises InvalidOption for what cannot be, before anything is started."""
     if bool(options.alerts) != (options.alert_address is not None):
         raise InvalidOption("alerts need a condition and an address to send them to")
+    for name in options.aggregates:
+        if not _COLUMN.fullmatch(name) or name.lower() in _TAKEN:
+            raise InvalidOption(f"aggregate {name!r}: use a name of letters, digits and _ that no other column has")
     device_of(options.device)
     time_of(options.time)
     _path(options.value)

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import click
 import pytest
@@ -10,6 +12,7 @@ from click.testing import CliRunner, Result
 from artemis_py.cli import main
 from artemis_py.cli.spark_job import running_job
 from artemis_py.errors import ArtemisError
+from artemis_py.spark import requirements
 from artemis_py.spark.errors import ConnectionLost, InvalidOption, MissingRequirement, Refused
 
 
@@ -44,14 +47,51 @@ def test_wrong_usage_is_told_before_spark_is_started(arguments: tuple[str, ...])
     assert "Usage:" in result.output
 
 
-def test_missing_requirements_are_one_line() -> None:
-    """Without the extra it is that, otherwise the Java that is not where JAVA_HOME says."""
-    result = run("dlq", "report", JAVA_HOME="/nonexistent")
+@pytest.mark.parametrize(
+    ("installed", "reason"),
+    [
+        ({}, "the amqp source needs pyspark: pip install 'artemis_py[spark]'"),
+        ({"pyspark": "4.3.0"}, "the amqp source needs pyarrow: pip install 'artemis_py[spark]'"),
+        (
+            {"pyspark": "4.1.2", "pyarrow": "22.0"},
+            "the amqp source needs PySpark 4.2 or later, this is 4.1.2: pip install 'artemis_py[spark]'",
+        ),
+    ],
+)
+def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], reason: str) -> None:
+    def version(package: str) -> str:
+        if package not in installed:
+            raise PackageNotFoundError(package)
+        return installed[package]
 
-    assert result.exit_code == 1
-    assert result.output.startswith("Error: ")
-    assert "artemis_py[spark]" in result.output or "Java" in result.output
-    assert result.output.count("\n") == 1
+    monkeypatch.setattr(requirements, "version", version)
+
+    result = run("dlq", "report")
+
+    assert (result.exit_code, result.output) == (1, f"Error: {reason}\n")
+
+
+def test_a_missing_java_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """None at all, none where JAVA_HOME says, and one that is too old for Spark."""
+    monkeypatch.setattr(requirements, "version", lambda package: "4.3.0")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+
+    results = [
+        run("dlq", "report", PATH=str(tmp_path)),
+        run("dlq", "report", JAVA_HOME=str(tmp_path / "none")),
+        run("dlq", "report", JAVA_HOME=str(tmp_path)),
+    ]
+
+    assert [result.output for result in results] == [
+        "Error: Spark needs Java 17 or later: there is none on the path\n",
+        f"Error: Spark needs Java 17 or later: JAVA_HOME is {tmp_path / 'none'}, and there is none\n",
+        f"Error: Spark needs Java 17 or later, {old} is 11.0.2\n",
+    ]
+    assert {result.exit_code for result in results} == {1}
 
 
 @pytest.mark.parametrize(

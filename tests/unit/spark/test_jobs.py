@@ -197,7 +197,23 @@ def test_rules_have_names() -> None:
     assert found == {"hot": "max >= 90", "max >= 80": "max >= 80", "count=0": "count=0", "odd": "min = 3"}
 
 
-@pytest.mark.parametrize("wrong", [{"alerts": {"a": "max > 1"}}, {"alert_address": "a"}, {"time": "at"}])
+def test_aggregates_have_names() -> None:
+    """The first sign of equality divides; without a name there is no column."""
+    assert telemetry.aggregates(["high=count_if(value = 3)"]) == {"high": "count_if(value = 3)"}
+    with pytest.raises(InvalidOption, match="use NAME=SQL"):
+        telemetry.aggregates(["sum(value)"])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"alerts": {"a": "max > 1"}},
+        {"alert_address": "a"},
+        {"time": "at"},
+        {"aggregates": {"Max": "sum(value)"}},
+        {"aggregates": {"a`b": "sum(value)"}},
+    ],
+)
 def test_telemetry_is_checked_before_anything_starts(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):
         telemetry.check(telemetry.TelemetryOptions(path="x", **wrong))
