@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -125,3 +126,33 @@ def test_slices_leave_what_one_turn_leaves(folder: Path, history: list[Epoch]) -
         results.append(run(folder, history, slice_messages))
 
     assert results[0] == results[1]
+
+
+def long_history(seed: int) -> list[Epoch]:
+    """A longer one than hypothesis comes to by itself."""
+    dice = Random(seed)
+    history: list[Epoch] = []
+    for _ in range(3):
+        messages = [
+            (
+                dice.choice(ATTEMPTS),
+                dice.choice((4, 4, 5)),
+                dice.random() < 0.8,
+                dice.choice((0, 0, 0, 5)),
+                dice.choice((0, 0, 1000)),
+            )
+            for _ in range(dice.randint(10, 30))
+        ]
+        history.append((messages, set(dice.sample(ATTEMPTS, dice.randint(2, 3))), dice.random() < 0.6))
+    return history
+
+
+def test_long_histories_leave_the_same(folder: Path) -> None:
+    """Always the same ones."""
+    for seed in range(8):
+        results = []
+        for slice_messages in (2, 1 << 30):
+            shutil.rmtree(folder)
+            results.append(run(folder, long_history(seed), slice_messages))
+
+        assert results[0] == results[1]
