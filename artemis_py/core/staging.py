@@ -43,6 +43,8 @@ TIMEOUT_MS: Final = 3_600_000
 SWEEP_MS: Final = 60_000
 MAX_STAGES: Final = 4096
 """In all. One is a task of a job; it costs what an empty queue costs."""
+DROPPED_STAGES: Final = 50
+"""Of those that are deleted, in one turn."""
 MAX_EPOCH: Final = 2**63 - 1
 MAX_WRITER_LENGTH: Final = 200
 """Octets: user and writer are the key of a record."""
@@ -142,6 +144,8 @@ class Staging:
                 self._stages[stage.key] = stage
         for writer_key, chosen in decided.items():
             self._epochs.resume(writer_key, [undone[name] for name in chosen if name in undone])
+        over = [stage for stage in self._stages.values() if stage.epoch <= self.last_epoch(stage.user, stage.writer)]
+        self._office.hub.slices.start(self._drop(over, "its epoch is over"))
         if self._stages:
             self._plan_sweep()
 
@@ -164,8 +168,8 @@ class Staging:
     def open(self, user: str, writer: str, epoch: int, attempt: str, address: str, holder: Holder) -> Stage:
         """The stage of an attempt, for one more link: whoever filled it before does so no longer.
 
-        An epoch that is committed is staged again like any other: its next commit drops it. Raises InvalidRequest for
-        names and numbers that cannot be and for an address other than before, LimitExceeded.
+        An epoch that is committed is staged again like any other: its next commit drops it, or a start. Raises
+        InvalidRequest for names and numbers that cannot be and for an address other than before, LimitExceeded.
         """
         self._check(user, writer, epoch)
         if not attempt or not is_unicode(attempt) or len(attempt) > MAX_ATTEMPT_LENGTH:
@@ -304,14 +308,13 @@ class Staging:
         try:
             yield from self._epochs.route(key)
             is_new = epoch > self._epochs.last(key)
-            chosen = self._chosen(session, user, writer, epoch, attempts) if is_new else []
-            for stage in chosen:
-                del self._stages[stage.key]
-                stage.is_over = True
-            self._drop([stage for stage in self._of(user, writer) if stage.epoch <= epoch], "its epoch is over")
             if is_new:
+                chosen = self._chosen(session, user, writer, epoch, attempts)
+                self._close(chosen)
                 self._epochs.decide(key, epoch, chosen)
-                yield from self._epochs.route(key)
+            others = [stage for stage in self._of(user, writer) if stage.epoch <= epoch]
+            yield from self._drop(others, "its epoch is over")
+            yield from self._epochs.route(key)
         finally:
             self._epochs.end_turn(key)
         return is_new
@@ -330,7 +333,7 @@ class Staging:
             chosen.append(stage)
         return chosen
 
-    def abort(self, session: "Session", writer: str, epoch: int, attempts: Collection[str] | None = None) -> int:
+    def abort(self, session: "Session", writer: str, epoch: int, attempts: Collection[str] | None = None) -> Steps:
         """Drop what is staged for an epoch and those before it, or some attempts at it; how many stages there were."""
         stages = [stage for stage in self._of(session.subject.name, writer) if stage.epoch <= epoch]
         if attempts is not None:
@@ -340,15 +343,23 @@ class Staging:
     def _of(self, user: str, writer: str) -> list[Stage]:
         return [stage for stage in self._stages.values() if stage.user == user and stage.writer == writer]
 
-    def _drop(self, stages: list[Stage], reason: str) -> int:
-        for stage in stages:
-            del self._stages[stage.key]
+    def _drop(self, stages: list[Stage], reason: str) -> Steps:
+        """Close these at once, and delete them; how many there were."""
+        self._close(stages)
+        for index, stage in enumerate(stages):
+            if index % DROPPED_STAGES == DROPPED_STAGES - 1:
+                yield None
             self._end(stage, reason)
         return len(stages)
 
+    def _close(self, stages: list[Stage]) -> None:
+        """They take nothing more, and nobody finds them."""
+        for stage in stages:
+            del self._stages[stage.key]
+            stage.is_over = True
+
     def _end(self, stage: Stage, reason: str = "its epoch is committed") -> None:
-        """A stage is over, with what is still in it."""
-        stage.is_over = True
+        """A closed stage is deleted, with what is still in it."""
         self._count -= 1
         awaited = self._awaited[stage.address]
         awaited.stages -= 1
@@ -369,6 +380,6 @@ class Staging:
         self._is_sweeping = False
         before_ms = self._office.now_ms - TIMEOUT_MS
         stages = [stage for stage in self._stages.values() if stage.touched_ms <= before_ms and stage.holder is None]
-        self._drop(stages, "nobody touched this stage for an hour")
+        self._office.hub.slices.start(self._drop(stages, "nobody touched this stage for an hour"))
         if self._stages:
             self._plan_sweep()

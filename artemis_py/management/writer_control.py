@@ -41,11 +41,11 @@ class WriterControl(Control):
             counts[attempt] = count
         return self._postoffice.staging.commit(self._session, writer, epoch, counts)
 
-    def abort_epoch(self, writer: str, epoch: int) -> int:
+    def abort_epoch(self, writer: str, epoch: int) -> Steps:
         """Drop what is staged for an epoch and those before it; how many attempts there were."""
         return self._postoffice.staging.abort(self._session, writer, epoch)
 
-    def abort_attempts(self, writer: str, epoch: int, attempts: Sequence[str]) -> int:
+    def abort_attempts(self, writer: str, epoch: int, attempts: Sequence[str]) -> Steps:
         """Drop what these attempts have staged and nothing else; how many of them there were."""
         return self._postoffice.staging.abort(self._session, writer, epoch, frozenset(attempts))
 

@@ -85,8 +85,10 @@ class Writer:
             if handle & schema.SHARED:
                 id = message.id
                 if id not in shares:
-                    shares[id] = 0
                     message_key = schema.U64.pack(id)
+                    # Scheduled references that fell due get new places here, and give up the old ones below.
+                    shared = self._transaction.get(message_key, db=self._shares)
+                    shares[id] = 0 if shared is None else schema.U32.unpack(shared)[0]
                     self._count_body(message, message_key, self._messages)
                     put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
                 shares[id] += 1

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from proton.reactor import SenderOption
 from proton.utils import BlockingConnection
 
 from tests.interop.peer.conftest import PASSWORD, USER
+from tests.spark.test_stream import finish, to_files
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -96,6 +98,24 @@ def test_a_selector_takes_what_fits(artemis: str, drain: Drain, name: str) -> No
 
     assert sorted(row.body for row in red) == ["0", "2", "4", "6", "8"]
     assert drain(name).count() == 5
+
+
+def test_a_stream_spools_a_queue(
+    spark: Any, login: dict[str, str], drain: Drain, write: Write, name: str, tmp_path: Path
+) -> None:
+    """Each message once, in its order, in batches with a limit."""
+    write(spark.range(0, 2000, 1, 1).selectExpr("cast(id AS string) AS body"), name, idempotence="none")
+    source = spark.readStream.format("amqp").options(
+        **login, mode="spool", queue=name, spoolDir=str(tmp_path / "spool")
+    )
+    source = source.option("maxMessagesPerTrigger", "900").schema("sequence bigint, body string")
+
+    batches = finish(to_files(source.load(), tmp_path), str(tmp_path / "checkpoint"))
+
+    rows = spark.read.parquet(str(tmp_path / "out")).orderBy("sequence").collect()
+    assert [int(row.body) for row in rows] == list(range(2000))
+    assert [count for count in batches if count] == [900, 900, 200]
+    assert drain(name).count() == 0
 
 
 def test_rows_as_json(spark: Any, artemis: str, write: Write, name: str) -> None:

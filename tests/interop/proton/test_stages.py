@@ -1,5 +1,6 @@
 """Writes that wait for their commit, as any client makes them."""
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -130,3 +131,49 @@ def test_a_crash_does_not_forget_what_a_stage_refused(tmp_path_factory: pytest.T
         again = stage(after, name, name, 0, "a")
         assert (staged(again), again.link.remote_properties[REFUSED]) == (1, 1)
     process.stop()
+
+
+def test_a_long_epoch_is_finished_after_a_crash_and_by_who_asks_again(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    """`kill -9` when the request has been taken and not answered: the decision is on disk by then."""
+    everything = [str(number) for number in range(2000)]
+    folder = tmp_path_factory.mktemp("broker")
+    process = start_broker(Instance(persistence="true"), folder)
+    client = Client(process.url)
+    sender = stage(client, name, name, 0, "a")
+    deliveries = [sender.start(Message(body=body, durable=True)) for body in everything]
+    for delivery in deliveries:
+        sender.wait(delivery)
+    properties = {"_AMQ_ResourceName": "writer", "_AMQ_OperationName": "commitEpoch"}
+    body = json.dumps([name, 0, {"a": len(everything)}])
+    request = Message(body=body, properties=properties, durable=True)
+    client.sender("activemq.management").send(request)
+    process.kill()
+    client.abort()
+    process = launch(folder)
+
+    with Client(process.url) as again:
+        assert ask(again, "writer", "commitEpoch", name, 0, {"a": len(everything)}) is False
+        assert [one.body for one in again.receiver(name, copy=True).drain(5000)] == everything
+        assert ask(again, "writer", "abortEpoch", name, 9) == 0
+    process.stop()
+
+
+def test_who_leaves_before_the_answer_leaves_the_commit_behind(broker: BrokerProcess, name: str) -> None:
+    """Its connection is cut when the request was taken."""
+    everything = [str(number) for number in range(1000)]
+    client = Client(broker.url)
+    sender = stage(client, name, name, 0, "a")
+    deliveries = [sender.start(body) for body in everything]
+    for delivery in deliveries:
+        sender.wait(delivery)
+    replies = client.receiver(None, dynamic=True)
+    properties = {"_AMQ_ResourceName": "writer", "_AMQ_OperationName": "commitEpoch"}
+    body = json.dumps([name, 0, {"a": len(everything)}])
+    client.sender("activemq.management").send(Message(body=body, reply_to=replies.address, properties=properties))
+    client.abort()
+
+    with Client(broker.url) as other:
+        assert ask(other, "writer", "commitEpoch", name, 0, {"a": len(everything)}) is False
+        assert [one.body for one in other.receiver(name, copy=True).drain(5000)] == everything

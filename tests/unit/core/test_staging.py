@@ -51,6 +51,14 @@ class Writer:
         settle_down(self.postoffice)
         return answer.take()
 
+    def abort(self, epoch: int, *attempts: str) -> object:
+        """Until all are gone."""
+        answer = Answer()
+        steps = self.postoffice.staging.abort(self.session, "w", epoch, frozenset(attempts) or None)
+        self.postoffice.hub.slices.start(steps, answer.done, answer.refused)
+        settle_down(self.postoffice)
+        return answer.take()
+
     def ask(self, epoch: int, **attempts: int) -> "Answer":
         """The first slice of a commit."""
         answer = Answer()
@@ -220,7 +228,7 @@ def test_an_abort_drops_what_was_staged(office: PostOffice) -> None:
     producer = writer.send(1, "a", "1")
     writer.send(2, "b", "2")
 
-    assert office.staging.abort(writer.session, "w", 1) == 1
+    assert writer.abort(1) == 1
 
     assert stages(office) == 1
     with pytest.raises(NoSuchQueue, match="attempt 'a' of epoch 1 is over"):
@@ -234,7 +242,7 @@ def test_an_abort_of_attempts_leaves_the_others(office: PostOffice) -> None:
     producer = writer.send(1, "a", "1")
     writer.send(1, "b", "2")
 
-    assert office.staging.abort(writer.session, "w", 1, frozenset(("a", "x"))) == 1
+    assert writer.abort(1, "a", "x") == 1
 
     assert stages(office) == 2
     with pytest.raises(NoSuchQueue, match="attempt 'a' of epoch 1 is over"):
@@ -264,7 +272,7 @@ def test_stages_are_their_users_own(office: PostOffice) -> None:
 
     with pytest.raises(InvalidRequest, match="nothing is staged"):
         other.commit(0, a=1)
-    assert office.staging.abort(other.session, "w", 5) == 0
+    assert other.abort(5) == 0
     assert Writer(office, "ann").commit(0, a=1) is True
 
 

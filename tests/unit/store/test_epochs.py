@@ -10,7 +10,7 @@ from artemis_py.core.access import Subject
 from artemis_py.core.plain import plain_message
 from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings, FullPolicy
-from artemis_py.core.staging import STAGING_ADDRESS
+from artemis_py.core.staging import DROPPED_STAGES, STAGING_ADDRESS
 from artemis_py.core.view import MessageView
 from artemis_py.errors import AddressFull, Refusal, StoreError
 from tests.core_harness import settle_down
@@ -135,6 +135,26 @@ def test_an_epoch_waits_for_those_before_it_and_a_repetition_for_the_first(tmp_p
         assert seen[0] >= 10
         assert seen[-1] == 20
         assert bodies(world.queue()) == numbers(0, 20)
+
+
+def test_stages_without_number_are_dropped_in_slices(tmp_path: Path) -> None:
+    """They are closed at once; what a crash leaves of them goes at the next start, for their epoch is over."""
+    with World(tmp_path, SETTINGS) as world:
+        job = Job(world)
+        for number in range(2 * DROPPED_STAGES):
+            job.stage(0, str(number), "m")
+        world.settle()
+        job.commit(0, **{"0": 1})
+        assert len(world.office.addresses[STAGING_ADDRESS].queues) == DROPPED_STAGES + 1
+        assert world.office.staging.open("job", "w", 0, "1", "q", Holder()).count == 0
+        world.hands.turn()
+        world.hands.work()
+    with World(tmp_path, SETTINGS) as world:
+        world.office.staging.restore()
+        world.settle()
+
+        assert not world.office.addresses[STAGING_ADDRESS].queues
+        assert bodies(world.queue()) == ["m"]
 
 
 def test_another_writer_does_not_wait(tmp_path: Path) -> None:
@@ -286,7 +306,7 @@ def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
             job.stage(0, "a", *numbers(0, 20))
         staged = world.office.staging.open("job", "w", 0, "a", "q", Holder()).count
         assert 5 < staged < 10
-        world.office.staging.abort(job.session, "w", 0)
+        world.office.hub.slices.start(world.office.staging.abort(job.session, "w", 0))
         job.stage(1, "a", "1")
 
 

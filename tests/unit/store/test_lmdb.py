@@ -662,3 +662,19 @@ def test_the_core_is_asked_to_deliver_behind_the_answers(tmp_path: Path) -> None
         world.settle()
 
         assert order == ["answered", "stored"]
+
+
+def test_a_scheduled_message_of_several_queues_is_still_there_when_it_was_due(tmp_path: Path) -> None:
+    """Its references get new places in one batch, which adds as many to the message as it takes away."""
+    with World(tmp_path) as world:
+        queues = multicast(world, "news", "news.a", "news.b")
+        world.send("news", "m", delivery_time_ms=START_MS + 10)
+        world.settle()
+        world.office.now_ms += 10
+        world.office.handle_deadlines()
+        world.settle()
+        assert [bodies(queue) for queue in queues] == [["m"], ["m"]]
+        world.audit()
+    with World(tmp_path) as world:
+        assert [bodies(world.queue(name)) for name in ("news.a", "news.b")] == [["m"], ["m"]]
+        world.audit()

@@ -1,0 +1,158 @@
+"""An epoch that is routed in slices leaves what one that is routed in a turn leaves."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from artemis_py.core import epochs
+from artemis_py.core.access import Subject
+from artemis_py.core.consumer import ACCEPTED
+from artemis_py.core.message import RoutingType
+from artemis_py.core.plain import plain_message
+from artemis_py.core.session import Session
+from artemis_py.core.settings import AddressSettings
+from artemis_py.core.view import MessageView
+from tests.core_harness import attach, pass_time
+from tests.unit.store.world import World, multicast
+
+ATTEMPTS = ("a", "b", "c")
+ADDRESSES = ("orders", "news")
+QUEUES = ("orders", "news.1", "news.2")
+
+MESSAGES = st.tuples(
+    st.sampled_from(ATTEMPTS),
+    st.integers(3, 5),  # priority
+    st.booleans(),  # durable
+    st.sampled_from((0, 0, 0, 5, 10)),  # delivery time
+    st.sampled_from((0, 0, 3, 1000)),  # expiry
+)
+EPOCHS = st.lists(
+    st.tuples(st.lists(MESSAGES, max_size=25), st.sets(st.sampled_from(ATTEMPTS)), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+
+Epoch = tuple[list[tuple[str, int, bool, int, int]], set[str], bool]
+
+
+class _Holder:
+    def stolen(self) -> None: ...
+
+
+def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
+    """What is in the queues after some epochs, and what comes to a consumer in the end.
+
+    Each epoch has its messages, the attempts that are committed, and whether a crash follows the request, by when the
+    store has all that was staged and decided.
+    """
+    epochs.SLICE_MESSAGES = slice_messages  # type: ignore[misc]
+    limits = {"#": AddressSettings(max_read_page_messages=4)}
+    world = World(folder, limits)
+    world.queue("orders")
+    multicast(world, "news", *QUEUES[1:])
+    seen: list[object] = []
+    for number, (messages, chosen, crashes) in enumerate(history):
+        office = world.office
+        session = Session(office, Subject("job"), "job")
+        counts = dict.fromkeys(ATTEMPTS, 0)
+        producers = {}
+        for index, attempt in enumerate(ATTEMPTS):
+            address = ADDRESSES[index % 2]
+            producers[attempt] = session.producer(address)
+            producers[attempt].stage(office.staging.open("job", "w", number, attempt, address, _Holder()))
+        for index, (attempt, priority, durable, due_ms, expires_ms) in enumerate(messages):
+            message = plain_message("", MessageView(body=f"{number}.{index}"), durable or crashes, priority)
+            message.delivery_time_ms = office.now_ms + due_ms if due_ms else 0
+            message.expires_ms = office.now_ms + expires_ms if expires_ms else 0
+            message.routing_type = RoutingType.ANYCAST if ADDRESSES[ATTEMPTS.index(attempt) % 2] == "orders" else -1
+            producers[attempt].send(message)
+            counts[attempt] += 1
+        committed = {attempt: counts[attempt] for attempt in sorted(chosen)}
+        if crashes:
+            world.settle()
+            office.hub.slices.start(office.staging.commit(session, "w", number, committed))
+            world.hands.turn()
+            while world.hands.jobs:
+                world.hands.work()
+            now_ms = office.now_ms
+            world.crash()
+            world = World(folder, limits)
+            world.office.now_ms = now_ms
+            world.office.staging.restore()
+        else:
+            office.hub.slices.start(office.staging.commit(session, "w", number, committed), seen.append)
+        world.settle()
+        for name in QUEUES:
+            queue = world.office.queues[name]
+            seen.append([reference.message.view.body for reference in queue.browse_all()])
+            seen.append((queue.message_count, queue.scheduled_count))
+    for name in QUEUES:
+        recorder, consumer = attach(world.office, world.office.queues[name])
+        for _ in range(4):
+            pass_time(world.office, 5)
+            world.settle()
+            for reference in recorder.take():
+                seen.append((name, reference.message.view.body, reference.message.priority))
+                consumer.settle(reference, ACCEPTED)
+    world.settle()
+    world.audit()
+    world.crash()
+    return seen
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One for all examples; the size of slices is put back."""
+    monkeypatch.setattr(epochs, "SLICE_MESSAGES", epochs.SLICE_MESSAGES)
+    monkeypatch.setattr(epochs, "UNSTORED_MESSAGES", 4)
+    path = Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=EPOCHS)
+def test_slices_leave_what_one_turn_leaves(folder: Path, history: list[Epoch]) -> None:
+    """Through crashes as well: what was decided is routed by the next start."""
+    results = []
+    for slice_messages in (2, 1 << 30):
+        shutil.rmtree(folder)
+        results.append(run(folder, history, slice_messages))
+
+    assert results[0] == results[1]
+
+
+def long_history(seed: int) -> list[Epoch]:
+    """A longer one than hypothesis comes to by itself."""
+    dice = Random(seed)
+    history: list[Epoch] = []
+    for _ in range(3):
+        messages = [
+            (
+                dice.choice(ATTEMPTS),
+                dice.choice((4, 4, 5)),
+                dice.random() < 0.8,
+                dice.choice((0, 0, 0, 5)),
+                dice.choice((0, 0, 1000)),
+            )
+            for _ in range(dice.randint(10, 30))
+        ]
+        history.append((messages, set(dice.sample(ATTEMPTS, dice.randint(2, 3))), dice.random() < 0.6))
+    return history
+
+
+def test_long_histories_leave_the_same(folder: Path) -> None:
+    """Always the same ones."""
+    for seed in range(8):
+        results = []
+        for slice_messages in (2, 1 << 30):
+            shutil.rmtree(folder)
+            results.append(run(folder, long_history(seed), slice_messages))
+
+        assert results[0] == results[1]
