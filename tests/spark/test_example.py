@@ -38,7 +38,9 @@ def test_the_archive_grows_by_what_came(spark: Any, broker: BrokerProcess, tmp_p
     first = submit(str(EXAMPLES / "archive.py"), str(tmp_path), broker.url)
     send(broker, "orders", [Message(id=str(number), body=f"order {number}", durable=True) for number in range(5)])
 
-    assert (first, archive(), archive()) == ("archived: 0\n", "archived: 5\n", "archived: 0\n")
+    # What spark-submit prints may begin with warnings.
+    assert first.endswith("archived: 0\n")
+    assert (archive(), archive()) == ("archived: 5\n", "archived: 0\n")
     rows = spark.read.parquet(str(tmp_path / "orders")).orderBy("sequence").collect()
     assert [(row.message_id, row.body) for row in rows] == [(str(number), f"order {number}") for number in range(5)]
 
