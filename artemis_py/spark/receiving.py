@@ -30,6 +30,7 @@ SHORT_ROUND: Final = 10
 """A round of a drain that brings less than this part of its credit is short: what it brought was sent just now. A queue
 that is read from disk brings some full rounds between them."""
 MAX_SHORT_ROUNDS: Final = 20
+EMPTY_ROUNDS: Final = 2
 
 
 @frozen(kw_only=True)
@@ -199,6 +200,7 @@ class DrainLink(DrainingLink):
         self._round_credit = first
         self._round_start = 0
         self._short_rounds = 0
+        self._empty_rounds = 0
         self._is_done = False
         self.is_empty = False
         """It ended because there was nothing more, not because of the limit."""
@@ -208,7 +210,8 @@ class DrainLink(DrainingLink):
 
     def _top_up(self) -> None:
         """Credit in rounds, for a drain is answered for all credit there is by then: Artemis 2.40 gave back what was
-        granted on top of a drain and had thousands of messages left. A round without a message is the end.
+        granted on top of a drain and had thousands of messages left. Rounds without a message are the end: two, for
+        of a queue that is handed out to others as well a broker may have nothing for us at that moment only.
         """
         link, count = self._link, self._arrivals.count
         is_given_back = super()._is_exhausted()
@@ -217,7 +220,9 @@ class DrainLink(DrainingLink):
             return
         self._short_rounds = self._short_rounds + 1 if came * SHORT_ROUND < self._round_credit else 0
         is_full = self._max_messages is not None and count >= self._max_messages
-        self.is_empty = came == 0 or (self._max_messages is not None and self._short_rounds >= MAX_SHORT_ROUNDS)
+        self._empty_rounds = self._empty_rounds + 1 if came == 0 else 0
+        is_trickle = self._max_messages is not None and self._short_rounds >= MAX_SHORT_ROUNDS
+        self.is_empty = self._empty_rounds >= EMPTY_ROUNDS or is_trickle
         if is_full or self.is_empty:
             self._is_done = True
             return
