@@ -37,9 +37,9 @@ from artemis_py.core.message import DEFAULT_PRIORITY
 from artemis_py.core.view import MessageView
 
 SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
+"""A queue's position of the message; ours alone to set."""
 ADDRESS_ANNOTATION: Final = "x-opt-address"
 """Where a message was sent to, for who reads a queue that collects several addresses by its numbers."""
-"""A queue's position of the message; ours alone to set."""
 DELAY_ANNOTATION: Final = "x-opt-delivery-delay"
 """Counts from arrival here, so the next broker must not see it."""
 
