@@ -5,6 +5,7 @@ needs no permission to manage the broker.
 """
 
 import json
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -22,6 +23,8 @@ from artemis_py.spark.connection import Connection, failure
 from artemis_py.spark.decoding import Rows
 from artemis_py.spark.errors import ConnectionLost, Refused
 from artemis_py.spark.receiving import Arrivals
+
+logger: Final = logging.getLogger(__name__)
 
 MANAGEMENT_ADDRESS: Final = "activemq.management"
 READER: Final = "reader"
@@ -113,8 +116,11 @@ class Management:
         self._sender: Final = sender
         sender.handler = self._requests
 
-    def call(self, resource: str, operation: str, *parameters: object) -> Any:
-        """The result of one operation. Raises Refused with the broker's reason, ConnectionLost."""
+    def call(self, resource: str, operation: str, *parameters: object, is_long: bool = False) -> Any:
+        """The result of one operation; one that may be long is waited for while the connection lasts.
+
+        Raises Refused with the broker's reason, ConnectionLost.
+        """
         connection, sender = self._connection, self._sender
         deadline = time.monotonic() + self._timeout_s
         what = f"no reply to {operation} of {resource}"
@@ -122,15 +128,20 @@ class Management:
         connection.check(sender)
         self._receiver.grant(1)
         sender.send(b"", self._request(resource, operation, parameters), None, False)
-        connection.wait(
-            lambda: bool(self._replies.payloads) or self._requests.refusal is not None or not sender.is_attached,
-            deadline,
-            what,
-        )
+        while not self._is_answered():
+            if time.monotonic() >= deadline:
+                if not is_long:
+                    raise ConnectionLost(f"{what} within its time")
+                logger.warning("the broker is not done yet: operation=%s of=%s", operation, parameters[:2])
+                deadline += self._timeout_s
+            connection.exchange(max(0.0, deadline - time.monotonic()))
         if self._requests.refusal is not None:
             raise self._requests.refusal
         connection.check(sender)
         return _result(self._replies.take()[0], f"{operation} of {resource}")
+
+    def _is_answered(self) -> bool:
+        return bool(self._replies.payloads) or self._requests.refusal is not None or not self._sender.is_attached
 
     def _request(self, resource: str, operation: str, parameters: Sequence[object]) -> bytes:
         properties: dict[object, object] = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
@@ -191,8 +202,11 @@ class Management:
         return int(self.call(READER, "acknowledge", wanted))
 
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:
-        """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost."""
-        return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts)))
+        """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost.
+
+        That takes as long as there are messages, and consumers to make room for them if the address is full.
+        """
+        return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts), is_long=True))
 
     def abort_epoch(self, writer: str, epoch: int) -> None:
         """Have the broker drop what is staged. Raises Refused, ConnectionLost."""

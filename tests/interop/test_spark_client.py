@@ -14,7 +14,7 @@ from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import ConnectionLost, InvalidOption, Refused, SendFailed
 from artemis_py.spark.management import Management
 from artemis_py.spark.offsets import earliest, latest, lost, ranges_by_key
-from artemis_py.spark.options import ConnectionOptions, read_options, write_options
+from artemis_py.spark.options import ConnectionOptions, Server, read_options, write_options
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.receiving import RangeLink
 from artemis_py.spark.sending import Sender, StageName
@@ -264,6 +264,40 @@ def test_a_broken_connection_makes_no_duplicates_in_a_stage(broker: BrokerProces
     )
 
     assert numbers(broker, name) == list(range(3000))
+
+
+def test_a_commit_is_waited_for_while_the_broker_is_at_it(start: StartBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """The epoch is larger than its address may be, and flows in as a consumer makes room."""
+    blocked = (
+        '<address-setting match="full"><max-size-bytes>3000</max-size-bytes>'
+        "<address-full-policy>BLOCK</address-full-policy></address-setting>"
+    )
+    broker = start(Instance(settings=blocked))
+    sender = Sender(write_options({"url": broker.url, "address": "full", **QUICK}), StageName("w", 0, "a"))
+    sender.send(messages(50))
+    sender.flush()
+    sender.close()
+    is_new: list[bool] = []
+
+    def commit() -> None:
+        with Connection(
+            Server(host="127.0.0.1", port=broker.port, tls=False), connection_options(broker.url)
+        ) as connection:
+            is_new.append(Management(connection, 0.1).commit_epoch("w", 0, sender.staged))
+
+    committing = threading.Thread(target=commit)
+    committing.start()
+    while "not done yet" not in caplog.text:
+        committing.join(0.05)
+        assert committing.is_alive()
+    with Client(broker.url) as client:
+        receiver = client.receiver("full")
+        receiver.flow(50)
+        for _ in range(50):
+            receiver.receive().accept()
+    committing.join()
+
+    assert is_new == [True]
 
 
 def test_a_rejected_message_is_named_or_dropped(start: StartBroker, name: str) -> None:
