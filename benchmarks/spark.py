@@ -38,7 +38,7 @@ def start_broker(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
     for name in ("users", "roles"):
         (folder / "etc" / f"artemis-{name}.properties").touch()
     port_file = folder / "port"
-    command = [sys.executable, "-m", "artemis_py.cli", "run", str(folder), "--port-file", str(port_file)]
+    command = [sys.executable, "-P", "-m", "artemis_py.cli", "run", str(folder), "--port-file", str(port_file)]
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     deadline = time.monotonic() + START_S
