@@ -75,6 +75,8 @@ class Stage:
         self.queue: Final = queue
         self.refused: int = 0
         """Messages that a link brought and the broker did not take."""
+        self.dropped: int = 0
+        """Messages that it took and dropped, for its address is full and wants that."""
         self.holder: Holder | None = None
         self.touched_ms: int = queue.hub.now_ms
         self.is_over: bool = False
@@ -90,8 +92,8 @@ class Stage:
 
     @property
     def count(self) -> int:
-        """Messages taken so far."""
-        return self.queue.message_count
+        """Messages taken so far: what a client knows to be accepted."""
+        return self.queue.message_count + self.dropped
 
 
 class _Awaited:
@@ -133,9 +135,10 @@ class Staging:
                 storage.save_record(STAGES, key, None)
                 continue
             queue.address.is_staging = True
-            user, writer, epoch, attempt, address, *refused = json.loads(value)
+            user, writer, epoch, attempt, address, refused, dropped = json.loads(value)
             stage = Stage(user, writer, epoch, attempt, address, queue)
-            stage.refused = refused[0] if refused else 0
+            stage.refused = refused
+            stage.dropped = dropped
             self._await(stage)
             if queue.name in names:
                 stage.is_over = True
@@ -227,6 +230,8 @@ class Staging:
             )
         awaited = self._awaited[stage.address]
         if not self._office.admit(message, address) or self._is_dropped(awaited, address):
+            stage.dropped += 1
+            self._save(stage)
             return
         stage.taken += 1
         stage.size_bytes += message.size
@@ -254,7 +259,7 @@ class Staging:
             self._save(stage)
 
     def _save(self, stage: Stage) -> None:
-        record = [stage.user, stage.writer, stage.epoch, stage.attempt, stage.address, stage.refused]
+        record = [*stage.key, stage.address, stage.refused, stage.dropped]
         self._office.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
     def _is_dropped(self, awaited: _Awaited, address: Address) -> bool:

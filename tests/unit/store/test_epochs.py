@@ -325,12 +325,22 @@ def test_what_is_staged_counts_for_an_address_that_refuses(tmp_path: Path) -> No
         assert len(bodies(world.queue())) == count
 
 
-def test_what_is_staged_counts_for_an_address_that_drops(tmp_path: Path) -> None:
+def test_an_address_that_drops_takes_what_it_has_room_for(tmp_path: Path) -> None:
+    """A client was told that all was accepted, and commits as many; a crash forgets nothing of that."""
     with World(tmp_path, limited(FullPolicy.DROP)) as world:
+        Job(world).stage(0, "a", *numbers(0, 100))
+        world.settle()
+    with World(tmp_path, limited(FullPolicy.DROP)) as world:
+        world.office.staging.restore()
         job = Job(world)
-        job.stage(0, "a", *numbers(0, 100))
+        assert world.office.staging.open("job", "w", 0, "a", "q", Holder()).count == 100
+        job.commit(0, a=100)
+        world.settle()
 
-        assert 10 < world.office.staging.open("job", "w", 0, "a", "q", Holder()).count < 30
+        assert job.answers == [True]
+        taken = bodies(world.queue())
+        assert 10 < len(taken) < 30
+        assert taken == numbers(0, len(taken))
 
 
 def test_page_limits_are_about_what_is_staged_too(tmp_path: Path) -> None:
