@@ -170,16 +170,20 @@ def _send_to(postoffice: PostOffice, address: Address, view: MessageView) -> Non
     if address.is_deleted:
         # Who asked left before the end.
         return
-    postoffice.route(plain_message(address.name, view), address)
+    _deliver(address.name, lambda: postoffice.route(plain_message(address.name, view), address))
 
 
 def _send_by(producer: Producer, view: MessageView) -> None:
-    """Once the reply waited for the store there is nobody to refuse it to: what cannot be delivered is logged."""
     view.to = producer.name
+    _deliver(producer.name, lambda: producer.send(plain_message(producer.name, view)))
+
+
+def _deliver(name: str, send: Callable[[], int]) -> None:
+    """The request was taken, and its answer may be many turns later: there is nobody to refuse the reply to."""
     try:
-        producer.send(plain_message(producer.name, view))
+        send()
     except Refusal as refusal:
-        LOGGER.warning("management reply not sent: address=%s reason=%s", producer.name, refusal)
+        LOGGER.warning("management reply not sent: address=%s reason=%s", name, refusal)
 
 
 def _text(request: MessageView, name: str) -> str | None:

@@ -7,10 +7,13 @@ from uuid import UUID
 import pytest
 
 from artemis_py.core.access import Permission
+from artemis_py.core.settings import AddressSettings, FullPolicy
+from artemis_py.core.slices import SLICE_MESSAGES
 from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, NotAuthorized
 from artemis_py.management.endpoint import MAX_REQUEST_CHARS, OPERATION, RESOURCE, SUCCEEDED
 from artemis_py.store.memory import MemoryStore
+from tests.core_harness import settle_down
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
 
 VERSION = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getVersion"}
@@ -76,6 +79,25 @@ def test_without_permission_to_manage_the_request_is_refused_and_not_performed()
         )
 
     assert "a" not in world.postoffice.addresses
+
+
+def test_a_reply_that_finds_no_room_is_logged_and_holds_up_no_other_work(caplog: pytest.LogCaptureFixture) -> None:
+    """Counting takes many turns; at its end nobody is there whom an error could reach."""
+    world = World()
+    world.publish("long", 3 * SLICE_MESSAGES)
+    world.call("reader", "heads", {"queues": []})
+    full = AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)
+    world.postoffice.settings.put(world.replies.name, full)
+
+    world.send(
+        properties={"_AMQ_ResourceName": "queue.long", "_AMQ_OperationName": "countMessages"},
+        body='["none = 1"]',
+        reply_to=world.replies.name,
+    )
+    settle_down(world.postoffice)
+
+    assert "management reply not sent" in caplog.text
+    assert world.replies.message_count == 1
 
 
 def test_a_reply_does_not_go_where_its_reader_may_not_send() -> None:
