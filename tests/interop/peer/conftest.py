@@ -4,9 +4,7 @@ Maven keeps the download where it keeps all others, so that only the first run w
 """
 
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,17 +14,16 @@ import pytest
 from artemis_py.spark.errors import MissingRequirement
 from artemis_py.spark.requirements import check_java
 from tests.interop.conftest import name as name
+from tests.interop.java_server import HOST, free_port, running
 from tests.spark.conftest import spark as spark
 
 ARTEMIS: Final = "2.40.0"
 UNPACK: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
-HOST: Final = "127.0.0.1"
 USER: Final = "admin"
 PASSWORD: Final = "secret"
 
 DOWNLOAD_TIMEOUT_S: Final = 300
-START_TIMEOUT_S: Final = 90
-STOP_TIMEOUT_S: Final = 30
+CREATE_TIMEOUT_S: Final = 90
 
 
 @pytest.fixture(scope="session")
@@ -52,41 +49,17 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def artemis(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a broker that asks for a login and keeps messages on disk."""
     instance = tmp_path_factory.mktemp("instance") / "broker"
-    with socket.create_server((HOST, 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     create = [
         *(str(distribution / "bin" / "artemis"), "create", str(instance), "--silent", "--host", HOST),
         *("--user", USER, "--password", PASSWORD, "--require-login", "--default-port", str(port)),
         *("--no-web", "--no-autotune", "--nio", "--java-memory", "512M"),
         *("--no-amqp-acceptor", "--no-mqtt-acceptor", "--no-stomp-acceptor", "--no-hornetq-acceptor"),
     ]
-    subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=START_TIMEOUT_S)
-    log = instance / "output.log"
-    with open(log, "wb") as output:
-        # The script becomes the broker: one process.
-        process = subprocess.Popen([str(instance / "bin" / "artemis"), "run"], stdout=output, stderr=output)
-    try:
-        _wait_for(process, port, log)
+    subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=CREATE_TIMEOUT_S)
+    # The script becomes the broker: one process.
+    with running([str(instance / "bin" / "artemis"), "run"], port, instance):
         yield f"amqp://{HOST}:{port}"
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_for(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
-        try:
-            socket.create_connection((HOST, port), timeout=1).close()
-            return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"Apache Artemis did not start\n{log.read_text(errors='replace')}") from None
-            time.sleep(0.1)
 
 
 @pytest.fixture
