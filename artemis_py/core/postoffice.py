@@ -778,13 +778,18 @@ class PostOffice:
 
 
 def _note_origin(copy: Message, original: Message, queue_name: str) -> None:
-    """Write where a moved message came from; what an earlier move wrote is overwritten (reference §3.8)."""
+    """Write where a moved message came from; what an earlier move wrote is overwritten (reference §3.8).
+
+    The copy itself has no routing type: it was its producer's wish for another address, and a message that was sent to
+    a topic would pass by the anycast queue of nearly every dead-letter address.
+    """
     copy.set_extra("_AMQ_ORIG_ADDRESS", original.address)
     copy.set_extra("_AMQ_ORIG_QUEUE", queue_name)
     copy.set_extra("_AMQ_ORIG_MESSAGE_ID", original.id)
     if original.routing_type != NO_TYPE:
         copy.set_extra("_AMQ_ORIG_ROUTING_TYPE", original.routing_type)
-        copy.routing_type = original.routing_type
+    elif copy.extra is not None:
+        copy.extra.pop("_AMQ_ORIG_ROUTING_TYPE", None)
 
 
 def _given(value: int | None, default: int) -> int:
