@@ -18,9 +18,8 @@ from artemis_py.core.filter import Filter, parse_filter
 from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
 from artemis_py.core.retained import RESERVED, RetainedMessages
-from artemis_py.core.routing import NO_TYPE, Routes
+from artemis_py.core.routing import Routes
 from artemis_py.core.settings import (
     DEFAULT_BROKER_SETTINGS,
     BrokerSettings,
@@ -34,6 +33,7 @@ from artemis_py.core.settings import (
 from artemis_py.core.staging import Staging
 from artemis_py.core.storage import UNLIMITED, Scratch, Storage
 from artemis_py.core.transaction import Transaction
+from artemis_py.core.undeliverable import Undeliverable
 from artemis_py.errors import (
     AddressExists,
     AddressFull,
@@ -55,8 +55,6 @@ MAX_NAME_LENGTH = 4096
 
 # How long an address that was full must have room before that is told.
 LASTING_ROOM_MS = 10_000
-
-BOTH_TYPES: frozenset[RoutingType] = frozenset(RoutingType)
 
 # What may be changed of a queue after its creation (reference §2.2).
 MUTABLE_QUEUE_ATTRIBUTES = frozenset(
@@ -102,7 +100,8 @@ class PostOffice:
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
         self.hub: Hub = Hub(storage, scratch)
-        self.hub.mover = self
+        self._undeliverable: Undeliverable = Undeliverable(self)
+        self.hub.mover = self._undeliverable
         self.storage: Storage = storage
         self.addresses: dict[str, Address] = self.hub.addresses
         self.queues: dict[str, Queue] = {}
@@ -150,6 +149,12 @@ class PostOffice:
         """A number that nothing else in this broker has (sessions, consumers, transactions)."""
         number = self._next_id
         self._next_id += 1
+        return number
+
+    def new_message_id(self) -> int:
+        """A number that no other message has."""
+        number = self._next_message_id
+        self._next_message_id += 1
         return number
 
     def random(self) -> float:
@@ -593,14 +598,7 @@ class PostOffice:
         if not address.unrouted_reported and not address.internal:
             address.unrouted_reported = True
             self.listener.unrouted(address.name)
-        settings = address.settings
-        target = settings.dead_letter_address
-        if settings.send_to_dla_on_no_route and target is not None and target != address.name:
-            dead_letters = self.addresses.get(target)
-            if dead_letters is not None:
-                copy = message.copy(target)
-                _note_origin(copy, message, "")
-                self._send_copy(copy, dead_letters, transaction)
+        self._undeliverable.unrouted(message, address, transaction)
 
     def _is_dropped(self, address: Address) -> bool:
         """A message arrives for a full address: True to drop it, False to take it. Raises AddressFull."""
@@ -693,103 +691,6 @@ class PostOffice:
                 message.expires_ms = now_ms + longest
             elif shortest >= 0 and message.expires_ms < now_ms + shortest:
                 message.expires_ms = now_ms + shortest
-
-    # -- messages nobody could use ---------------------------------------------------------------------------
-
-    def dead_letter(self, reference: Reference) -> None:
-        """Copy a message to the dead-letter address of its queue's address (reference §3.8)."""
-        queue = reference.queue
-        settings = queue.address.settings
-        target = settings.dead_letter_address
-        if target is None:
-            self.listener.dropped(queue.name, "no dead-letter address", 1)
-            return
-        # Artemis names the collector after the queue's address and filters on the message's: behind a wildcard the
-        # two differ and the message is lost. Named after the message's address they are the same.
-        origin = reference.message.address
-        if settings.auto_create_dead_letter_resources and target not in (origin, queue.address.name):
-            self._create_collector(
-                target, settings.dead_letter_queue_prefix + origin + settings.dead_letter_queue_suffix, origin
-            )
-        copy = reference.message.copy(target)
-        _note_origin(copy, reference.message, queue.name)
-        self._move(copy, target, queue, "dead-letter address")
-
-    def expire(self, reference: Reference) -> None:
-        """Copy a message to the expiry address of its own address (reference §3.9)."""
-        queue = reference.queue
-        message = reference.message
-        origin = message.origin
-        settings = queue.address.settings if origin is None else origin.settings
-        target = settings.expiry_address
-        if target is None:
-            self.listener.dropped(queue.name, "expired, no expiry address", 1)
-            return
-        if settings.auto_create_expiry_resources and target != message.address:
-            self._create_collector(
-                target, settings.expiry_queue_prefix + message.address + settings.expiry_queue_suffix, message.address
-            )
-        copy = message.copy(target)
-        _note_origin(copy, message, queue.name)
-        copy.set_extra("_AMQ_ACTUAL_EXPIRY", self.hub.now_ms)
-        self._move(copy, target, queue, "expiry address")
-
-    def _move(self, copy: Message, target: str, queue: Queue, what: str) -> None:
-        address = self.addresses.get(target)
-        if address is None or not self._send_copy(copy, address, None):
-            self.listener.dropped(queue.name, f"{what} '{target}' has no queue that takes it", 1)
-
-    def _send_copy(self, copy: Message, address: Address, transaction: Transaction | None) -> int:
-        """Route a message of the broker's own; limits do not stop it, for it was counted before."""
-        copy.id = self._next_message_id
-        self._next_message_id += 1
-        copy.origin = address
-        copy.stored_first = True
-        targets = self.routes(address).select(copy)
-        if targets:
-            address.routed += 1
-        if transaction is not None and targets:
-            transaction.send(copy, targets)
-        else:
-            for queue in targets:
-                queue.add(copy)
-        return len(targets)
-
-    def _create_collector(self, address_name: str, queue_name: str, origin: str) -> None:
-        """The auto-created queue that collects what came from one address."""
-        if address_name not in self.addresses:
-            self.create_address(address_name, BOTH_TYPES, auto_created=True)
-        address = self.addresses[address_name]
-        if queue_name in self.queues:
-            return
-        routing_type = address.settings.default_queue_routing_type
-        if routing_type not in address.routing_types:
-            self.update_address(address_name, address.routing_types | {routing_type})
-        quoted = origin.replace("'", "''")
-        self.create_queue(
-            QueueConfig(
-                name=queue_name,
-                address=address_name,
-                routing_type=routing_type,
-                filter=f"_AMQ_ORIG_ADDRESS = '{quoted}'",
-                auto_created=True,
-            )
-        )
-
-
-def _note_origin(copy: Message, original: Message, queue_name: str) -> None:
-    """Write where a moved message came from; what an earlier move wrote is overwritten (reference §3.8).
-
-    The copy itself has no routing type: it was its producer's wish for another address, and a message that was sent to
-    a topic would pass by the anycast queue of nearly every dead-letter address.
-    """
-    copy.set_extra("_AMQ_ORIG_ADDRESS", original.address)
-    copy.set_extra("_AMQ_ORIG_QUEUE", queue_name)
-    copy.set_extra("_AMQ_ORIG_MESSAGE_ID", original.id)
-    if original.routing_type != NO_TYPE:
-        copy.set_extra("_AMQ_ORIG_ROUTING_TYPE", original.routing_type)
-    elif copy.extra is not None:
-        copy.extra.pop("_AMQ_ORIG_ROUTING_TYPE", None)
 
 
 def _given(value: int | None, default: int) -> int:
