@@ -153,6 +153,7 @@ class Broker:
         turn = Turn(self.postoffice, loop)
         self._exits.append(turn.stop)
         turn.enter()
+        self._exits.append(self.postoffice.discards.tell)
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.postoffice) for factory in factories]
         problems = [problem for acceptor in self.config.acceptors for problem in check_parameters(acceptor, managers)]

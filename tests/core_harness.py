@@ -3,6 +3,7 @@
 from artemis_py.core.access import Subject
 from artemis_py.core.address import MatchHierarchy
 from artemis_py.core.consumer import Consumer, Sink
+from artemis_py.core.events import Listener
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
@@ -62,6 +63,7 @@ def make_office(
     settings: dict[str, AddressSettings] | None = None,
     options: BrokerSettings | None = None,
     scratch: Scratch | None = None,
+    listener: Listener | None = None,
 ) -> PostOffice:
     """A post office at a fixed time, with these address settings."""
     options = BrokerSettings() if options is None else options
@@ -69,7 +71,7 @@ def make_office(
     repository = SettingsRepository(hierarchy, options)
     for match, values in (settings or {}).items():
         repository.add(match, values)
-    office = PostOffice(repository, MemoryStore(), options, scratch=scratch)
+    office = PostOffice(repository, MemoryStore(), options, listener=listener, scratch=scratch)
     office.now_ms = START_MS
     return office
 

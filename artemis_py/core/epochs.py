@@ -183,7 +183,7 @@ class Epochs:
             moved_bytes += reference.message.size
         if address is None and moved:
             reason = f"the address was deleted while epoch {stage.epoch} of writer '{stage.writer}' was routed"
-            self._office.listener.dropped(stage.address, reason, moved)
+            self._office.discards.add(stage.address, reason, moved)
         return moved, moved_bytes
 
 

@@ -23,7 +23,7 @@ class Listener(Protocol):
         """The first message that no queue of this address wanted since its queues last changed."""
 
     def dropped(self, queue: str, reason: str, count: int) -> None:
-        """Messages were discarded for want of a dead-letter or expiry address, or by policy."""
+        """So many messages were discarded for want of a dead-letter or expiry queue, or by policy (`discards`)."""
 
     def duplicate(self, address: str, id: str) -> None:
         """A message was not routed, for the address had taken one under the same id."""

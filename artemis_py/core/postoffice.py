@@ -12,6 +12,7 @@ from attrs import evolve
 from artemis_py.core.access import AccessControl, OpenAccess
 from artemis_py.core.address import WildcardTrie, is_unicode, parse_fqqn
 from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAccount
+from artemis_py.core.discards import Discards
 from artemis_py.core.duplicates import DuplicateCache, readable
 from artemis_py.core.events import Listener, NoListener
 from artemis_py.core.filter import Filter, parse_filter
@@ -100,6 +101,7 @@ class PostOffice:
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
         self.hub: Hub = Hub(storage, scratch)
+        self.discards: Discards = Discards(self.hub, self.listener)
         self._undeliverable: Undeliverable = Undeliverable(self)
         self.hub.mover = self._undeliverable
         self.storage: Storage = storage
@@ -428,6 +430,10 @@ class PostOffice:
             routes = address.routes = Routes(bound, routes, self._wildcard_version)
         return routes
 
+    def has_wildcard_queue(self, name: str) -> bool:
+        """Whether a queue of a wildcard address gets what is sent to this name."""
+        return self.options.wildcards.routing_enabled and any(wild.queues for wild in self._wild.match(name))
+
     def _begins_wild(self, pattern: str) -> bool:
         """Whether the first word of a pattern is a wildcard."""
         wildcards = self.options.wildcards
@@ -570,7 +576,7 @@ class PostOffice:
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             routes = self.routes(address)
         if queue_name:
-            targets = self._named_target(message, address, queue_name)
+            targets = self.named_target(message, address, queue_name)
         else:
             targets = routes.select(message)
         if not targets:
@@ -584,7 +590,7 @@ class PostOffice:
                 queue.add(message)
         return len(targets)
 
-    def _named_target(self, message: Message, address: Address, queue_name: str) -> list[Queue]:
+    def named_target(self, message: Message, address: Address, queue_name: str) -> list[Queue]:
         """The one queue an FQQN means, if it is bound here and its filter wants the message (reference §1.5)."""
         queue = self.queues.get(queue_name)
         if queue is None or not queue.accepts(message):

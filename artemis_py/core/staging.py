@@ -290,7 +290,7 @@ class Staging:
             return False
         if not drops:
             raise AddressFull(f"address '{address.name}' is full with the {size} bytes that are staged for it")
-        self._office.listener.dropped(address.name, "full with what is staged for it", 1)
+        self._office.discards.add(address.name, "full with what is staged for it", 1)
         return True
 
     def release(self, stage: Stage, holder: Holder) -> None:

@@ -330,6 +330,7 @@ class BrokerControl(Control):
         "TotalMessageCount": lambda control: control.total(lambda queue: queue.message_count),
         "TotalMessagesAdded": lambda control: control.total(lambda queue: queue.messages_added),
         "TotalMessagesAcknowledged": lambda control: control.total(lambda queue: queue.messages_acknowledged),
+        "TotalMessagesDiscarded": lambda control: control.postoffice.discards.count,
         "TotalConsumerCount": lambda control: control.total(lambda queue: queue.consumer_count),
         "AddressMemoryUsage": lambda control: control.postoffice.account.size_bytes,
         "RoutedMessageCount": lambda control: sum(a.routed for a in control.postoffice.addresses.values()),

@@ -40,7 +40,8 @@ class EventLog:
         self._brake.warn("message reached no queue", f"address={address}; {remedy}", self._now(), DISTINCT_LINES)
 
     def dropped(self, queue: str, reason: str, count: int) -> None:
-        self._brake.warn("messages discarded", f"queue={queue} count={count} reason={reason}", self._now())
+        """The core bounds how often it tells this, and no message is left out of its numbers (`core.discards`)."""
+        LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", queue, count, reason)
 
     def duplicate(self, address: str, id: str) -> None:
         self._brake.warn("duplicate not routed", f"address={address} id={id}", self._now(), DISTINCT_LINES)
