@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.letters import unserved
 from artemis_py.core.access import AccessControl, OpenAccess
 from artemis_py.core.address import MatchHierarchy
 from artemis_py.core.message import RoutingType
@@ -182,6 +183,7 @@ class Broker:
             self._watch_disk(self._store.folder, loop, turn)
             self.postoffice.staging.restore()
         self._deploy()
+        self._warn_of_lost_letters()
         self._manage()
         for manager in managers:
             manager.start()
@@ -386,6 +388,24 @@ class Broker:
             return
         changes = {name: getattr(config, name) for name in MUTABLE_QUEUE_ATTRIBUTES}
         office.update_queue(config.name, changes)
+
+    def _warn_of_lost_letters(self) -> None:
+        """Of dead-letter and expiry addresses without a queue: what is stored, or will be made, decides; so start."""
+        for each in unserved(self.config, self._has_queue):
+            LOGGER.warning(
+                "%s has no queue, messages are discarded: match=%s address=%s; %s",
+                each.setting,
+                each.match,
+                each.target,
+                each.remedy,
+            )
+
+    def _has_queue(self, address: str, queue: str | None) -> bool:
+        office = self.postoffice
+        if queue is not None:
+            return office.find_queue(f"{address}::{queue}") is not None
+        existing = office.addresses.get(address)
+        return bool(existing is not None and existing.queues) or office.has_wildcard_queue(address)
 
     def _manage(self) -> None:
         facts = BrokerFacts(

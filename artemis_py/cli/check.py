@@ -8,6 +8,7 @@ from artemis_py.broker import Broker, installed_protocols
 from artemis_py.cli.errors import Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.config import BrokerConfig, check_parameters, load
+from artemis_py.config.letters import problems_of_letters
 from artemis_py.config.reader import FILE_NAME, shipped_folder
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.security.users import UserFiles
@@ -17,7 +18,7 @@ from artemis_py.transport.tls import server_context
 def examine(file: Path) -> BrokerConfig:
     """Read a broker.xml and all that it refers to. Raises ConfigError with every mistake."""
     config = load(file)
-    problems: list[Problem] = []
+    problems: list[Problem] = problems_of_letters(config)
     postoffice = Broker(config).postoffice
     managers = [factory(postoffice) for factory in installed_protocols()]
     for acceptor in config.acceptors:

@@ -149,6 +149,8 @@ class BrokerConfig:
     addresses: tuple[AddressConfig, ...] = ()
     address_settings: Mapping[str, AddressSettings] = Factory(dict)
     """By match, in the order of the file."""
+    places: Mapping[str, tuple[str, int]] = Factory(dict)
+    """File and line of each match of `address_settings`; empty if they are from no file."""
     security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
     """By match, the roles that have each permission; role mappings are worked in. Absent: nobody has it."""
     login: LoginConfig = LoginConfig()

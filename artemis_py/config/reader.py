@@ -100,13 +100,15 @@ class _Reader:
         self._warn_of_half_sync(values)
         settings = self._broker_settings()
         mapped = self._role_mappings()
+        places: dict[str, tuple[str, int]] = {}
         config = BrokerConfig(
             settings=settings,
             acceptors=tuple(self._acceptors()),
             addresses=tuple(self._addresses()),
-            address_settings=self._matches("address-setting", settings, self._address_settings),
+            address_settings=self._matches("address-setting", settings, self._address_settings, places),
+            places=places,
             security_settings=self._matches(
-                "security-setting", settings, lambda element: self._permissions(element, mapped)
+                "security-setting", settings, lambda element: self._permissions(element, mapped), {}
             ),
             login=self._login(),
             home=self._folder.parent if self._folder.name == "etc" else self._folder,
@@ -285,11 +287,15 @@ class _Reader:
 
     # --- matches ---
 
-    def _matches(self, name: str, settings: BrokerSettings, read: Callable[[Any], Value]) -> dict[str, Value]:
-        """What the elements of this name say, by match; the first counts if there are several (reference §1.8)."""
+    def _matches(
+        self, name: str, settings: BrokerSettings, read: Callable[[Any], Value], places: dict[str, tuple[str, int]]
+    ) -> dict[str, Value]:
+        """What the elements of this name say, by match; the first counts if there are several (reference §1.8).
+
+        `places` is filled with file and line of each.
+        """
         hierarchy: MatchHierarchy[int] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
         found: dict[str, Value] = {}
-        lines: dict[str, int] = {}
         for element in self._core.iterfind(f"{_core(name + 's')}/{_core(name)}"):
             value = read(element)
             match = self._name(element, "match")
@@ -303,10 +309,10 @@ class _Reader:
                 continue
             if is_new:
                 found[match] = value
-                lines[match] = element.sourceline
+                places[match] = (place.file, place.line)
             else:
                 self._report.warning(
-                    place, f'"{match}" is in line {lines[match]} already; that one counts, remove this one'
+                    place, f'"{match}" is in line {places[match][1]} already; that one counts, remove this one'
                 )
         return found
 

@@ -1,6 +1,7 @@
 """`run` and `check` as processes."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.conftest import run_command
-from tests.interop.broker_process import STOP_TIMEOUT_S, Instance, start_broker
+from tests.interop.broker_process import STOP_TIMEOUT_S, Instance, launch, start_broker
+from tests.interop.proton.client import Client
 
 WRONG = Instance(core="<nonsense>1</nonsense><name></name><message-expiry-scan-period>x</message-expiry-scan-period>")
 
@@ -162,3 +164,56 @@ def test_instances_can_be_moved(tmp_path: Path) -> None:
     shutil.move(created(tmp_path / "i"), tmp_path / "moved")
 
     assert run_command("check", str(tmp_path / "moved")).code == 0
+
+
+NOWHERE = Instance(
+    settings="""<address-setting match="lost.#">
+        <dead-letter-address>nowhere</dead-letter-address>
+        <expiry-address>DLQ::other</expiry-address>
+      </address-setting>"""
+)
+
+
+def test_a_dead_letter_address_without_a_queue_does_not_pass_the_check(tmp_path: Path) -> None:
+    """Nor does an expiry address; both are named with the line of their match."""
+    NOWHERE.write(tmp_path)
+    outcome = run_command("check", str(tmp_path))
+    line = (tmp_path / "etc" / "broker.xml").read_text().splitlines().index(
+        '      <address-setting match="lost.#">'
+    ) + 1
+
+    assert outcome.code == 2
+    assert f'broker.xml:{line}: address-setting: match "lost.#": dead-letter-address "nowhere" has no' in outcome.err
+    assert f'broker.xml:{line}: address-setting: match "lost.#": expiry-address "DLQ::other" is no' in outcome.err
+
+
+def test_a_dead_letter_address_without_a_queue_is_a_warning_at_the_start(tmp_path: Path) -> None:
+    """The queue may come, so the broker starts; and it says what it discards."""
+    broker = start_broker(NOWHERE, tmp_path)
+    with Client(broker.url) as client:
+        client.send("lost.q", "1", "2", "3")
+        receiver = client.receiver("lost.q")
+        for _ in range(3):
+            receiver.receive().reject()
+        client.sync()
+    broker.stop()
+    log = broker.log_text()
+    counts = re.findall(r"discarded: queue=lost.q count=(\d) reason=dead-letter address 'nowhere' has no", log)
+
+    assert "WARNING artemis_py.broker: dead-letter-address has no queue, messages are discarded: match=lost.#" in log
+    assert "WARNING artemis_py.broker: expiry-address has no queue, messages are discarded: match=lost.#" in log
+    assert "match=#" not in log
+    assert counts == ["1", "2"]
+
+
+def test_a_queue_that_a_client_made_earlier_serves_a_dead_letter_address(tmp_path: Path) -> None:
+    """A start knows what is stored, a file does not."""
+    lost = """<address-setting match="lost.#"><dead-letter-address>later</dead-letter-address></address-setting>"""
+    first = start_broker(Instance(settings=lost, persistence="true"), tmp_path)
+    with Client(first.url) as client:
+        client.receiver("later")
+    first.stop()
+    second = launch(tmp_path)
+    second.stop()
+
+    assert "has no queue" not in second.log_text()
