@@ -27,6 +27,11 @@ def position_of(reference: Reference) -> int:
     return reference.message.delivery_time_ms << 64 | (reference.handle & _NUMBER_MASK)
 
 
+def number_of(reference: Reference) -> int:
+    """The store's running number of a scheduled reference."""
+    return reference.handle & _NUMBER_MASK
+
+
 class Page:
     """Some references in order, freshly made; nobody holds their messages yet."""
 

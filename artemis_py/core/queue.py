@@ -182,16 +182,18 @@ class Queue:
             if is_stored:
                 self.hub.storage.put(reference)
 
-    def restore(self, rank: int, count: int, size_bytes: int) -> None:
+    def restore(self, rank: int, count: int, size_bytes: int, scheduled_below: int) -> None:
         """Know of messages that an earlier run left in the store; they are read when their turn comes.
 
         Whether one was with a consumer before is not known, so nothing that comes back claims to be delivered for the
-        first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps").
+        first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps"). A scheduled one is no exception: it may have
+        been due, and delivered, before its place in the queue was committed. `scheduled_below` is the running number
+        from which on they are of this run.
         """
         self.restored_below = self.next_sequence
         self.may_expire_on_disk = True
         if rank == SCHEDULED_RANK:
-            self.schedule.restore(count, size_bytes)
+            self.schedule.restore(count, size_bytes, scheduled_below)
         else:
             self.backlog.restore(PRIORITIES - 1 - rank, count, size_bytes)
 
@@ -274,6 +276,11 @@ class Queue:
         self._unstore(reference)
         reference.state = GONE
         visible = Reference(reference.message, self)
+        visible.was_acquired = reference.was_acquired
+        if visible.was_acquired and self.restored_below <= self.next_sequence:
+            # Of what is read from the disk again only the sequence tells from which run it is. What came in between
+            # says "perhaps" as well.
+            self.restored_below = self.next_sequence + 1
         self._append(visible, self.hub.stores)
         self.hub.storage.put(visible)
 

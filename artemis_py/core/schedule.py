@@ -32,7 +32,7 @@ PAGE_BYTES: Final = 1 << 20
 class Schedule:
     """What waits for its time in one queue."""
 
-    __slots__ = ("_count", "_heap", "_on_due", "_queue", "_tail", "_timer", "hub", "window_messages")
+    __slots__ = ("_count", "_heap", "_on_due", "_queue", "_tail", "_timer", "hub", "restored_below", "window_messages")
 
     def __init__(self, queue: "Queue", hub: Hub, on_due: Callable[[Reference], None]) -> None:
         self._queue: Queue = queue
@@ -43,6 +43,8 @@ class Schedule:
         self._tail: Tail | None = None
         self._timer: Timer | None = None
         self.window_messages: int = WINDOW_MESSAGES
+        self.restored_below: int = 0
+        """What the store gave a lower running number is from an earlier run: it may have been delivered before."""
 
     @property
     def count(self) -> int:
@@ -91,8 +93,12 @@ class Schedule:
         if self.hub.storage.is_written(reference):
             tail.committed(reference)
 
-    def restore(self, count: int, size_bytes: int) -> None:
-        """An earlier run left these on disk; which of them is due first is looked up with the first turn."""
+    def restore(self, count: int, size_bytes: int, below: int) -> None:
+        """An earlier run left these on disk, with running numbers below `below`.
+
+        Which of them is due first is looked up with the first turn.
+        """
+        self.restored_below = below
         self._tail = Tail(self._queue, SCHEDULED_RANK, 0)
         self._tail.restore(count, size_bytes)
         self._plan_at(self.hub.now_ms)

@@ -15,7 +15,7 @@ Durable messages are in the storage; others, above the limits of memory, in the 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.page import SCHEDULED_RANK, Page, position_of
+from artemis_py.core.page import SCHEDULED_RANK, Page, number_of, position_of
 from artemis_py.core.reference import COLD, GONE, WAITING, Reference, hold, unhold
 
 if TYPE_CHECKING:
@@ -204,7 +204,10 @@ class Tail:
             if reference.handle:
                 self.stored_count -= 1
                 self.stored_bytes -= message.size
-                reference.was_acquired = 0 < reference.sequence < self.queue.restored_below
+                if reference.sequence:
+                    reference.was_acquired = reference.sequence < self.queue.restored_below
+                else:
+                    reference.was_acquired = number_of(reference) < self.queue.schedule.restored_below
             else:
                 self.spilled_count -= 1
                 self.spilled_bytes -= message.size

@@ -85,6 +85,8 @@ class _Recovery:
         self._found = Recovered()
         self._marks: dict[int, int] = {}
         """Where the numbers of each queue go on."""
+        self._scheduled_below = 1
+        """The running numbers of all that is scheduled are below."""
         self._last: dict[int, int] = {}
         """The highest number that is stored, by queue."""
 
@@ -156,7 +158,8 @@ class _Recovery:
         message_id = self._transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
         queue_id = self._transaction.get(schema.NEXT_QUEUE_ID, db=meta)
         scheduled = self._transaction.get(schema.NEXT_SCHEDULED, db=meta)
-        self._store.know_scheduled(1 if scheduled is None else schema.U64.unpack(scheduled)[0])
+        self._scheduled_below = 1 if scheduled is None else schema.U64.unpack(scheduled)[0]
+        self._store.know_scheduled(self._scheduled_below)
         next_message_id = 1 if message_id is None else schema.U64.unpack(message_id)[0]
         self._store.know_message_id(next_message_id)
         self._office.go_on_from(next_message_id, 1 if queue_id is None else schema.U32.unpack(queue_id)[0])
@@ -177,7 +180,7 @@ class _Recovery:
             if count and rank < SCHEDULED_RANK:
                 self._last[queue_id] = max(self._last.get(queue_id, 0), self._last_sequence(key))
             if count:
-                queue.restore(rank, count, size_bytes)
+                queue.restore(rank, count, size_bytes, self._scheduled_below)
 
     def _last_sequence(self, prefix: bytes) -> int:
         """The highest sequence of a rank that has some."""
