@@ -4,17 +4,20 @@ The reaper deletes only what two consecutive passes found unused (reference §2.
 a consumer's leaving and its coming back.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from artemis_py.core.destination import Address
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
+from artemis_py.core.slices import SLICE_MESSAGES, Steps
 
 # How fast queues are searched on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
 SWEEP_PERIOD_MS: Final = 50
 SWEEP_MESSAGES: Final = 500
+
+# A deletion takes as long as a look at so many queues that stay; a slice of a pass takes some 2 ms.
+DELETION_COST: Final = 25
 
 
 class Reaper:
@@ -23,8 +26,11 @@ class Reaper:
     def __init__(self, postoffice: PostOffice) -> None:
         self._office = postoffice
         self._is_running = False
-        self._to_sweep: deque[Queue] = deque()
+        self._to_sweep: dict[Queue, None] = {}
+        """In the order of their turns."""
         self._is_sweeping = False
+        self._is_searching = False
+        self._is_reaping = False
 
     def start(self) -> None:
         """Do the start-up pass, then plan the periodic ones."""
@@ -51,12 +57,29 @@ class Reaper:
         self._office.hub.timers.at(self._office.now_ms + period_ms, run)
 
     def expire_messages(self) -> None:
-        """Expire what is due in every queue but those of expiry addresses; what is on disk only is looked at later."""
+        """Expire what is due in every queue but those of expiry addresses; what is on disk only is looked at later.
+
+        In slices: a search begins when the one before has ended.
+        """
+        if not self._is_searching:
+            self._is_searching = True
+            self._office.hub.slices.start(self._search(), self._end_search)
+
+    def _search(self) -> Steps:
+        left = SLICE_MESSAGES
         for queue in list(self._office.queues.values()):
-            if queue.address.settings.expiry_address != queue.address.name:
-                queue.expire_due()
-                if queue.may_expire_on_disk and queue not in self._to_sweep:
-                    self._to_sweep.append(queue)
+            if queue.is_deleted or queue.address.settings.expiry_address == queue.address.name:
+                continue
+            left -= 1 + queue.expire_due()
+            if queue.may_expire_on_disk:
+                self._to_sweep[queue] = None
+            if left <= 0:
+                yield None
+                left = SLICE_MESSAGES
+        return None
+
+    def _end_search(self, outcome: object) -> None:
+        self._is_searching = False
         if self._to_sweep and not self._is_sweeping:
             self._is_sweeping = True
             self._plan_sweep()
@@ -66,9 +89,10 @@ class Reaper:
 
     def _sweep(self) -> None:
         """Look at some messages of one queue, then at some of the next."""
-        queue = self._to_sweep.popleft()
+        queue = next(iter(self._to_sweep))
+        del self._to_sweep[queue]
         if not queue.is_deleted and not queue.sweep(SWEEP_MESSAGES):
-            self._to_sweep.append(queue)
+            self._to_sweep[queue] = None
         self._is_sweeping = bool(self._to_sweep) and self._is_running
         if self._is_sweeping:
             self._plan_sweep()
@@ -91,21 +115,44 @@ class Reaper:
                 self._office.delete_address(address.name, reason="without queues at start")
 
     def reap(self) -> None:
-        """One periodic pass."""
+        """Begin a periodic pass, unless the one before has not ended.
+
+        In slices: each decides about some queues or addresses as they are then, and deletes them at once.
+        """
+        if not self._is_reaping:
+            self._is_reaping = True
+            self._office.hub.slices.start(self._pass(), self._end_pass)
+
+    def _end_pass(self, outcome: object) -> None:
+        self._is_reaping = False
+
+    def _pass(self) -> Steps:
+        left = SLICE_MESSAGES
         for queue in list(self._office.queues.values()):
-            if not self._is_unused_queue(queue):
+            left -= 1
+            if queue.is_deleted or not self._is_unused_queue(queue):
                 queue.swept = False
             elif queue.swept:
                 self._office.delete_queue(queue.name, reason="auto-delete: unused")
+                left -= DELETION_COST
             else:
                 queue.swept = True
+            if left <= 0:
+                yield None
+                left = SLICE_MESSAGES
         for address in list(self._office.addresses.values()):
-            if not self._is_unused_address(address):
+            left -= 1
+            if address.is_deleted or not self._is_unused_address(address):
                 address.swept = False
             elif address.swept:
                 self._office.delete_address(address.name, reason="auto-delete: unused")
+                left -= DELETION_COST
             else:
                 address.swept = True
+            if left <= 0:
+                yield None
+                left = SLICE_MESSAGES
+        return None
 
     def _is_unused_queue(self, queue: Queue) -> bool:
         if not self._may_delete(queue):
