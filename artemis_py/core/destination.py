@@ -162,6 +162,11 @@ class Address:
         self.created_ms: int = 0
         self.binding_removed_ms: int = 0
         """When the last queue went; 0 if none ever did."""
+        self.producers: int = 0
+        """Clients that stay attached to send here (`Producer.hold`)."""
+        self.seen_messages: int = 0
+        """How many had been sent here when the reaper last looked, and when it saw that number change."""
+        self.used_ms: int = 0
         self.swept: bool = False
         """The reaper found it unused in its last pass."""
 

@@ -90,6 +90,8 @@ class Queue:
         self.created_ms: int = hub.now_ms
         self.consumer_removed_ms: int = 0
         """When the last consumer left; 0 if none ever did."""
+        self.holders: int = 0
+        """Sessions that have a subscription here, and come back although they have no consumer now."""
         self.swept: bool = False
         """The reaper found it unused in its last pass."""
         self.backlog: Backlog = Backlog(self, hub)

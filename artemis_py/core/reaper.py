@@ -106,13 +106,23 @@ class Reaper:
                     session.rollback(transaction)
 
     def reap_at_start(self) -> None:
-        """Delete empty auto-delete queues, and auto-created addresses without queues, at once."""
+        """Delete empty auto-delete queues, and auto-created addresses without queues, at once if there is no delay.
+
+        When somebody used them is not known any more: a delay begins with the start.
+        """
+        now_ms = self._office.now_ms
         for queue in list(self._office.queues.values()):
             if queue.message_count == 0 and self._may_delete(queue):
-                self._office.delete_queue(queue.name, reason="empty at start")
+                if queue.auto_delete_delay_ms > 0:
+                    queue.consumer_removed_ms = now_ms
+                else:
+                    self._office.delete_queue(queue.name, reason="empty at start")
         for address in list(self._office.addresses.values()):
             if self._may_go(address) and not address.queues:
-                self._office.delete_address(address.name, reason="without queues at start")
+                if address.settings.auto_delete_addresses_delay > 0:
+                    address.binding_removed_ms = now_ms
+                else:
+                    self._office.delete_address(address.name, reason="without queues at start")
 
     def reap(self) -> None:
         """Begin a periodic pass, unless the one before has not ended.
@@ -169,7 +179,9 @@ class Reaper:
         return self._office.now_ms - since_ms >= queue.auto_delete_delay_ms
 
     def _may_delete(self, queue: Queue) -> bool:
-        if queue.internal or not queue.auto_delete or queue.consumers:
+        if queue.internal or not queue.auto_delete or queue.consumers or queue.holders > 0:
+            return False
+        if queue.paused or queue.address.paused or queue.address.producers > 0:
             return False
         return not self._office.staging.awaits(queue.address.name)
 
@@ -177,18 +189,29 @@ class Reaper:
         if not self._may_go(address) or address.queues:
             return False
         settings = address.settings
+        sent = address.routed + address.unrouted
+        if sent != address.seen_messages:
+            # Queues of wildcard addresses get them, or nobody: an address that is sent to is in use.
+            address.seen_messages = sent
+            address.used_ms = self._office.now_ms
+            return False
         since_ms = address.binding_removed_ms
         if since_ms == 0:
             if not settings.auto_delete_addresses_skip_usage_check:
                 return False
             since_ms = address.created_ms
-        return self._office.now_ms - since_ms >= settings.auto_delete_addresses_delay
+        if self._office.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
+            return False
+        # With the address its duplicate ids would be forgotten, and a message could be taken twice.
+        return len(self._office.duplicates(address)) == 0
 
     def _may_go(self, address: Address) -> bool:
         return (
             address.auto_created
             and not address.temporary
             and not address.internal
+            and not address.paused
+            and address.producers == 0
             and address.settings.auto_delete_addresses
             and not self._office.staging.awaits(address.name)
         )

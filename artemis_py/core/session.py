@@ -35,7 +35,17 @@ from artemis_py.errors import (
 class Producer:
     """Sends to one address, with the permission that was checked when it was made."""
 
-    __slots__ = ("_endpoint", "_session", "_stage", "address", "explicit_type", "messages_sent", "name", "queue_name")
+    __slots__ = (
+        "_endpoint",
+        "_is_held",
+        "_session",
+        "_stage",
+        "address",
+        "explicit_type",
+        "messages_sent",
+        "name",
+        "queue_name",
+    )
 
     def __init__(
         self, session: "Session", name: str, queue_name: str, explicit_type: int, endpoint: Endpoint | None
@@ -48,6 +58,7 @@ class Producer:
         self.address: Address | None = None
         self._endpoint: Endpoint | None = endpoint
         self._stage: Stage | None = None
+        self._is_held: bool = False
         self.messages_sent: int = 0
 
     def prepare(self) -> Address | None:
@@ -69,8 +80,28 @@ class Producer:
             session.ensure_destination(self.name, self.queue_name, RoutingType(self.explicit_type))
         elif len(existing.routing_types) == 1:
             session.ensure_destination(self.name, self.queue_name, next(iter(existing.routing_types)))
-        self.address = office.address(self.name)
-        return self.address
+        address = office.address(self.name)
+        if self._is_held and address is not self.address:
+            if self.address is not None:
+                self.address.producers -= 1
+            address.producers += 1
+        self.address = address
+        return address
+
+    def hold(self) -> None:
+        """The client stays attached: its address is in use, and stays too, until `let_go` or the session's end."""
+        if not self._is_held and self.address is not None:
+            self._is_held = True
+            self.address.producers += 1
+            self._session.held_producers.add(self)
+
+    def let_go(self) -> None:
+        """Undo `hold`; harmless if it did not happen."""
+        if self._is_held:
+            self._is_held = False
+            self._session.held_producers.discard(self)
+            if self.address is not None:
+                self.address.producers -= 1
 
     def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
         """Route a message; returns how many queues got (or will get) it, 1 for a stage.
@@ -138,6 +169,7 @@ class Session:
         self.created_ms: int = postoffice.now_ms
         self.consumers: dict[int, Consumer] = {}
         self.transactions: dict[int, Transaction] = {}
+        self.held_producers: set[Producer] = set()
         self._peer: str = peer
         self._temporary_queues: dict[str, Queue] = {}
         self._temporary_addresses: dict[str, Address] = {}
@@ -404,5 +436,7 @@ class Session:
         for consumer in list(self.consumers.values()):
             consumer.close(failed)
         self.consumers.clear()
+        for producer in list(self.held_producers):
+            producer.let_go()
         for name in [*self._temporary_queues, *self._temporary_addresses]:
             self.delete_temporary(name)

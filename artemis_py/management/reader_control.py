@@ -65,6 +65,10 @@ class ReaderControl(Control):
         time_ms = _time_ms(wanted, queues)
         if "lease" in wanted:
             self._lease(wanted["lease"], queues)
+        for queue in queues:
+            # As for a consumer that left just now: the reader comes back for the next messages.
+            queue.swept = False
+            queue.consumer_removed_ms = self._postoffice.now_ms
         rows = [_head(queue) for queue in queues]
         if time_ms is not None:
             for row, queue in zip(rows, queues, strict=True):
@@ -86,6 +90,13 @@ class ReaderControl(Control):
         now_ms = self._postoffice.now_ms
         client = f"user '{self._session.subject.name}' at {self._session.peer}"
         self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
+        for queue in queues:
+            self._keep(queue)
+
+    def _keep(self, queue: Queue) -> None:
+        """Somebody counts on the numbers of this queue, also while it is empty: it is not deleted for being unused."""
+        if queue.auto_delete:
+            self._postoffice.update_queue(queue.name, {"auto_delete": False})
 
     def release(self, wanted: Mapping[str, object]) -> int:
         """End the leases of a holder: `{"queues": [names], "holder": text}`; how many. Raises InvalidRequest.
@@ -115,6 +126,7 @@ class ReaderControl(Control):
                     queue = self._postoffice.find_queue(name)
                     if queue is not None and queue.id == queue_id:
                         self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+                        self._keep(queue)
                         found.append((queue, sequence))
                 case _:
                     raise InvalidRequest("a position is an array of queue, queue id and number")
@@ -145,6 +157,7 @@ class ReaderControl(Control):
         if queue is None or queue.id != queue_id:
             return 0
         self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+        self._keep(queue)
         return queue.acknowledge_numbers(wanted)
 
     def _find(self, name: str) -> Queue:

@@ -443,6 +443,8 @@ class AmqpHandler:
         incoming = end.incoming = IncomingLink(self, link, producer, supports_rejected)
         link.handler = incoming
         self._register(end)
+        if producer is not None:
+            producer.hold()
         suspended = self.manager.termini.resume(end.key)
         if isinstance(suspended, SuspendedTarget) and attach.unsettled:
             incoming.unsettled = {tag: state for tag, state in suspended.unsettled.items() if tag in attach.unsettled}

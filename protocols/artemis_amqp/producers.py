@@ -135,6 +135,8 @@ class IncomingLink(ReceiverLinkHandler):
         """The link is gone, and so is what it did not finish."""
         if self._stream is not None:
             self._stream.abandon()
+        if self._producer is not None:
+            self._producer.let_go()
 
     # -- deliveries ------------------------------------------------------------------------------------------
 

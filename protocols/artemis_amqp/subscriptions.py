@@ -135,7 +135,15 @@ def _named_queue(
         raise NoSuchQueue(f"queue '{queue_name}' does not exist and auto-create-queues is off for '{name}'")
     _require(handler, name, routing_type, is_fqqn=False)
     return handler.core_session.create_queue(
-        QueueConfig(name=queue_name, address=name, routing_type=routing_type, filter=queue_filter, auto_created=True)
+        QueueConfig(
+            name=queue_name,
+            address=name,
+            routing_type=routing_type,
+            filter=queue_filter,
+            # A subscription misses what is sent while it is not there; nobody makes it again but its consumer.
+            auto_delete=False if routing_type is RoutingType.MULTICAST else None,
+            auto_created=True,
+        )
     )
 
 

@@ -1,10 +1,12 @@
 """What goes because nobody uses it, and what that means (reference §2.4)."""
 
+from attrs import evolve
+
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.settings import AddressSettings
-from tests.core_harness import make_office, make_queue, make_session, send
+from tests.core_harness import make_message, make_office, make_queue, make_session, send
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST
 
@@ -143,3 +145,145 @@ def test_a_session_that_reaps_nothing_leaves_no_work_behind() -> None:
     Reaper(office).reap()
 
     assert not office.hub.slices.has_work
+
+
+def passes(office: PostOffice, reaper: Reaper | None = None) -> list[str]:
+    """Which addresses are left when nobody has come for longer than the delay."""
+    reaper = Reaper(office) if reaper is None else reaper
+    # An address goes after its queue, when its own delay is over.
+    for _ in range(3):
+        reap(reaper, office)
+        office.now_ms += 2000
+    reap(reaper, office)
+    return sorted(office.addresses)
+
+
+def test_what_a_client_created_and_left_goes() -> None:
+    """With the shipped settings: a topic that had subscribers, one that had none, and a queue that had nothing."""
+    office = make_office({"#": SHIPPED})
+    session = make_session(office)
+    session.producer("topic", MULTICAST)
+    session.ensure_destination("news", "", MULTICAST)
+    office.delete_queue(make_queue(office, "subscription", MULTICAST, address="news").name)
+    session.producer("queue", ANYCAST)
+
+    assert passes(office) == []
+
+
+def test_nothing_goes_before_the_delay_is_over() -> None:
+    office = make_office({"#": SHIPPED})
+    session = make_session(office)
+    session.producer("topic", MULTICAST)
+    session.producer("queue", ANYCAST)
+    office.now_ms += 999
+
+    reap(Reaper(office), office, passes=5)
+
+    assert sorted(office.addresses) == ["queue", "topic"]
+
+
+def test_an_address_whose_message_waits_is_in_use() -> None:
+    """Somebody sent it, and nobody came yet."""
+    office = make_office({"#": SHIPPED})
+    make_session(office).producer("a", ANYCAST).send(make_message(durable=True))
+
+    assert passes(office) == ["a"]
+
+
+def test_an_address_that_a_producer_is_attached_to_is_in_use() -> None:
+    """It may lack the permission to create the queue again; when it is gone, they go."""
+    office = make_office({"#": SHIPPED})
+    session = make_session(office)
+    first, second = session.producer("a", ANYCAST), session.producer("b", ANYCAST)
+    for producer in (first, first, second):
+        producer.hold()
+    reaper = Reaper(office)
+
+    held = passes(office, reaper)
+    first.let_go()
+    first.let_go()
+    one = passes(office, reaper)
+    session.close()
+    none = passes(office, reaper)
+
+    assert (held, one, none) == (["a", "b"], ["b"], [])
+
+
+def test_a_producer_takes_its_hold_to_the_address_that_is_made_again() -> None:
+    """Somebody deleted the address by force while it was attached."""
+    office = make_office({"#": SHIPPED})
+    producer = make_session(office).producer("a", ANYCAST)
+    producer.hold()
+    office.delete_address("a", force=True)
+    producer.prepare()
+
+    assert (passes(office), office.addresses["a"].producers) == (["a"], 1)
+    producer.let_go()
+    assert office.addresses["a"].producers == 0
+
+
+def test_an_address_that_is_sent_to_is_in_use() -> None:
+    """Subscribers with wildcards have no queue of it, and get what is sent."""
+    office = make_office({"#": SHIPPED})
+    make_queue(office, "all", MULTICAST, address="news.#")
+    office.create_address("news.eu", frozenset((MULTICAST,)), auto_created=True)
+    reaper = Reaper(office)
+
+    for _ in range(5):
+        office.now_ms += 2000
+        send(office, "news.eu", "m")
+        reap(reaper, office, passes=1)
+    used = sorted(office.addresses)
+
+    assert (used, passes(office, reaper)) == (["news.#", "news.eu"], ["news.#"])
+
+
+def test_a_queue_that_a_session_comes_back_to_is_in_use() -> None:
+    """An MQTT session that shares an anycast queue, and is away."""
+    office = make_office({"#": SHIPPED})
+    make_session(office).producer("a", ANYCAST)
+    office.queues["a"].holders += 1
+
+    assert passes(office) == ["a"]
+
+
+def test_what_an_operator_paused_is_in_use() -> None:
+    office = make_office({"#": SHIPPED})
+    session = make_session(office)
+    for name in ("address", "queue"):
+        session.producer(name, ANYCAST)
+    session.ensure_destination("topic", "", MULTICAST)
+    office.pause_address("address", True)
+    office.pause_address("topic", True)
+    office.queues["queue"].pause()
+
+    assert passes(office) == ["address", "queue", "topic"]
+
+
+def test_an_address_that_remembers_duplicate_ids_is_in_use() -> None:
+    """Otherwise a message that was taken could be taken again a few minutes later."""
+    office = make_office({"#": SHIPPED})
+    session = make_session(office)
+    session.producer("a", ANYCAST).send(make_message(), duplicate_id=b"tid")
+    session.producer("b", ANYCAST)
+    office.queues["a"].purge()
+    reaper = Reaper(office)
+
+    kept = passes(office, reaper)
+    office.duplicates(office.addresses["a"]).clear()
+
+    assert (kept, passes(office, reaper)) == (["a"], [])
+
+
+def test_a_delay_begins_with_the_start() -> None:
+    """When somebody used it last is not known then."""
+    office = make_office({"#": evolve(SHIPPED, auto_delete_queues_skip_usage_check=False)})
+    session = make_session(office)
+    session.producer("queue", ANYCAST)
+    session.ensure_destination("topic", "", MULTICAST)
+    reaper = Reaper(office)
+
+    reaper.reap_at_start()
+    at_start = sorted(office.addresses)
+
+    assert (at_start, passes(office, reaper)) == (["queue", "topic"], [])
