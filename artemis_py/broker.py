@@ -135,6 +135,7 @@ class Broker:
         storage = MemoryStore() if self._store is None else self._store
         self._scratch = ScratchStore(paging_folder(self.config))
         self.postoffice = PostOffice(repository, storage, settings, self._access(), EventLog(), self._scratch)
+        self.postoffice.creations.limit = self.config.login.max_auto_created_per_user
 
     # -- life ------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from artemis_py.transport.tls import server_context
 def examine(file: Path) -> BrokerConfig:
     """Read a broker.xml and all that it refers to. Raises ConfigError with every mistake."""
     config = load(file)
-    problems: list[Problem] = problems_of_letters(config)
+    problems: list[Problem] = problems_of_letters(config, config.places)
     postoffice = Broker(config).postoffice
     managers = [factory(postoffice) for factory in installed_protocols()]
     for acceptor in config.acceptors:

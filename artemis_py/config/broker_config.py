@@ -23,7 +23,7 @@ from artemis_py.transport.config import AcceptorConfig
 
 @frozen(kw_only=True)
 class LoginConfig:
-    """Who may log in: the `<login>` element, what Artemis keeps in login.config."""
+    """Who may log in, and how much each may have: the `<login>` element, what Artemis keeps in login.config."""
 
     users_file: str = option(
         Kind.TEXT, "artemis-users.properties", "File with a line `name = password` for each user.", minimum=1
@@ -38,6 +38,13 @@ class LoginConfig:
     )
     anonymous_roles: tuple[str, ...] = option(
         Kind.NAMES, ("guests",), "Roles of clients that log in without a name; empty: none."
+    )
+    max_auto_created_per_user: int = option(
+        Kind.COUNT,
+        100_000,
+        "Addresses and queues that clients of one user may have created on demand, counted together; further ones are "
+        "refused until some are deleted. Clients without a name are one user. Not those created by name or for a "
+        "subscription. -1: no limit.",
     )
     folder: Path = Path()
     """What the two file names are relative to: the folder of broker.xml."""

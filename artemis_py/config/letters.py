@@ -4,7 +4,7 @@ A file can be held against its own `<addresses>` only. A broker that starts know
 earlier runs are there as well.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -59,11 +59,11 @@ def unserved(config: BrokerConfig, has_queue: HasQueue) -> Iterator[Unserved]:
                 yield Unserved(match, target_name.replace("_", "-"), target, remedy)
 
 
-def problems_of_letters(config: BrokerConfig) -> list[Problem]:
-    """What is wrong about that with a file, as far as the file itself tells."""
+def problems_of_letters(config: BrokerConfig, places: Mapping[str, tuple[str, int]]) -> list[Problem]:
+    """What is wrong about that with a file, as far as the file itself tells; `places`: of each match."""
     found = []
     for each in unserved(config, lambda address, queue: _is_declared(config, address, queue)):
-        file, line = config.places.get(each.match, ("", 0))
+        file, line = places.get(each.match, ("", 0))
         what = "is no queue of <addresses>" if "::" in each.target else "has no queue in <addresses>"
         text = f'match "{each.match}": {each.setting} "{each.target}" {what}: messages would be lost; {each.remedy}'
         found.append(Problem(file, line, "address-setting", text))

@@ -127,12 +127,15 @@ class Address:
         auto_created: bool = False,
         temporary: bool = False,
         internal: bool = False,
+        creator: str | None = None,
     ) -> None:
         self.name: str = name
         self.routing_types: frozenset[RoutingType] = routing_types
         self.auto_created: bool = auto_created
         self.temporary: bool = temporary
         self.internal: bool = internal
+        self.creator: str | None = creator
+        """The user whose client had it created on demand (`creations`)."""
         self.is_staging: bool = False
         """Its queues are stages: nobody consumes from them, so the broker's limit is all that counts for them."""
         self.paused: bool = False

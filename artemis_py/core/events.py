@@ -34,6 +34,9 @@ class Listener(Protocol):
     def address_has_room(self, address: str) -> None:
         """The address is below its limit again."""
 
+    def limit_reached(self, text: str, peer: str) -> None:
+        """A client was refused what a limit does not allow; the text names user and limit."""
+
     def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None:
         """Somebody asked for what they may not do."""
 
@@ -58,5 +61,7 @@ class NoListener:
     def address_full(self, address: str, policy: str, size_bytes: int) -> None: ...
 
     def address_has_room(self, address: str) -> None: ...
+
+    def limit_reached(self, text: str, peer: str) -> None: ...
 
     def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None: ...

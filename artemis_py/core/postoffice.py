@@ -11,6 +11,7 @@ from attrs import evolve
 
 from artemis_py.core.access import AccessControl, OpenAccess
 from artemis_py.core.address import WildcardTrie, is_unicode, parse_fqqn
+from artemis_py.core.creations import Creations
 from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAccount
 from artemis_py.core.discards import Discards
 from artemis_py.core.duplicates import DuplicateCache, readable
@@ -101,6 +102,7 @@ class PostOffice:
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
         self.hub: Hub = Hub(storage, scratch)
+        self.creations: Creations = Creations()
         self.discards: Discards = Discards(self.hub, self.listener)
         self._undeliverable: Undeliverable = Undeliverable(self)
         self.hub.mover = self._undeliverable
@@ -172,8 +174,9 @@ class PostOffice:
         auto_created: bool = False,
         temporary: bool = False,
         internal: bool = False,
+        creator: str | None = None,
     ) -> Address:
-        """Create an address. Raises AddressExists, InvalidRequest."""
+        """Create an address; it counts for `creator`. Raises AddressExists, InvalidRequest."""
         self._check_name("address", name)
         if "::" in name:
             raise InvalidRequest(f"'{name}' names a queue of an address; an address may not contain '::'")
@@ -182,8 +185,9 @@ class PostOffice:
         if name in self.addresses:
             raise AddressExists(f"address '{name}' exists already")
         address = Address(
-            name, routing_types, self.settings.resolve(name), self.account, auto_created, temporary, internal
+            name, routing_types, self.settings.resolve(name), self.account, auto_created, temporary, internal, creator
         )
+        self.creations.add(creator)
         address.created_ms = self.hub.now_ms
         self.addresses[name] = address
         if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
@@ -217,6 +221,7 @@ class PostOffice:
         # Deleting the last queue of an auto-created address may have taken the address along.
         if self.addresses.pop(name, None) is not None:
             address.is_deleted = True
+            self.creations.remove(address.creator)
             if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
                 self._wild.remove(name, address)
                 self._wildcard_version += 1
@@ -271,6 +276,7 @@ class PostOffice:
         self._configure(queue, config)
         self._next_queue_id = max(self._next_queue_id, queue.id + 1)
         self.queues[config.name] = queue
+        self.creations.add(config.creator)
         address.queues.append(queue)
         self._bindings_changed(address)
         if queue.is_stored:
@@ -343,6 +349,7 @@ class PostOffice:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
         address = queue.address
         del self.queues[name]
+        self.creations.remove(queue.config.creator)
         address.queues.remove(queue)
         address.binding_removed_ms = self.hub.now_ms
         self._bindings_changed(address)

@@ -7,9 +7,12 @@ decides which addresses and queues come into being on demand (reference §1.3) i
 from collections.abc import Mapping
 from uuid import uuid4
 
+from attrs import evolve
+
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.address import parse_fqqn
 from artemis_py.core.consumer import Consumer, Sink
+from artemis_py.core.creations import creator_of
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.message import Message, RoutingType
@@ -22,6 +25,7 @@ from artemis_py.core.staging import Stage
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import (
     InvalidRequest,
+    LimitExceeded,
     MaxConsumersReached,
     NoSuchAddress,
     NoSuchQueue,
@@ -192,9 +196,13 @@ class Session:
     # -- addresses and queues --------------------------------------------------------------------------------
 
     def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:
-        """Create an address. Raises NotAuthorized, and what PostOffice.create_address raises."""
+        """Create an address. Raises NotAuthorized, LimitExceeded, and what PostOffice.create_address raises."""
         self.check(Permission.CREATE_ADDRESS, name)
-        return self.postoffice.create_address(name, routing_types, auto_created)
+        creator: str | None = None
+        if auto_created:
+            self._check_creations(1)
+            creator = creator_of(self.subject)
+        return self.postoffice.create_address(name, routing_types, auto_created, creator=creator)
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
         """Change routing types. Raises NotAuthorized, and what PostOffice.update_address raises."""
@@ -207,11 +215,22 @@ class Session:
         self.postoffice.delete_address(name, force)
 
     def create_queue(self, config: QueueConfig) -> Queue:
-        """Create a queue. Raises NotAuthorized, and what PostOffice.create_queue raises."""
+        """Create a queue. Raises NotAuthorized, LimitExceeded, and what PostOffice.create_queue raises."""
         durable = config.durable and not config.temporary
         permission = Permission.CREATE_DURABLE_QUEUE if durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, config.address, config.name)
+        if config.auto_created:
+            self._check_creations(1)
+            config = evolve(config, creator=creator_of(self.subject))
         return self.postoffice.create_queue(config)
+
+    def _check_creations(self, wanted: int) -> None:
+        """Raises LimitExceeded, and has it reported, if the user may not have so many more created on demand."""
+        try:
+            self.postoffice.creations.check(self.subject, wanted)
+        except LimitExceeded as refusal:
+            self.postoffice.listener.limit_reached(str(refusal), self._peer)
+            raise
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
         """Change a queue. Raises NotAuthorized, and what PostOffice.update_queue raises."""
@@ -248,7 +267,7 @@ class Session:
         """Have the address (and for ANYCAST or an FQQN the queue) come into being if that is allowed.
 
         An address that lacks the routing type gets it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
-        NotAuthorized (reference §1.3).
+        NotAuthorized, LimitExceeded (reference §1.3).
         """
         office = self.postoffice
         settings = office.settings.resolve(name)
@@ -256,6 +275,10 @@ class Session:
         if address is None:
             if not settings.auto_create_addresses:
                 raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
+            if routing_type is RoutingType.ANYCAST or queue_name:
+                # No address is left over for want of its queue.
+                self.check(Permission.CREATE_ADDRESS, name)
+                self._check_creations(2)
             address = self.create_address(name, frozenset((routing_type,)), auto_created=True)
         elif routing_type not in address.routing_types:
             if not settings.auto_create_addresses:

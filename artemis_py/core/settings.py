@@ -407,6 +407,8 @@ class QueueConfig:
     temporary: bool = False
     internal: bool = False
     auto_created: bool = False
+    creator: str | None = None
+    """The user whose client had it created on demand (`creations`)."""
 
 
 QUEUE_OPTIONS: Final = options_of(QueueConfig)

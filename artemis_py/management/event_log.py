@@ -52,6 +52,9 @@ class EventLog:
     def address_has_room(self, address: str) -> None:
         LOGGER.info("address has room again: name=%s", address)
 
+    def limit_reached(self, text: str, peer: str) -> None:
+        self._brake.warn("limit reached", f"{text}; peer={peer}", self._now(), DISTINCT_LINES)
+
     def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None:
         where = f"address={address}" if queue is None else f"address={address} queue={queue}"
         detail = f"user={subject.name} permission={permission.value} {where} peer={peer}"

@@ -21,6 +21,7 @@ class AddressRecord:
     auto_created: bool
     internal: bool
     paused: bool
+    creator: str | None = None
 
 
 @frozen(kw_only=True)
@@ -40,6 +41,7 @@ def address_record(address: Address) -> bytes:
             auto_created=address.auto_created,
             internal=address.internal,
             paused=address.paused,
+            creator=address.creator,
         )
     )
 
@@ -59,6 +61,8 @@ def read_address(content: bytes) -> AddressRecord:
             auto_created=record["auto_created"],
             internal=record["internal"],
             paused=record["paused"],
+            # Earlier releases did not write it.
+            creator=record.get("creator"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedValue(f"it is no address: {error}") from error

@@ -118,7 +118,11 @@ class _Recovery:
                 record = read_address(schema.unseal(key, value))
                 self._store.know_address(record.name, schema.U32.unpack(key)[0])
                 address = self._office.create_address(
-                    record.name, record.routing_types, record.auto_created, internal=record.internal
+                    record.name,
+                    record.routing_types,
+                    record.auto_created,
+                    internal=record.internal,
+                    creator=record.creator,
                 )
                 address.paused = record.paused
                 self._found.addresses += 1

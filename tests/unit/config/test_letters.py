@@ -12,7 +12,8 @@ DLQ = '<address name="DLQ"><anycast><queue name="failed"/></anycast></address>'
 def found(settings: str, addresses: str = DLQ, core: str = "") -> list[str]:
     """What is said about address settings beside these addresses."""
     text = f"<addresses>{addresses}</addresses>\n{core}<address-settings>{settings}</address-settings>"
-    return [str(problem) for problem in problems_of_letters(read(text))]
+    config = read(text)
+    return [str(problem) for problem in problems_of_letters(config, config.places)]
 
 
 def match(name: str, **settings: str) -> str:
@@ -22,7 +23,7 @@ def match(name: str, **settings: str) -> str:
 
 
 def test_the_shipped_file_has_a_queue_for_everything() -> None:
-    assert problems_of_letters(load_default({})) == []
+    assert problems_of_letters(load_default({}), {}) == []
 
 
 def test_an_address_without_a_queue_is_named_with_its_match_and_what_would_help() -> None:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.core.access import Subject
 from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.filter import parse_filter
 from artemis_py.core.message import RoutingType
+from artemis_py.core.session import Session
 from artemis_py.core.settings import AddressSettings
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import StoreError
@@ -678,3 +680,18 @@ def test_a_scheduled_message_of_several_queues_is_still_there_when_it_was_due(tm
     with World(tmp_path) as world:
         assert [bodies(world.queue(name)) for name in ("news.a", "news.b")] == [["m"], ["m"]]
         world.audit()
+
+
+def test_who_created_what_on_demand_is_known_after_a_restart(tmp_path: Path) -> None:
+    """Otherwise each restart would give every user the whole limit again; what is deleted then makes room."""
+    with World(tmp_path) as world:
+        for user in ("anna", None):
+            Session(world.office, Subject(user)).producer(f"of {user}", RoutingType.ANYCAST)
+        world.settle()
+
+    with World(tmp_path) as world:
+        creations = world.office.creations
+        before = [creations.count("anna"), creations.count("")]
+        world.office.delete_address("of anna", force=True)
+
+        assert (before, creations.count("anna")) == ([2, 2], 0)
