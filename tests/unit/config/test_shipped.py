@@ -37,12 +37,19 @@ def test_a_first_amqp_send_finds_a_queue() -> None:
     assert settings.auto_create_queues
 
 
-def test_what_was_created_on_first_use_stays() -> None:
-    """As in the file that Artemis generates."""
+def test_what_was_created_on_first_use_goes_five_minutes_after_the_last() -> None:
+    """Also if it was never used otherwise. Artemis' generated file keeps it for ever."""
     settings = resolve(load_default({}), "anything")
 
-    assert not settings.auto_delete_queues
-    assert not settings.auto_delete_addresses
+    assert (settings.auto_delete_queues, settings.auto_delete_addresses) == (True, True)
+    assert (settings.auto_delete_queues_delay, settings.auto_delete_addresses_delay) == (300_000, 300_000)
+    assert settings.auto_delete_queues_skip_usage_check
+    assert settings.auto_delete_addresses_skip_usage_check
+
+
+def test_what_one_user_may_have_created_on_first_use_has_a_limit() -> None:
+    """Artemis has none by default."""
+    assert load_default({}).login.max_auto_created_per_user == 100_000
 
 
 def test_failed_and_expired_messages_have_a_place() -> None:
