@@ -3,67 +3,30 @@
 A JMS topic producer attaches with the capability `topic`; so does Proton here.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 from paho.mqtt.client import MQTTMessage
 from proton import Message
 
-from tests.interop.broker_process import START_TIMEOUT_S, STOP_TIMEOUT_S
 from tests.interop.mqtt.paho_client import Paho
-from tests.interop.mqtt.server import MqttServer
 from tests.interop.proton.client import Client, Receiver
+from tests.interop.shipped import Shipped, create, running
 
 TOPIC: Final = ("topic",)
-PORTS: Final = {"ARTEMIS_PY_PORT": "0", "ARTEMIS_PY_AMQP_PORT": "0", "ARTEMIS_PY_MQTT_PORT": "0"}
-PASSWORD: Final = {"ARTEMIS_PY_PASSWORD": "secret"}
-
-
-class Shipped(MqttServer):
-    """A broker that runs as shipped; the port of all protocols."""
-
-    def __init__(self, directory: Path, port: int) -> None:
-        super().__init__(directory)
-        self.port = self.websocket_port = port
-
-    @property
-    def url(self) -> str:
-        """What AMQP clients connect to."""
-        return f"amqp://127.0.0.1:{self.port}"
 
 
 @pytest.fixture(scope="module", params=["an instance", "without a folder"])
 def shipped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
-    """Both ways in which somebody starts the shipped configuration; it ends cleanly and without a complaint."""
+    """Both ways in which somebody starts the shipped configuration; it loses nothing."""
     directory = tmp_path_factory.mktemp("shipped")
-    command = [sys.executable, "-P", "-m", "artemis_py.cli"]
-    environment = os.environ | PORTS | PASSWORD
-    arguments = ["run"]
+    arguments: tuple[str, ...] = ()
     if request.param == "an instance":
-        create = [*command, "create", "instance", "--user", "u", "--silent"]
-        for option in ("--port", "--amqp-port", "--mqtt-port"):
-            create += [option, "0"]
-        subprocess.run(create, cwd=directory, env=environment, check=True, timeout=START_TIMEOUT_S)
-        arguments.append("instance")
-    with (
-        (directory / "log").open("wb") as log,
-        subprocess.Popen(
-            [*command, *arguments], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
-        ) as process,
-    ):
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        assert first.startswith("listening: artemis "), (directory / "log").read_text()
-        while process.stdout.readline() != "ready\n":
-            assert process.poll() is None, (directory / "log").read_text()
-        yield Shipped(directory, int(first.rpartition(":")[2]))
-        process.terminate()
-        assert process.wait(STOP_TIMEOUT_S) == 0
+        create(directory)
+        arguments = ("instance",)
+    with running(directory, *arguments) as broker:
+        yield broker
     text = (directory / "log").read_text()
     assert "has no queue" not in text
     assert "discarded" not in text
