@@ -222,6 +222,9 @@ class PostOffice:
         if self.addresses.pop(name, None) is not None:
             address.is_deleted = True
             self.creations.remove(address.creator)
+            # These refer back to it: without them it goes at once, and not with a pause for all garbage together.
+            address.duplicates = None
+            address.routes = None
             if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
                 self._wild.remove(name, address)
                 self._wildcard_version += 1
