@@ -64,6 +64,8 @@ class LineConnection(Sink):
     def __init__(self, postoffice: PostOffice, context: ConnectionContext) -> None:
         self.context = context
         self.closed = False
+        self.waits_for_answer = False
+        """After a goodbye, as AMQP does."""
         self.is_paused = False
         self.lost_count = 0
         self._postoffice = postoffice
@@ -109,7 +111,7 @@ class LineConnection(Sink):
 
     def shutdown(self, reason: str) -> None:
         self._say(f"BYE {reason}")
-        self.closed = True
+        self.closed = not self.waits_for_answer
 
     def connection_lost(self) -> None:
         self.lost_count += 1

@@ -10,6 +10,9 @@ from attrs import frozen
 # reliability §4: a stranger may hold some of the room, never most of it. 500 logins of 10 s each are 50 a second.
 MAX_STRANGERS: Final = 500
 
+# How long a peer has to answer once it has our last words: some round trips. Who is silent for so long is not reading.
+MOMENT_S: Final = 0.25
+
 # Where the operating system sets no limit: memory is the limit then, at 20 KiB a connection 20 GiB.
 UNLIMITED: Final = 1024 * 1024
 
@@ -48,6 +51,9 @@ class Member(Protocol):
 
     def abort(self) -> None:
         """Close now, whatever is still to be said."""
+
+    def is_said(self) -> bool:
+        """Whether all that was said reached the peer's machine, and nothing came from there since the last call."""
 
 
 class Connections:
@@ -114,13 +120,23 @@ class Connections:
         await self._empty.wait()
 
     async def shutdown(self, reason: str, timeout_s: float) -> None:
-        """End all connections politely; those still there after `timeout_s` are cut off."""
+        """End all connections politely; those still there after `timeout_s` are cut off.
+
+        So are those, after a moment, whose last words lie on the peer's machine: a program that does not read them
+        now, as one that blocks elsewhere, finds them there when it does.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_s
         for member in list(self._members):
             member.shutdown(reason)
-        try:
-            await asyncio.wait_for(self._empty.wait(), timeout_s)
-        except TimeoutError:
-            for member in list(self._members):
-                member.abort()
-            # An aborted transport reports its end in the next iteration, whatever its peer does.
-            await self._empty.wait()
+        while self._members:
+            left_s = end - loop.time()
+            try:
+                await asyncio.wait_for(self._empty.wait(), min(MOMENT_S, max(left_s, 0)))
+            except TimeoutError:
+                for member in list(self._members):
+                    if left_s <= MOMENT_S or member.is_said():
+                        member.abort()
+                if left_s <= MOMENT_S:
+                    # An aborted transport reports its end in the next iteration, whatever its peer does.
+                    await self._empty.wait()

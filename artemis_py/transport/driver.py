@@ -8,10 +8,13 @@ import asyncio
 import logging
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
 from enum import Enum, auto
+from fcntl import ioctl
 from ipaddress import ip_address
 from math import inf
+from termios import TIOCOUTQ
 from typing import Final, cast
 
 from attrs import field, frozen
@@ -77,7 +80,9 @@ class Driver(asyncio.Protocol):
     __slots__ = (
         "_connection",
         "_deadline",
+        "_has_spoken",
         "_head",
+        "_is_leaving",
         "_is_stranger",
         "_is_write_paused",
         "_peer",
@@ -99,6 +104,10 @@ class Driver(asyncio.Protocol):
         """End of the login, later of the lingering, in the loop's time; infinity if neither is running."""
         self._head = b""
         self._is_stranger = True
+        self._is_leaving = False
+        """The broker said goodbye: nothing that still comes counts, so the peer's own goodbye is not waited for."""
+        self._has_spoken = False
+        """The peer sent something since `is_said`."""
         self._is_write_paused = False
         self._peer = ""
         self.id = 0
@@ -162,6 +171,7 @@ class Driver(asyncio.Protocol):
         connection = self._connection
         if connection is None:
             if self._state is not State.DETECTING:
+                self._has_spoken = True
                 return
             data = self._head = self._head + data
             connection = self._detect(now)
@@ -228,7 +238,7 @@ class Driver(asyncio.Protocol):
         if connection is None or transport is None:
             return
         try:
-            is_closed = connection.closed
+            is_closed = connection.closed or self._is_leaving
             # What a slow peer has not taken yet is not added to; last words are, and they are few.
             if not self._is_write_paused or is_closed:
                 data = connection.data_to_send()
@@ -236,7 +246,7 @@ class Driver(asyncio.Protocol):
                     transport.write(data)
                     if self._connection is None:  # the write paused it, and pausing failed
                         return
-                    is_closed = connection.closed
+                    is_closed = connection.closed or self._is_leaving
                     if len(data) >= self._terms.output_limit_bytes:
                         self._terms.turn.plan()  # what waited for room in the output may go on
             if self._is_stranger and connection.logged_in:
@@ -289,7 +299,16 @@ class Driver(asyncio.Protocol):
         except Exception:
             self._fail("shutdown")
             return
+        self._is_leaving = True
         self._terms.turn.mark(self)
+
+    def is_said(self) -> bool:
+        """Whether the peer's system has acknowledged all we said, and nothing came from there since the last call."""
+        has_spoken, self._has_spoken = self._has_spoken, False
+        transport = self._transport
+        if has_spoken or self._state is not State.LINGERING or transport is None:
+            return False
+        return transport.get_write_buffer_size() == 0 and _unacknowledged(transport) == 0
 
     def abort(self) -> None:
         """Close at once; what was not sent yet is lost."""
@@ -404,6 +423,16 @@ def accept(terms: Terms) -> asyncio.Protocol:
     """The protocol of a socket that is being accepted."""
     driver = Driver(terms)
     return driver if terms.tls is None else TlsLayer(driver, terms.tls)
+
+
+def _unacknowledged(transport: asyncio.BaseTransport) -> int:
+    """Bytes that the system holds until the peer's system has them; 1 if it does not tell."""
+    sock = transport.get_extra_info("socket")
+    try:
+        # SIOCOUTQ of Linux has the number of TIOCOUTQ.
+        return int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, bytes(4)), sys.byteorder)
+    except (OSError, AttributeError, ValueError):
+        return 1
 
 
 def _peer_text(transport: asyncio.BaseTransport) -> str:

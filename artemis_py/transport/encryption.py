@@ -156,6 +156,10 @@ class TlsTransport(asyncio.Transport):
         """Send, encrypted."""
         self._layer.write(data)
 
+    def get_write_buffer_size(self) -> int:
+        """Encrypted bytes that the socket has not taken."""
+        return self._socket.get_write_buffer_size()
+
     def can_write_eof(self) -> bool:
         """A TLS stream has an end, and so has the socket's."""
         return self._socket.can_write_eof()

@@ -1,6 +1,7 @@
 """Listening sockets and real connections on them. The peers run in the same loop, so nothing waits for the clock."""
 
 import asyncio
+import socket
 import ssl
 import subprocess
 import sys
@@ -168,6 +169,36 @@ async def test_shutdown_cuts_off_who_does_not_leave() -> None:
         assert len(site.connections) == 0
         assert site.manager.opened[0].lost_count == 1
         writer.close()
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_shutdown_does_not_wait_for_who_has_the_last_words_and_is_silent(is_encrypted: bool) -> None:
+    """A program that blocks elsewhere: the hour it would have need not pass, and it finds the words when it looks."""
+    context = client_context() if is_encrypted else None
+    async with listening(encrypted() if is_encrypted else None) as site:
+        reader, writer = await site.connect(context)
+        writer.write(b"LINE alice\n")
+        await reader.readline()
+        site.manager.opened[0].waits_for_answer = True
+        await asyncio.wait_for(site.connections.shutdown("broker stops", timeout_s=3600), 60)
+
+        assert await reader.read() == b"BYE broker stops\n"
+        writer.close()
+
+
+async def test_shutdown_waits_for_who_has_not_got_the_last_words() -> None:
+    """A peer that reads nothing, with more before it than the systems between take."""
+    async with listening() as site:
+        with socket.create_connection(("127.0.0.1", site.acceptor.port)) as silent:
+            silent.sendall(b"LINE alice\nFLOOD 50000000\n")
+            while not site.manager.opened or not site.manager.opened[0].is_paused:
+                await asyncio.sleep(0)
+            member = next(iter(site.connections))
+            member.shutdown("broker stops")
+            await asyncio.sleep(0)
+
+            assert not member.is_said()
+            member.abort()
 
 
 async def test_tls_conversation_names_the_clients_certificate() -> None:

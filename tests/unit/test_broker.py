@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -487,3 +488,22 @@ async def test_graceful_shutdown_has_a_timeout() -> None:
     assert await client.hear() == "BYE the broker stops"
     client.leave()
     await stopping
+
+
+async def test_a_stopped_broker_leaves_nothing_behind_in_the_program(tmp_path: Path) -> None:
+    """A process that ends lets its memory lie; a program that embedded a broker goes on, and gets it back."""
+    config = evolve(embedded_config(), persistence_enabled=True, home=tmp_path)
+    async with Broker(config, LINE) as broker:
+        client = await Client.connect(broker)
+        await client.hear()
+        client.say("SEND q hello")
+        await client.hear()
+        gone = weakref.ref(broker)
+    client.leave()
+    del broker
+
+    for _ in range(3):
+        await asyncio.sleep(0)
+        gc.collect()
+
+    assert gone() is None

@@ -136,6 +136,9 @@ class FakeTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self.is_reading_now = True
 
+    def get_write_buffer_size(self) -> int:
+        return self.waiting_bytes
+
     def can_write_eof(self) -> bool:
         return True
 

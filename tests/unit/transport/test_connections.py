@@ -1,5 +1,6 @@
 """How many connections a broker takes."""
 
+import asyncio
 import resource
 
 import pytest
@@ -16,6 +17,9 @@ class Guest:
     def shutdown(self, reason: str) -> None: ...
 
     def abort(self) -> None: ...
+
+    def is_said(self) -> bool:
+        return True
 
 
 @pytest.mark.parametrize(
@@ -69,3 +73,51 @@ def test_room_comes_back_when_a_connection_ends() -> None:
 
     assert connections.refusal("a", 1) is None
     assert (len(connections), connections.strangers) == (0, 0)
+
+
+class Leaver(Guest):
+    """A connection whose peer never answers a goodbye."""
+
+    def __init__(self, connections: Connections, *, said_after: int) -> None:
+        super().__init__()
+        self._connections = connections
+        self._said_after = said_after
+        self.events: list[str] = []
+
+    def shutdown(self, reason: str) -> None:
+        self.events.append(reason)
+
+    def is_said(self) -> bool:
+        self.events.append("asked")
+        return self.events.count("asked") >= self._said_after
+
+    def abort(self) -> None:
+        self.events.append("cut off")
+        self._connections.remove(self, is_stranger=True)
+
+
+async def test_a_peer_that_has_the_last_words_is_not_waited_for() -> None:
+    """It blocks elsewhere and will not answer: the time for goodbyes, an hour here, need not pass."""
+    connections = Connections(ConnectionLimits(total=10, strangers=10))
+    leavers = [Leaver(connections, said_after=1), Leaver(connections, said_after=3)]
+    for leaver in leavers:
+        connections.add(leaver)
+
+    await asyncio.wait_for(connections.shutdown("bye", 3600), 60)
+
+    assert [leaver.events for leaver in leavers] == [
+        ["bye", "asked", "cut off"],
+        ["bye", "asked", "asked", "asked", "cut off"],
+    ]
+
+
+async def test_a_peer_that_has_not_got_the_last_words_is_waited_for_no_longer_than_agreed() -> None:
+    """A slow link, or a peer that reads nothing."""
+    connections = Connections(ConnectionLimits(total=10, strangers=10))
+    leaver = Leaver(connections, said_after=1000)
+    connections.add(leaver)
+
+    await asyncio.wait_for(connections.shutdown("bye", 0.6), 60)
+
+    assert leaver.events[-1] == "cut off"
+    assert leaver.events.count("asked") >= 1

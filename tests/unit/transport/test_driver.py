@@ -471,6 +471,20 @@ def test_shutdown_says_goodbye_in_the_protocols_words(bench: Bench) -> None:
     assert connection.lost_count == 1
 
 
+def test_shutdown_does_not_wait_for_the_peers_own_goodbye(bench: Bench) -> None:
+    """Nothing that comes after ours counts, and some clients never send one: our side is closed at once."""
+    transport, connection = bench.log_in()
+    connection.waits_for_answer = True
+    assert transport.driver is not None
+    transport.driver.shutdown("broker stops")
+    bench.loop.run()
+
+    assert not connection.closed
+    assert transport.output == b"BYE broker stops\n"
+    assert transport.is_half_closed
+    assert connection.lost_count == 1
+
+
 def test_shutdown_cuts_strangers_off(bench: Bench) -> None:
     """Who has said nothing yet is owed nothing."""
     transport: FakeTransport = bench.accept()
