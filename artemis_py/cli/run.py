@@ -4,6 +4,8 @@ import asyncio
 import gc
 import logging
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -41,16 +43,37 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
     It prints where it listens, then "ready", logs to standard error, and stops in good order on SIGTERM and Ctrl-C.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    brokers: list[Broker] = []
+
+    def ready(broker: Broker) -> None:
+        brokers.append(broker)
+        announce(broker, port_file)
+
     try:
         # The shipped configuration has no folder for data beside it that would be ours to write to.
         config = evolve(load_default(), home=Path.cwd()) if folder is None else load(configuration_file(folder))
-        asyncio.run(serve(config, lambda broker: announce(broker, port_file)))
+        asyncio.run(serve(config, ready))
     except ConfigError as error:
         raise Misconfigured(error) from None
     except StoreError as error:
         raise Failed(str(error)) from None
     except OSError as error:
         raise Failed(f"{error.filename or 'start'}: {error.strerror}") from None
+    leave(brokers)
+
+
+def leave(brokers: list[Broker]) -> None:
+    """End the process with exit code 0, without taking apart what is in memory.
+
+    The brokers have stopped: files are closed, threads have ended. Python would go on to free every object, one by one,
+    which takes seconds for two million messages. `brokers` keeps them alive until it is over.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    if brokers:
+        os._exit(0)
 
 
 def announce(broker: Broker, port_file: Path | None) -> None:
