@@ -437,6 +437,10 @@ class ReceiverLink(Link):
         """Credit that was taken back: deliveries of before the peer knew may still use it."""
         self.granting: int = -1
         """Credit that the next flow frame will grant; -1: none. Until then the peer cannot know of it."""
+        self._unused: int = 0
+        """Credit that aborted deliveries used, and that the next flow frame gives back."""
+        self.returned: int = 0
+        """Credit that the peer gave back with its flow frames since the attach; what a delivery used is not in it."""
 
     def accept(
         self,
@@ -464,6 +468,15 @@ class ReceiverLink(Link):
                 properties=properties,
             )
         )
+
+    @property
+    def arriving(self) -> int:
+        """Octets that came so far of a delivery whose last frame did not; -1: no delivery is on its way.
+
+        Such a delivery has used its credit and is in `delivery_count` already (AMQP 1.0 §2.6.7).
+        """
+        partial = self._partial
+        return -1 if partial is None else partial.size
 
     def grant(self, credit: int, drain: bool = False) -> None:
         """Let the peer send so many deliveries (absolute), from the end of this batch on."""
@@ -643,9 +656,10 @@ class ReceiverLink(Link):
                 partial.stream.abandon()
 
     def _aborted(self) -> None:
-        """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1)."""
+        """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1), and a drain stays one."""
         self.lowers = False
-        self.grant((self.credit if self.granting < 0 else self.granting) + 1)
+        self._unused += 1
+        self.session.plan_flow(self)
 
     def _too_large(self) -> None:
         self.fail(errors.MESSAGE_SIZE_EXCEEDED, f"a message of more than {self.max_message_size} bytes")
@@ -656,6 +670,7 @@ class ReceiverLink(Link):
             jump = (flow.delivery_count - self.delivery_count) & MASK
             if 0 < jump < _HALF:
                 self.delivery_count = flow.delivery_count
+                self.returned += jump
                 beyond = jump - self.credit
                 if beyond > 0:
                     self._revoked = max(0, self._revoked - beyond)
@@ -666,6 +681,9 @@ class ReceiverLink(Link):
 
     def flow(self) -> Flow:
         """Our side of the link's flow state, now to be written; the session completes it."""
+        if self.granting < 0 and self._unused > 0:
+            self.granting = self.credit + self._unused
+        self._unused = 0
         if self.granting >= 0:
             # What was granted before may be on its way: a delivery is wrong only beyond the most we ever allowed.
             self._revoked = max(0, self.credit + self._revoked - self.granting)

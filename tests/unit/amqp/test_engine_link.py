@@ -319,6 +319,38 @@ def test_a_peer_that_drained_has_used_its_credit() -> None:
     assert_only_link_failed(peer, peer.feed(transfer(0)), "amqp:link:transfer-limit-exceeded")
 
 
+def test_a_peer_may_give_credit_back_in_the_middle_of_a_delivery() -> None:
+    """§2.6.7: delivery-count moves with the first frame, so that what is given back and what arrives are two things."""
+    peer = opened()
+    link = peer.attach_sender("s", 0)
+    link.grant(10, drain=True)
+    peer.output()
+
+    peer.feed(transfer(0, b"ab", more=True), transfer(None, b"c", more=True))
+    before = (link.arriving, link.returned, link.delivery_count)
+    peer.feed(peer.flow(handle=0, delivery_count=10, link_credit=0, drain=True))
+    between = (link.arriving, link.returned, link.delivery_count)
+    peer.feed(transfer(None, b"d"))
+
+    assert before == (3, 0, 1)
+    assert between == (3, 9, 10)
+    assert (link.arriving, link.returned, link.delivery_count) == (-1, 9, 10)
+    assert [call[4] for call in peer.calls] == [b"abcd"]
+
+
+def test_an_aborted_delivery_leaves_a_drain_a_drain() -> None:
+    """Its credit is given back from where the peer is then, with the drain that it belonged to."""
+    peer = opened()
+    link = peer.attach_sender("s", 0)
+    link.grant(4, drain=True)
+    peer.output()
+
+    frames = peer.feed(transfer(0), transfer(1, more=True), transfer(None, aborted=True), transfer(2))
+
+    assert [(flow.delivery_count, flow.link_credit, flow.drain) for flow in flows(frames)] == [(3, 2, True)]
+    assert link.returned == 0
+
+
 # -- deliveries that arrive ------------------------------------------------------------------------------------
 
 
