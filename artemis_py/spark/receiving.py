@@ -2,7 +2,8 @@
 
 The range is asked for with the source filter `artemis:sequence-range:list` in distribution mode `copy`: deliveries
 come settled, in the order of their numbers, and the broker says when there is nothing more by giving the credit of a
-draining link back (AMQP 1.0 §2.6.7). Numbers that are missing in between were removed or have expired.
+draining link back (AMQP 1.0 §2.6.7). Only that is the end: a delivery in several frames has used its credit with the
+first of them, and is there with the last. Numbers that are missing in between are what `reading` asks the broker about.
 """
 
 import time
@@ -57,7 +58,8 @@ class Arrivals(ReceiverLinkHandler):
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
-        self.last_id = -1
+        self.ids: list[int] = []
+        """Their delivery-ids. Those of aborted deliveries are not among them."""
         self.size = 0
         self.count = 0
 
@@ -72,9 +74,9 @@ class Arrivals(ReceiverLinkHandler):
         state: object,
         resume: bool,
     ) -> None:
-        """One delivery."""
+        """One delivery, all of it."""
         self.payloads.append(payload)
-        self.last_id = delivery_id
+        self.ids.append(delivery_id)
         self.size += len(payload)
         self.count += 1
 
@@ -83,8 +85,19 @@ class Arrivals(ReceiverLinkHandler):
 
     def take(self) -> list[bytes]:
         """What came since the last call."""
-        payloads, self.payloads, self.size = self.payloads, [], 0
+        payloads, self.payloads, self.ids, self.size = self.payloads, [], [], 0
         return payloads
+
+
+def runs(ids: list[int]) -> list[tuple[int, int]]:
+    """The first and last of each run of ascending delivery-ids, which are numbers of 32 bits."""
+    found: list[tuple[int, int]] = []
+    for id in ids:
+        if found and id == (found[-1][1] + 1) & 0xFFFFFFFF:
+            found[-1] = (found[-1][0], id)
+        else:
+            found.append((id, id))
+    return found
 
 
 class DrainingLink:
@@ -112,7 +125,8 @@ class DrainingLink:
         self._address: Final = address
         self._credit: Final = credit
         self._arrivals: Final = Arrivals()
-        self._initial_count = link.delivery_count
+        self._returned = 0
+        """Of the credit that the broker gave back, what was taken note of."""
         link.handler = self._arrivals
 
     def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
@@ -123,12 +137,12 @@ class DrainingLink:
         link, arrivals, connection = self._link, self._arrivals, self._connection
         link.grant(self._credit, drain=True)
         heard_at = time.monotonic()
-        before = 0
+        before = self._progress()
         while not self._is_exhausted():
             connection.check(link)
             connection.exchange(max(heard_at + timeout_s - time.monotonic(), 0.0))
-            if arrivals.count != before:
-                before = arrivals.count
+            if (progress := self._progress()) != before:
+                before = progress
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at >= timeout_s and not self._is_exhausted():
                 self._is_silent(timeout_s)
@@ -136,6 +150,8 @@ class DrainingLink:
             self._top_up()
             if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
                 yield from self._hand_out()
+                # What the batch was for may have taken long: the broker was not silent for that time.
+                heard_at = time.monotonic()
         connection.check(link)
         if arrivals.payloads:
             yield from self._hand_out()
@@ -149,9 +165,13 @@ class DrainingLink:
         if self._link.credit <= self._credit // 2 and self._link.granting < 0 and not self._is_exhausted():
             self._link.grant(self._credit, drain=True)
 
+    def _progress(self) -> tuple[int, int, int]:
+        """Differs from what it was if anything came, be it one frame of a delivery of thousands."""
+        return self._arrivals.count, self._link.arriving, self._link.returned
+
     def _is_exhausted(self) -> bool:
-        """Whether the broker gave credit back: its count of deliveries is ahead of what came."""
-        return (self._link.delivery_count - self._initial_count) & 0xFFFFFFFF != self._arrivals.count & 0xFFFFFFFF
+        """Whether the broker gave credit back, and nothing is left of what it sent before that."""
+        return self._link.returned != self._returned and self._link.arriving < 0
 
     def _is_silent(self, timeout_s: float) -> None:
         """Nothing came for so long."""
@@ -227,20 +247,22 @@ class DrainLink(DrainingLink):
             self._is_done = True
             return
         if is_given_back:
-            self._initial_count = link.delivery_count - count
+            self._returned = link.returned
         self._round_start = count
         if self._max_messages is not None:
             self._round_credit = min(self._credit, self._max_messages - count)
         link.grant(self._round_credit, drain=True)
 
     def _is_silent(self, timeout_s: float) -> None:
-        """Some brokers do not answer a drain: silence is the end."""
+        """Some brokers do not answer a drain: silence is the end, but not in the middle of a delivery."""
+        if self._link.arriving >= 0:
+            super()._is_silent(timeout_s)
         self.is_empty = True
 
     def _hand_out(self) -> Iterator[list[bytes]]:
-        payloads, last = self._arrivals.take(), self._arrivals.last_id
+        ids, payloads = self._arrivals.ids, self._arrivals.take()
         yield payloads
         if not self._settled:
-            # The ids of a session that has one link follow each other.
-            first = (last - len(payloads) + 1) & 0xFFFFFFFF
-            self._link.session.settle_incoming(first, last, ACCEPTED_STATE, True)
+            # What was handed out and nothing between: a delivery that was aborted, or is on its way, is not ours.
+            for first, last in runs(ids):
+                self._link.session.settle_incoming(first, last, ACCEPTED_STATE, True)
