@@ -182,6 +182,8 @@ def take_out(queue: "Queue") -> tuple[int, Steps]:
     removed = backlog.count + queue.schedule.count
     heads = backlog.take_lists()
     scheduled = queue.schedule.take_heap()
+    for reference in scheduled:
+        queue.aside.pop(reference.sequence, None)
     queue.schedule.drop()
     backlog.drop()
     queue.messages_killed += removed

@@ -96,6 +96,8 @@ class Queue:
         """The reaper found it unused in its last pass."""
         self.backlog: Backlog = Backlog(self, hub)
         self.schedule: Schedule = Schedule(self, hub, self._on_due)
+        self.aside: dict[int, Reference] = {}
+        """By number, what neither waits nor is with a consumer: a transaction has it, or it failed and is kept back."""
         self.spans: list[Consumer] = []
         """Consumers that read a part of the queue by numbers (`core.span`); dispatch does not deliver to them."""
         self._levels: list[Level] = []
@@ -245,6 +247,8 @@ class Queue:
         """The reference is gone for good. What a deleted queue had in the store goes with it."""
         reference.state = GONE
         reference.consumer = None
+        if self.aside:
+            self.aside.pop(reference.sequence, None)
         if reference.handle and not self.is_deleted:
             self._unstore(reference)
         unhold(reference.message)
@@ -263,11 +267,13 @@ class Queue:
 
     def delay(self, reference: Reference, when_ms: int) -> None:
         """Keep a failed delivery back until it may be repeated."""
+        self.aside[reference.sequence] = reference
         self.schedule.add(reference, when_ms)
 
     def _on_due(self, reference: Reference) -> None:
         """Its time has come."""
         if reference.sequence:
+            self.aside.pop(reference.sequence, None)
             self._insert(reference, None)
             return
         if not reference.handle:
@@ -584,9 +590,14 @@ class Queue:
         if consumer is not None:
             consumer.relinquish(reference)
         reference.state = CLAIMED
+        self.aside[reference.sequence] = reference
+
+    def end_claim(self, reference: Reference) -> None:
+        """The transaction ends; `acknowledge`, `give_back` or `unclaim` follows."""
+        self.aside.pop(reference.sequence, None)
 
     def unclaim(self, reference: Reference) -> bool:
-        """Hand a claimed delivery back to its consumer; False if that is gone."""
+        """Hand a claimed delivery back to its consumer; False if that is gone. `end_claim` came before."""
         consumer = reference.consumer
         if consumer is None or consumer.is_closed:
             return False

@@ -1,15 +1,17 @@
 """Reading a part of a queue by the numbers of its messages, without changing anything in it.
 
 A consumer with a `Span` is a browser that gets the messages from one number up to another in the order of the numbers,
-whatever their priority, those included that other consumers have and did not settle. It holds no place in the queue:
-each page is gathered anew from what is in memory, on disk and being delivered, so that any number of them may read at
-once, anywhere. What is claimed by a transaction or waits for a redelivery delay is passed over.
+whatever their priority, those included that other consumers have and did not settle, that a transaction has claimed,
+and that wait for a redelivery delay. It holds no place in the queue: each page is gathered anew from what is in memory,
+on disk and elsewhere, so that any number of them may read at once, anywhere. A reader takes the end of its range as
+proof that it had everything: what cannot be read now is not passed over, and the range does not end.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.reference import GONE, PRIORITIES, WAITING, Reference, ReferenceList
 from artemis_py.core.tail import Tail
+from artemis_py.errors import StoreError
 
 if TYPE_CHECKING:
     from artemis_py.core.consumer import Consumer
@@ -25,13 +27,15 @@ EXAMINED_BUDGET: Final = 2000
 class Span:
     """How far one consumer is."""
 
-    __slots__ = ("_end", "_hints", "_index", "_page", "position", "stop")
+    __slots__ = ("_end", "_hints", "_index", "_page", "is_unreadable", "position", "stop")
 
     def __init__(self, start: int, stop: int) -> None:
         self.position: int = start
         """Everything below was given out, or is not there."""
         self.stop: int = stop
         """The first number that is not wanted."""
+        self.is_unreadable: bool = False
+        """The store could not be read when the next page was gathered; it is tried again with the next `next`."""
         self._page: list[Reference] = []
         self._index: int = 0
         self._end: int = start - 1
@@ -40,7 +44,8 @@ class Span:
         """Per priority the last reference in memory that was gathered: the search for the next page begins there."""
 
     def next(self, queue: "Queue") -> Reference | None:
-        """The next that is there; None if there is no more for now."""
+        """The next that is there; None if there is no more for now, or if that cannot be told (`is_unreadable`)."""
+        self.is_unreadable = False
         while True:
             while self._index < len(self._page):
                 reference = self._page[self._index]
@@ -54,6 +59,8 @@ class Span:
                 self._page = []
                 return None
             self._gather(queue, last)
+            if self.is_unreadable:
+                return None
 
     def restart(self) -> None:
         """The queue was emptied: nothing of what was gathered is there any more."""
@@ -72,15 +79,22 @@ class Span:
             tail = backlog.tails[priority]
             if tail is not None and tail.frontier < end:
                 page = backlog.scan(tail, max(self.position - 1, tail.frontier), end, PAGE_MESSAGES)
-                if page is not None:
-                    for reference in page.references:
-                        reference.was_acquired = reference.was_acquired or reference.sequence < queue.restored_below
-                        found.append(reference)
-                    end = min(end, page.end)
+                if page is None:
+                    self._page = []
+                    self._index = 0
+                    self.is_unreadable = True
+                    return
+                for reference in page.references:
+                    reference.was_acquired = reference.was_acquired or reference.sequence < queue.restored_below
+                    found.append(reference)
+                end = min(end, page.end)
         for consumer in queue.consumers:
             for delivered in consumer.outstanding.values():
                 if self.position <= delivered.sequence <= end:
                     found.append(delivered)
+        for aside in queue.aside.values():
+            if self.position <= aside.sequence <= end:
+                found.append(aside)
         self._page = sorted([reference for reference in found if reference.sequence <= end], key=_sequence_of)
         self._index = 0
         self._end = end
@@ -142,7 +156,7 @@ def _serve(queue: "Queue", consumer: "Consumer", span: Span, budget: int) -> int
         consumer.credit -= 1
         delivered += 1
         consumer.sink.deliver(reference)
-    if consumer.draining and not consumer.blocked:
+    if consumer.draining and not consumer.blocked and not span.is_unreadable:
         consumer.draining = False
         consumer.credit = 0
         consumer.sink.drained()
@@ -150,7 +164,7 @@ def _serve(queue: "Queue", consumer: "Consumer", span: Span, budget: int) -> int
 
 
 def first_sequence(queue: "Queue") -> int:
-    """The lowest number that is there, with a consumer or not; that of the next message if nothing is."""
+    """The lowest number that is there, wherever it is; that of the next message if nothing is. Raises StoreError."""
     first = queue.next_sequence
     backlog = queue.backlog
     for priority in range(PRIORITIES):
@@ -160,12 +174,33 @@ def first_sequence(queue: "Queue") -> int:
         tail = backlog.tails[priority]
         if tail is not None and tail.frontier < first:
             page = backlog.scan(tail, tail.frontier, first, 1)
-            if page is not None and page.references:
+            if page is None:
+                raise StoreError(f"messages of queue '{queue.name}' cannot be read")
+            if page.references:
                 first = min(first, page.references[0].sequence)
     for consumer in queue.consumers:
         for sequence in consumer.outstanding:
             first = min(first, sequence)
+    for sequence in queue.aside:
+        first = min(first, sequence)
     return first
+
+
+def there(queue: "Queue", start: int, stop: int, limit: int) -> tuple[list[Reference], int]:
+    """What is there of the numbers from `start` up to `stop`, wherever it is, and the number up to which this is all.
+
+    No more than `limit` are looked at. Raises StoreError if that cannot be told.
+    """
+    span = Span(start, stop)
+    found: list[Reference] = []
+    while len(found) < limit:
+        reference = span.next(queue)
+        if reference is None:
+            if span.is_unreadable:
+                raise StoreError(f"messages of queue '{queue.name}' cannot be read")
+            return found, stop
+        found.append(reference)
+    return found, span.position
 
 
 def first_since(queue: "Queue", time_ms: int) -> int:
@@ -191,6 +226,9 @@ def first_since(queue: "Queue", time_ms: int) -> int:
         for delivered in consumer.outstanding.values():
             if delivered.sequence < first and _arrived_ms(delivered) >= time_ms:
                 first = delivered.sequence
+    for aside in queue.aside.values():
+        if aside.sequence < first and _arrived_ms(aside) >= time_ms:
+            first = aside.sequence
     return first
 
 

@@ -87,6 +87,7 @@ class Transaction:
             unhold(message)
         for settlement in self._settlements:
             reference = settlement.reference
+            reference.queue.end_claim(reference)
             consumer = reference.consumer
             if settlement.outcome == ACCEPTED:
                 if consumer is not None:
@@ -106,6 +107,7 @@ class Transaction:
         # Newest first, so that each finds its place at the head of its queue at once.
         for settlement in reversed(self._settlements):
             reference = settlement.reference
+            reference.queue.end_claim(reference)
             if settlement.is_final or not reference.queue.unclaim(reference):
                 reference.queue.give_back(reference, FAILED)
         self._clear()

@@ -1,0 +1,143 @@
+"""Reading by numbers shows all that is in the queue, wherever it is, and says nothing of what cannot be read."""
+
+from pathlib import Path
+
+import pytest
+
+from artemis_py.core.consumer import ACCEPTED, FAILED, Consumer
+from artemis_py.core.plain import plain_message
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.queue import Queue
+from artemis_py.core.settings import AddressSettings
+from artemis_py.core.span import Span, first_sequence, first_since, there
+from artemis_py.core.view import MessageView
+from artemis_py.errors import StoreError
+from tests.core_harness import Recorder, attach, make_office, make_queue, make_session, pass_time, send, settle_down
+from tests.unit.store.world import World
+
+DELAYED = {"#": AddressSettings(redelivery_delay=50, max_delivery_attempts=5)}
+
+
+def browser(office: PostOffice, queue: Queue, start: int, stop: int) -> tuple[Recorder, Consumer]:
+    """A reader by numbers, without credit."""
+    recorder = Recorder()
+    consumer = make_session(office).consume(queue, recorder, browse=True, span=Span(start, stop))
+    return recorder, consumer
+
+
+def read(office: PostOffice, queue: Queue, start: int = 1, stop: int = 100) -> list[int]:
+    """The numbers that a reader gets before it is told that there is nothing more."""
+    recorder, consumer = browser(office, queue, start, stop)
+    consumer.grant(100, True)
+    settle_down(office)
+    assert recorder.drains == 1
+    consumer.close()
+    return [one.sequence for one in recorder.take()]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_a_transaction_claims_is_there_until_it_commits(commits: bool) -> None:
+    """A reader that misses it would be done with what comes back when the transaction is rolled back."""
+    office = make_office()
+    queue = make_queue(office)
+    send(office, "q", "a", "b", "c")
+    recorder = Recorder()
+    session = make_session(office)
+    session.consume(queue, recorder).grant(2)
+    settle_down(office)
+    transaction = session.begin()
+    for reference in recorder.take():
+        transaction.settle(reference, ACCEPTED)
+
+    assert first_sequence(queue) == 1
+    assert first_since(queue, -1) == 1
+    assert read(office, queue) == [1, 2, 3]
+    assert queue.acknowledge_below(4, 100) == 1
+    if commits:
+        session.commit(transaction)
+        assert read(office, queue) == []
+    else:
+        session.rollback(transaction)
+        settle_down(office)
+        assert read(office, queue) == [1, 2]
+    assert queue.aside == {}
+
+
+def test_a_delivery_that_is_handed_back_is_there_once() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    send(office, "q", "a", "b")
+    recorder = Recorder()
+    session = make_session(office)
+    session.consume(queue, recorder).grant(2)
+    settle_down(office)
+    transaction = session.begin()
+    transaction.settle(recorder.take()[0], ACCEPTED, is_final=False)
+
+    session.rollback(transaction)
+
+    assert read(office, queue) == [1, 2]
+    assert queue.aside == {}
+
+
+@pytest.mark.parametrize("end", ["due", "purged"])
+def test_what_waits_for_its_next_attempt_is_there(end: str) -> None:
+    office = make_office(DELAYED)
+    queue = make_queue(office)
+    send(office, "q", "a", "b", "c")
+    recorder, consumer = attach(office, queue, 1)
+    consumer.settle(recorder.take()[0], FAILED)
+
+    assert queue.scheduled_count == 1
+    assert first_sequence(queue) == 1
+    assert read(office, queue) == [1, 2, 3]
+    assert [one.sequence for one in there(queue, 1, 3, 10)[0]] == [1, 2]
+    if end == "due":
+        pass_time(office, 50)
+        assert queue.scheduled_count == 0
+        assert read(office, queue) == [1, 2, 3]
+    else:
+        queue.purge()
+        settle_down(office)
+        assert read(office, queue) == []
+        assert first_sequence(queue) == 4
+    assert queue.aside == {}
+
+
+def test_what_is_looked_up_is_told_as_far_as_it_goes() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    send(office, "q", *"abcdef")
+    queue.acknowledge_numbers({2, 5})
+
+    assert ([one.sequence for one in there(queue, 1, 7, 2)[0]], there(queue, 1, 7, 2)[1]) == ([1, 3], 4)
+    assert ([one.sequence for one in there(queue, 4, 7, 9)[0]], there(queue, 4, 7, 9)[1]) == ([4, 6], 7)
+    assert there(queue, 5, 6, 9) == ([], 6)
+    assert there(queue, 7, 900, 9) == ([], 900)
+
+
+def test_a_range_that_cannot_be_read_does_not_end(tmp_path: Path) -> None:
+    """The end says that everything came: while the store cannot be read nothing is said."""
+    with World(tmp_path, {"#": AddressSettings(max_read_page_messages=2)}) as world:
+        queue = world.queue()
+        for number in range(6):
+            world.office.route(plain_message("q", MessageView(body=str(number)), True), world.office.addresses["q"])
+        world.settle()
+        queue.acknowledge_numbers({1, 2})
+        world.settle()
+        recorder, consumer = browser(world.office, queue, 1, 100)
+        environment, world.store._environment = world.store._environment, None
+        consumer.grant(100, True)
+        settle_down(world.office)
+
+        assert recorder.drains == 0
+        with pytest.raises(StoreError, match="queue 'q' cannot be read"):
+            first_sequence(queue)
+        with pytest.raises(StoreError, match="queue 'q' cannot be read"):
+            there(queue, 1, 100, 10)
+
+        world.store._environment = environment
+        consumer.grant(100, True)
+        settle_down(world.office)
+        assert recorder.drains == 1
+        assert [one.sequence for one in recorder.take()] == [3, 4, 5, 6]
