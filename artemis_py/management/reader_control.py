@@ -1,6 +1,6 @@
 """What a client that reads queues by the numbers of their messages asks for: the resource `reader`.
 
-It needs no permission to manage. `heads` tells of queues that the client may browse, `acknowledgeUpTo` and
+It needs no permission to manage. `heads` and `find` tell of queues that the client may browse, `acknowledgeUpTo` and
 `acknowledge` need the permission to consume from each queue they name.
 """
 
@@ -9,14 +9,17 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from artemis_py.core.access import Permission
+from artemis_py.core.filter import parse_filter
 from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
+from artemis_py.core.slices import Steps
 from artemis_py.core.span import first_sequence, first_since
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
 from artemis_py.management.facts import BrokerFacts
+from artemis_py.management.finding import find, nothing, read_ranges
 from artemis_py.management.leases import MAX_LEASE_S, Lease, Leases
 
 READER: Final = "reader"
@@ -112,20 +115,28 @@ class ReaderControl(Control):
     def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
         """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
 
-        Done twice it does nothing more; a queue that is gone, or was made anew, has nothing below the number. The
-        answer is JSON text: how many messages went, by queue, and whether that was all; a request acknowledges no more
-        than MAX_ACKNOWLEDGED, so that the broker's other clients do not wait. Raises NotAuthorized, InvalidRequest.
+        Done twice it does nothing more; a queue that is gone, or was made anew, has nothing below the number, nor has
+        one of another broker, if `"node"` says which is meant. The answer is JSON text: how many messages went, by
+        queue, and whether that was all; a request acknowledges no more than MAX_ACKNOWLEDGED, so that the broker's
+        other clients do not wait. Raises NotAuthorized, and InvalidRequest, also for a number above all that were
+        given: a client that names it cannot have read what will come below it.
         """
         items = positions.get("queues")
         if not isinstance(items, list):
             raise InvalidRequest("positions must have the member queues, an array")
+        is_here = self._is_here(positions)
         found: list[tuple[Queue, int]] = []
         for item in items:
             match item:
                 case [str() as name, int() as queue_id, int() as sequence]:
                     queue = self._postoffice.find_queue(name)
-                    if queue is not None and queue.id == queue_id:
+                    if is_here and queue is not None and queue.id == queue_id:
                         self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+                        if sequence > queue.next_sequence:
+                            raise InvalidRequest(
+                                f"queue '{queue.name}' ends before {queue.next_sequence}: there is no {sequence} to "
+                                "acknowledge up to"
+                            )
                         self._keep(queue)
                         found.append((queue, sequence))
                 case _:
@@ -141,8 +152,9 @@ class ReaderControl(Control):
         """Acknowledge single messages of a queue: `{"queue": name, "queueId": id, "sequences": [numbers]}`; how many.
 
         Those that are not there any more, or that a consumer has, are passed over; none is there of a queue that is
-        gone or was made anew. Raises NotAuthorized, InvalidRequest, and LimitExceeded if the lowest and the highest
-        number are MAX_ACKNOWLEDGED or more apart, for all that is between them must be looked at.
+        gone or was made anew, or of another broker, if `"node"` says which is meant. Raises NotAuthorized,
+        InvalidRequest, and LimitExceeded if the lowest and the highest number are MAX_ACKNOWLEDGED or more apart,
+        because all that is between them must be looked at.
         """
         match numbers:
             case {"queue": str() as name, "queueId": int() as queue_id, "sequences": [*sequences]}:
@@ -154,11 +166,38 @@ class ReaderControl(Control):
         if max(wanted) - min(wanted) >= MAX_ACKNOWLEDGED:
             raise LimitExceeded(f"the numbers of one request must be within {MAX_ACKNOWLEDGED}")
         queue = self._postoffice.find_queue(name)
-        if queue is None or queue.id != queue_id:
+        if queue is None or queue.id != queue_id or not self._is_here(numbers):
             return 0
         self._session.check(Permission.CONSUME, queue.address.name, queue.name)
         self._keep(queue)
         return queue.acknowledge_numbers(wanted)
+
+    def find(self, wanted: Mapping[str, object]) -> Steps | str:
+        """What is there of some numbers: `{"queue": name, "queueId": id, "ranges": [[from, to], ...]}`, as JSON text.
+
+        With `"selector": text` only what it wants is named and counted. The answer has `there`, the lowest numbers that
+        are in the queue, each with where it is, `count`, how many there are, `expired`, how many are there but past
+        their time, and `left`, by which way how many messages left the queue since the broker started; `queueId` is
+        null if the queue is gone or was made anew. Raises NotAuthorized, InvalidRequest, InvalidFilter, LimitExceeded,
+        StoreError if it cannot be told.
+        """
+        match wanted:
+            case {"queue": str() as name, "queueId": int() as queue_id}:
+                ranges = read_ranges(wanted.get("ranges"))
+            case _:
+                raise InvalidRequest("what is wanted must have the members queue, queueId and ranges")
+        selector = wanted.get("selector")
+        if selector is not None and not isinstance(selector, str):
+            raise InvalidRequest("selector must be text")
+        queue = self._postoffice.find_queue(name)
+        if queue is None or queue.id != queue_id or not self._is_here(wanted):
+            return nothing(self._facts.node_id)
+        self._session.check(Permission.BROWSE, queue.address.name, queue.name)
+        return find(queue, self._facts.node_id, ranges, None if selector is None else parse_filter(selector))
+
+    def _is_here(self, wanted: Mapping[str, object]) -> bool:
+        """Whether a request is meant for this broker: queues of another have the same names, and perhaps ids."""
+        return wanted.get("node") in (None, self._facts.node_id)
 
     def _find(self, name: str) -> Queue:
         queue = self._postoffice.find_queue(name)
@@ -183,6 +222,7 @@ class ReaderControl(Control):
         "release": (Operation(release, WANTED),),
         "acknowledgeUpTo": (Operation(acknowledge_up_to, POSITIONS),),
         "acknowledge": (Operation(acknowledge, NUMBERS),),
+        "find": (Operation(find, WANTED),),
     }
 
 

@@ -131,6 +131,118 @@ def test_acknowledging_needs_the_permission_to_consume() -> None:
     assert world.postoffice.queues["open"].message_count == 2
 
 
+def test_what_was_never_given_cannot_be_acknowledged() -> None:
+    """A number above the end comes from another life of the store: what it will be given to, nobody has read."""
+    world = World()
+    fill(world, "q", 3)
+    id = world.postoffice.queues["q"].id
+
+    assert "ends before 4: there is no 5" in world.refusal("reader", "acknowledgeUpTo", {"queues": [["q", id, 5]]})
+    assert world.postoffice.queues["q"].message_count == 3
+    assert json.loads(world.call("reader", "acknowledgeUpTo", {"queues": [["q", id, 4]]}))["acknowledged"] == {"q": 3}
+
+
+def test_the_queue_of_another_broker_is_not_acknowledged() -> None:
+    """It may have the same name and the same id."""
+    world = World()
+    fill(world, "q", 3)
+    id = world.postoffice.queues["q"].id
+    numbers = {"queue": "q", "queueId": id, "sequences": [1]}
+
+    there = {"queues": [["q", id, 3]], "node": "node-2"}
+    assert json.loads(world.call("reader", "acknowledgeUpTo", there)) == {"acknowledged": {}, "complete": True}
+    assert world.call("reader", "acknowledge", {**numbers, "node": "node-2"}) == 0
+    assert world.postoffice.queues["q"].message_count == 3
+    assert json.loads(world.call("reader", "acknowledgeUpTo", {**there, "node": "node-1"}))["acknowledged"] == {"q": 2}
+    assert world.call("reader", "acknowledge", {**numbers, "sequences": [3], "node": "node-1"}) == 1
+
+
+def finding(world: World, ranges: object, **more: object) -> dict[str, object]:
+    queue = world.postoffice.queues["q"]
+    request = {"queue": "q", "queueId": queue.id, "ranges": ranges, **more}
+    answer: dict[str, object] = json.loads(world.call("reader", "find", request))
+    return answer
+
+
+def test_what_became_of_numbers_is_told() -> None:
+    world = World()
+    fill(world, "q", 8)
+    queue = world.postoffice.queues["q"]
+    queue.acknowledge_numbers({2, 3})
+    message = plain_message("q", MessageView(body="short"))
+    message.expires_ms = world.postoffice.now_ms + 1
+    world.postoffice.route(message, world.postoffice.addresses["q"])
+    world.postoffice.now_ms += 1
+
+    answer = finding(world, [[1, 3], [3, 4], [5, 6], [8, 12]])
+
+    assert answer["there"] == [[1, "waiting"], [5, "waiting"], [8, "waiting"]]
+    assert (answer["count"], answer["expired"], answer["next"]) == (3, 1, 10)
+    assert (answer["node"], answer["queueId"], answer["skipped"]) == ("node-1", queue.id, [])
+    assert answer["left"] == {"acknowledged": 2, "expired": 0, "killed": 0}
+
+
+def test_what_is_found_is_named_up_to_a_limit_and_counted_beyond() -> None:
+    world = World()
+    fill(world, "q", 1500)
+
+    answer = finding(world, [[1, 2000]])
+
+    assert answer["there"] == [[number, "waiting"] for number in range(1, 101)]
+    assert answer["count"] == 1500
+
+
+def test_only_what_a_selector_wants_is_found() -> None:
+    world = World()
+    fill(world, "q", 0)
+    for number in range(4):
+        view = MessageView(body="x", properties={"n": number})
+        world.postoffice.route(plain_message("q", view), world.postoffice.addresses["q"])
+
+    assert finding(world, [[1, 9]], selector="n > 1")["there"] == [[3, "waiting"], [4, "waiting"]]
+
+
+def test_a_queue_that_was_made_anew_has_none_of_the_numbers() -> None:
+    world = World()
+    fill(world, "q", 1)
+
+    for request in (
+        {"queue": "q", "queueId": 999},
+        {"queue": "r", "queueId": 1},
+        {"queue": "q", "queueId": world.postoffice.queues["q"].id, "node": "node-2"},
+    ):
+        answer = json.loads(world.call("reader", "find", {**request, "ranges": [[1, 2]]}))
+        assert answer == {"node": "node-1", "queueId": None}
+
+
+def test_finding_needs_the_permission_to_browse() -> None:
+    world = World(access=Rules((Permission.BROWSE, "q"), (Permission.MANAGE, MANAGEMENT)))
+    fill(world, "q", 1)
+    wanted = {"queue": "q", "queueId": world.postoffice.queues["q"].id, "ranges": [[1, 2]]}
+
+    assert "browse" in world.refusal("reader", "find", wanted)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"queue": 1}, "queue, queueId and ranges"),
+        ({"ranges": []}, "array of arrays"),
+        ({"ranges": [[2, 1]]}, "from and to"),
+        ({"ranges": [[1, True]]}, "from and to"),
+        ({"ranges": [[1, 2]] * 1001}, "1000"),
+        ({"selector": 1}, "selector must be text"),
+        ({"selector": "n >"}, "end of the selector"),
+    ],
+)
+def test_what_cannot_be_looked_for_is_refused(more: dict[str, object], reason: str) -> None:
+    world = World()
+    fill(world, "q", 1)
+    wanted = {"queue": "q", "queueId": world.postoffice.queues["q"].id, "ranges": [[1, 2]], **more}
+
+    assert reason in world.refusal("reader", "find", wanted)
+
+
 @pytest.mark.parametrize("positions", [{}, {"queues": 1}, {"queues": [["q", 1]]}, {"queues": [[1, 2, 3]]}])
 def test_what_is_no_position_is_refused(positions: dict[str, object]) -> None:
     assert World().refusal("reader", "acknowledgeUpTo", positions)
