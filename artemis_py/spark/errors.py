@@ -19,6 +19,10 @@ class ConnectionLost(SparkError):
     """No broker of the list could be reached, or the connection broke: worth another try."""
 
 
+class Withheld(ConnectionLost):
+    """The broker has messages that it did not deliver: worth another try, and nothing is lost."""
+
+
 class Refused(SparkError):
     """The broker said no; trying again would not help."""
 

@@ -22,13 +22,14 @@ from artemis_amqp.types import Described, Symbol, ULong
 from artemis_py.spark.connection import Connection, failure
 from artemis_py.spark.decoding import Rows
 from artemis_py.spark.errors import ConnectionLost, Refused
-from artemis_py.spark.receiving import Arrivals
+from artemis_py.spark.receiving import Arrivals, Range
 
 logger: Final = logging.getLogger(__name__)
 
 MANAGEMENT_ADDRESS: Final = "activemq.management"
 READER: Final = "reader"
 WRITER: Final = "writer"
+RANGES_PER_REQUEST: Final = 1000
 
 _UNSETTLED: Final = 0
 _GLOBAL_SUBSCRIPTION: Final = (Symbol("topic"), Symbol("shared"), Symbol("global"))
@@ -56,11 +57,37 @@ class Head:
 
     def never_given(self, start: int, stop: int) -> int:
         """How many of the missing numbers from `start` up to `stop`, which was given, may never have been."""
-        return sum(end - max(start, begin) for begin, end in self.skipped if start < end <= stop)
+        return _never_given(self.skipped, start, stop)
+
+
+@frozen(kw_only=True)
+class Found:
+    """What a queue says of some numbers."""
+
+    exists: bool
+    """Whether the queue that was meant is there; if not, nothing of it is."""
+    count: int = 0
+    """Messages that are there, and not past their time."""
+    there: tuple[tuple[int, str], ...] = ()
+    """The lowest of them, and where each is."""
+    expired: int = 0
+    """Messages that are there, but past their time."""
+    left: str = ""
+    """By which way messages left the queue."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """As in `Head`."""
+
+    def never_given(self, start: int, stop: int) -> int:
+        """As in `Head`."""
+        return _never_given(self.skipped, start, stop)
 
     def skipped_around(self, number: int) -> int:
         """The first number behind the range that has `number`; the number itself if it is in none."""
         return next((end for begin, end in self.skipped if begin < number < end), number)
+
+
+def _never_given(skipped: Iterable[tuple[int, int]], start: int, stop: int) -> int:
+    return sum(end - max(start, begin) for begin, end in skipped if start < end <= stop)
 
 
 @frozen(kw_only=True)
@@ -190,15 +217,45 @@ class Management:
         """End the leases of a holder."""
         self.call(READER, "release", {"queues": list(queues), "holder": holder})
 
-    def acknowledge(self, positions: Iterable[tuple[str, int, int]]) -> None:
-        """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm."""
-        wanted = {"queues": [list(position) for position in positions]}
+    def find(self, part: Range, ranges: Sequence[tuple[int, int]], selector: str | None) -> Found:
+        """What the queue of `part` has of some numbers, and of those what a selector wants. Raises Refused."""
+        found = Found(exists=True)
+        for index in range(0, len(ranges), RANGES_PER_REQUEST):
+            some = [list(bounds) for bounds in ranges[index : index + RANGES_PER_REQUEST]]
+            wanted = {"queue": part.queue, "queueId": part.queue_id, "ranges": some}
+            if selector is not None:
+                wanted["selector"] = selector
+            if part.node:
+                wanted["node"] = part.node
+            answer = json.loads(self.call(READER, "find", wanted, is_long=True))
+            if answer["queueId"] is None:
+                return Found(exists=False)
+            left = answer["left"]
+            found = Found(
+                exists=True,
+                count=found.count + answer["count"],
+                there=(*found.there, *((number, place) for number, place in answer["there"])),
+                expired=found.expired + answer["expired"],
+                left=f"{left['acknowledged']} were acknowledged, {left['expired']} expired and {left['killed']} were "
+                "removed or became dead letters",
+                skipped=tuple((begin, end) for begin, end in answer["skipped"]),
+            )
+        return found
+
+    def acknowledge(self, positions: Iterable[tuple[str, int, int]], node: str) -> None:
+        """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm.
+
+        Another broker than `node` does nothing. Raises Refused, also for a number that was never given.
+        """
+        wanted = {"queues": [list(position) for position in positions], "node": node}
         while not json.loads(self.call(READER, "acknowledgeUpTo", wanted))["complete"]:
             pass  # A request does a part of it.
 
-    def acknowledge_numbers(self, queue: str, queue_id: int, sequences: Sequence[int]) -> int:
+    def acknowledge_numbers(self, part: Range, sequences: Sequence[int]) -> int:
         """Acknowledge single messages, whose numbers must be within 5,000; how many there were. Raises Refused."""
-        wanted = {"queue": queue, "queueId": queue_id, "sequences": list(sequences)}
+        wanted = {"queue": part.queue, "queueId": part.queue_id, "sequences": list(sequences)}
+        if part.node:
+            wanted["node"] = part.node
         return int(self.call(READER, "acknowledge", wanted))
 
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:

@@ -190,7 +190,12 @@ def ranges_by_key(start: Offset, end: Offset) -> dict[str, Range]:
         if begin is not None and begin.queue_id == position.queue_id and begin.next < position.next:
             address, queue = names_of(key)
             found[key] = Range(
-                address=address, queue=queue, queue_id=position.queue_id, start=begin.next, stop=position.next
+                address=address,
+                queue=queue,
+                queue_id=position.queue_id,
+                start=begin.next,
+                stop=position.next,
+                node=key.partition("|")[0],
             )
     return found
 
@@ -207,7 +212,7 @@ def cut(parts: Iterable[Range], min_partitions: int, max_messages: int | None) -
         number = min(number, part.count)
         bounds = [part.start + part.count * index // number for index in range(number + 1)]
         for begin, stop in pairwise(bounds):
-            pieces.append(Range(address=part.address, queue=part.queue, queue_id=part.queue_id, start=begin, stop=stop))
+            pieces.append(evolve(part, start=begin, stop=stop))
     return pieces
 
 

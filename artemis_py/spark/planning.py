@@ -65,12 +65,16 @@ class Planner:
 
     def acknowledge(self, offset: Offset) -> None:
         """The query is done with everything before `offset`. Raises SparkError."""
-        positions = [
-            (key.partition("|")[2], position.queue_id, position.next) for key, position in offset.positions.items()
-        ]
-        if positions:
+        by_node: dict[str, list[tuple[str, int, int]]] = {}
+        for key, position in offset.positions.items():
+            node, _, queue = key.partition("|")
+            by_node.setdefault(node, []).append((queue, position.queue_id, position.next))
+        for node, positions in by_node.items():
             names = ", ".join(queue for queue, _, _ in positions)
-            self._run(names, lambda connection: self._management(connection).acknowledge(positions))
+            self._run(names, partial(self._acknowledge, node, positions))
+
+    def _acknowledge(self, node: str, positions: list[tuple[str, int, int]], connection: Connection) -> None:
+        self._management(connection).acknowledge(positions, node)
 
     def _names(self) -> str:
         """Of what the options name, for an error."""

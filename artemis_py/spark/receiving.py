@@ -43,6 +43,8 @@ class Range:
     queue_id: int
     start: int
     stop: int
+    node: str = ""
+    """The broker that gave the numbers; empty if nobody said so."""
 
     @property
     def count(self) -> int:

@@ -1,4 +1,4 @@
-"""A way to a broker that can lose what the broker answers, and then break."""
+"""A way to a broker that can lose what the broker answers, and then break; or that cuts it into small pieces."""
 
 import socket
 import threading
@@ -8,8 +8,9 @@ from typing import Final
 class Proxy:
     """Passes octets on between one client at a time and a broker."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, piece_bytes: int = 65536) -> None:
         self._broker_port: Final = port
+        self._piece_bytes: Final = piece_bytes
         self._listener: Final = socket.create_server(("127.0.0.1", 0))
         self.port: Final[int] = self._listener.getsockname()[1]
         self._client: socket.socket | None = None
@@ -46,13 +47,14 @@ class Proxy:
             broker = socket.create_connection(("127.0.0.1", self._broker_port))
             self._client = client
             for way in ((client, broker, threading.Event()), (broker, client, self._is_mute)):
-                threading.Thread(target=_pass_on, args=way, daemon=True).start()
+                threading.Thread(target=_pass_on, args=(*way, self._piece_bytes), daemon=True).start()
 
 
-def _pass_on(source: socket.socket, target: socket.socket, mute: threading.Event) -> None:
+def _pass_on(source: socket.socket, target: socket.socket, mute: threading.Event, piece_bytes: int) -> None:
     with source:
         try:
-            while octets := source.recv(65536):
+            target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while octets := source.recv(piece_bytes):
                 if not mute.is_set():
                     target.sendall(octets)
             target.shutdown(socket.SHUT_WR)

@@ -203,7 +203,7 @@ def _acknowledge(reading: ReadOptions, part: Range, outcomes: list[Outcome], res
     if sequences:
         result.removed += Broker(reading.connection).run(
             lambda connection: Management(connection, reading.connection.idle_timeout_s).acknowledge_numbers(
-                part.queue, part.queue_id, sequences
+                part, sequences
             )
         )
 

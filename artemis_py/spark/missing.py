@@ -1,0 +1,122 @@
+"""Numbers that did not come: what the broker says of them.
+
+A number that is missing among those that came tells nothing by itself. The queue is asked: a message that is there has
+to be read again, and one that is not is gone, or was never given. Nothing is concluded from what a link delivered.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import define, field
+
+from artemis_py.spark.connection import Broker
+from artemis_py.spark.errors import DataLoss, Gone, Withheld
+from artemis_py.spark.management import Found, Management
+from artemis_py.spark.options import ReadOptions
+from artemis_py.spark.receiving import Range
+
+logger: Final = logging.getLogger(__name__)
+
+Gaps = Sequence[tuple[int, int]]
+
+NAMED: Final = 5
+"""Of the numbers and ranges in an error text."""
+
+
+def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
+    """The ranges of numbers that are missing among these, which are ascending and begin at `expected` or later."""
+    if sequences[0] == expected and sequences[-1] - expected + 1 == len(sequences):
+        return []
+    gaps = []
+    for sequence in sequences:
+        if sequence > expected:
+            gaps.append((expected, sequence))
+        expected = sequence + 1
+    return gaps
+
+
+@define
+class Missing:
+    """The numbers of a range that did not come, as far as it was read."""
+
+    options: ReadOptions
+    part: Range
+    is_lenient: bool = False
+    """What is there and cannot be read is passed over, because nothing is ever removed on the strength of it."""
+    gone: list[tuple[int, int]] = field(factory=list)
+    count: int = 0
+    """Messages that are gone."""
+    expired: int = 0
+    """Those of them that are in the queue still, past their time."""
+    _last: Found | None = None
+
+    def look_up(self, gaps: Gaps) -> None:
+        """Ask the queue about numbers that did not come. Raises Withheld if some are there, Gone, ConnectionLost."""
+        if not gaps:
+            return
+        options, part = self.options, self.part
+        found, behind = Broker(options.connection).run(
+            lambda connection: self._asked(Management(connection, options.connection.idle_timeout_s), gaps)
+        )
+        if not found.exists:
+            raise Gone(f"{part.queue} is not there any more, or was made anew")
+        if found.count:
+            text = f"{found.count} messages did not come and are in the queue: {_places(found)}"
+            if not self.is_lenient:
+                raise Withheld(text)
+            logger.warning("passed over, nothing is removed: range=%s %s", part, text)
+            return
+        if options.selector is not None:
+            # Nobody knows whether the selector would have wanted what is gone.
+            return
+        self._last = found
+        self.expired += found.expired
+        for start, stop in gaps:
+            end = found.skipped_around(stop)
+            if end > stop == part.stop and not behind:
+                # Nothing is behind it either: a crash may have skipped all of these numbers.
+                stop = end
+            count = stop - start - found.never_given(start, stop)
+            if count:
+                self.count += count
+                self.gone.append((start, min(start + count, part.stop)))
+
+    def _asked(self, management: Management, gaps: Gaps) -> tuple[Found, bool]:
+        """What the queue has of the gaps, and whether it has anything in the skipped numbers behind the range."""
+        part, options = self.part, self.options
+        found = management.find(part, gaps, options.selector)
+        end = found.skipped_around(part.stop)
+        if gaps[-1][1] != part.stop or end == part.stop:
+            return found, False
+        behind = management.find(part, [(part.stop, end)], None)
+        return found, behind.count + behind.expired > 0
+
+    def conclude(self) -> None:
+        """The range is read. Raises DataLoss if messages of it are gone, and that is an error."""
+        if not self.count or self._last is None:
+            return
+        if self.options.mode == "browse":
+            # Its messages belong to others, who may take them at any time.
+            logger.info("others took messages: range=%s count=%d", self.part, self.count)
+            return
+        late = f" ({self.expired} are there, but past their time)" if self.expired else ""
+        text = (
+            f"{self.count} of {self.part.count} messages of {self.part} are gone: asked for {_listed(self.gone)}, the "
+            f"queue has none to give{late}; of this queue's messages {self._last.left} since the broker started"
+        )
+        if self.options.fail_on_data_loss:
+            raise DataLoss(f"{text} (failOnDataLoss=false goes on without them; what is in the queue stays there)")
+        logger.warning(text)
+
+
+def _listed(gone: Sequence[tuple[int, int]]) -> str:
+    """Numbers and ranges of numbers."""
+    texts = [str(start) if stop == start + 1 else f"{start} to {stop - 1}" for start, stop in gone[:NAMED]]
+    return ", ".join(texts) + (" and more" if len(gone) > NAMED else "")
+
+
+def _places(found: Found) -> str:
+    """Some of what is there, and where."""
+    texts = [f"{number} ({place})" for number, place in found.there[:NAMED]]
+    return ", ".join(texts) + (" and more" if found.count > NAMED else "")
