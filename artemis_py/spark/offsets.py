@@ -135,6 +135,35 @@ def ahead(start: Offset, heads: Heads) -> Offset:
     return Offset(positions, start.reader)
 
 
+def proven(offset: Offset, heads: Heads, end: Offset) -> Offset:
+    """`offset` as far as these queues can have given out what is before it, and no further than `end`.
+
+    A queue that is another one now, or ends before its position, has other messages under these numbers than those that
+    were read: a broker that was set back to a copy of its store, or that keeps nothing when it stops.
+    """
+    now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
+    positions = {}
+    for key, position in offset.positions.items():
+        head, last = now.get(key), end.positions.get(key)
+        if head is None or last is None or not head.queue_id == position.queue_id == last.queue_id:
+            continue
+        number = min(position.next, last.next)
+        if number <= head.next:
+            positions[key] = Position(head.queue_id, number)
+    return evolve(offset, positions=positions)
+
+
+def turned_back(end: Offset, heads: Heads) -> Offset:
+    """`end`, but where a queue ends before it at its first message: what it has, and what comes, was not read."""
+    now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
+    positions = dict(end.positions)
+    for key, position in end.positions.items():
+        head = now.get(key)
+        if head is not None and head.queue_id == position.queue_id and head.next < position.next:
+            positions[key] = Position(head.queue_id, head.first)
+    return evolve(end, positions=positions)
+
+
 def reached(start: Offset, heads: Heads) -> Offset:
     """`start`, moved up to the first messages there are: numbers that a crash skipped count for nothing."""
     first = {key_of(heads.node, head.address, head.queue): (head.queue_id, head.first) for head in heads.queues}
@@ -223,5 +252,5 @@ def refuse(losses: Iterable[str]) -> None:
         raise DataLoss(
             "messages were lost before the query read them: "
             + "; ".join(lines)
-            + " (failOnDataLoss=false goes on with what is left)"
+            + " (failOnDataLoss=false goes on with what is left; what is in the queue stays there until it was read)"
         )

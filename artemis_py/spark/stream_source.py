@@ -36,9 +36,11 @@ from artemis_py.spark.offsets import (
     latest,
     limited,
     lost,
+    proven,
     ranges_by_key,
     reached,
     refuse,
+    turned_back,
 )
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.planning import Planner, Queues
@@ -112,7 +114,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._acknowledge(begin)
         if self._options.fail_on_data_loss:
             refuse(lost(begin, heads))
-        target = ahead(begin, self._until or heads)
+        target = turned_back(ahead(begin, self._until or heads), heads)
         first = reached(begin, heads)
         if self._is_too_little(first, target):
             return start
@@ -180,13 +182,14 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _acknowledge(self, offset: Offset) -> None:
         kept = self._options.kept_batches
         if self._options.ack == "eager":
-            self._acknowledge_now(offset)
+            self._acknowledge_now(offset, offset)
         elif kept and len(offset.before) >= kept:
-            self._acknowledge_now(Offset(offset.before[-kept]))
+            self._acknowledge_now(Offset(offset.before[-kept]), offset)
 
-    def _acknowledge_now(self, offset: Offset) -> None:
+    def _acknowledge_now(self, offset: Offset, end: Offset) -> None:
+        """Acknowledge what is before `offset`, of a query that is at `end`, where the queues are those it has read."""
         if self._options.mode != "browse" and offset != self._acknowledged:
-            self._queues.acknowledge(offset)
+            self._queues.acknowledge(proven(offset, self._last_heads or self._heads(), end))
             self._acknowledged = offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -203,7 +206,8 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def commit(self, end: dict[str, Any]) -> None:
         """The query will not ask for anything before `end` again."""
         if self._options.ack == "engine":
-            self._acknowledge_now(Offset.read(end))
+            done = Offset.read(end)
+            self._acknowledge_now(done, done)
 
     def _heads(self) -> Heads:
         self._last_heads = self._queues.heads()

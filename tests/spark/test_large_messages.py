@@ -4,6 +4,7 @@ Readers are called as a task and the driver call them, against a real broker; th
 """
 
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 import pytest
 from proton import Message
 
-from tests.interop.broker_process import BrokerProcess, Instance, start_broker
+from tests.interop.broker_process import BrokerProcess, Instance, launch, start_broker
 from tests.spark.conftest import ask, message_count, receive, send
 from tests.spark.proxy import Proxy
 
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from artemis_py.spark.errors import DataLoss, Withheld
+from artemis_py.spark.offsets import Offset
 from artemis_py.spark.options import ReadOptions, read_options
 from artemis_py.spark.planning import Planner
 from artemis_py.spark.reading import read_out, read_range
@@ -219,6 +221,69 @@ def test_a_browser_may_pass_over_what_cannot_be_read(
     with caplog.at_level(logging.WARNING):
         assert of(read_range(lenient, ROWS, part)) == [(1, BODIES[0]), (3, BODIES[1])]
     assert "passed over, nothing is removed" in caplog.text
+
+
+# -- what was not read is not acknowledged -----------------------------------------------------------------------------
+
+
+def test_a_broker_that_was_set_back_keeps_what_nobody_has_read(tmp_path: Path) -> None:
+    """A copy of its store is older than the checkpoint: new messages have numbers that the query was done with."""
+    broker = start_broker(Instance(persistence="true"), tmp_path / "broker")
+    path = tmp_path / "broker" / "etc" / "broker.xml"
+    path.write_text(path.read_text().replace("127.0.0.1:0?", f"127.0.0.1:{broker.port}?"))
+    source = subscribed(broker, "a")
+    start = begun(source)
+    broker.stop()
+    shutil.copytree(tmp_path / "broker" / "data", tmp_path / "copy")
+    broker = launch(tmp_path / "broker")
+    try:
+        send(broker, "a", messages(BODIES))
+        end = source.latestOffset(start, ReadAllAvailable())
+        assert batch(source, start, end) == BODIES
+        broker.stop()
+        shutil.rmtree(tmp_path / "broker" / "data")
+        shutil.copytree(tmp_path / "copy", tmp_path / "broker" / "data")
+        broker = launch(tmp_path / "broker")
+        send(broker, "a", messages([b"new 1", b"new 2"]))
+
+        with pytest.raises(DataLoss, match="ends at 3, the offset is 13"):
+            subscribed(broker, "a").latestOffset(end, ReadAllAvailable())
+        going_on = subscribed(broker, "a", failOnDataLoss="false")
+        back = going_on.latestOffset(end, ReadAllAvailable())
+        last = going_on.latestOffset(back, ReadAllAvailable())
+        assert batch(going_on, end, back) == []
+        assert batch(going_on, back, last) == [b"new 1", b"new 2"]
+        assert message_count(broker, "lake.a:global") == 2
+        going_on.latestOffset(last, ReadAllAvailable())
+        assert message_count(broker, "lake.a:global") == 0
+    finally:
+        broker.stop()
+
+
+def test_a_broker_that_keeps_nothing_is_another_one_when_it_starts_again(tmp_path: Path) -> None:
+    """Its queues have the same names and ids, and messages that nobody has read."""
+    broker = start_broker(Instance(), tmp_path)
+    path = tmp_path / "etc" / "broker.xml"
+    path.write_text(path.read_text().replace("127.0.0.1:0?", f"127.0.0.1:{broker.port}?"))
+    try:
+        source = subscribed(broker, "a")
+        start = begun(source)
+        send(broker, "a", messages(BODIES))
+        end = source.latestOffset(start, ReadAllAvailable())
+        assert batch(source, start, end) == BODIES
+        broker.kill()
+        broker = launch(tmp_path)
+        going_on = subscribed(broker, "a", failOnDataLoss="false")
+        Planner(read_options({"url": broker.url, "address": "a", "subscription": "lake"})).heads()
+        send(broker, "a", messages([b"new"] * 20))
+
+        going_on.latestOffset(end, ReadAllAvailable())
+        assert message_count(broker, "lake.a:global") == 20
+        # A driver of before the restart, whose checkpoint has the other node.
+        Planner(read_options({"url": broker.url, "mode": "browse", "queue": "a"})).acknowledge(Offset.read(end))
+        assert message_count(broker, "lake.a:global") == 20
+    finally:
+        broker.stop()
 
 
 # -- through Spark -----------------------------------------------------------------------------------------------------
