@@ -92,6 +92,18 @@ def files_of(folder: Path, address: str, queue: str) -> list[SpoolFile]:
     return [SpoolFile.named(path) for path in sorted(_folder_of(folder, address, queue).glob("*.messages"))]
 
 
+def kept_of(folder: Path, address: str, queue: str, start: int, stop: int) -> list[tuple[int, int]]:
+    """What is there of a range of numbers, as ranges. Raises SpoolFailed."""
+    kept: list[tuple[int, int]] = []
+    for file in files_of(folder, address, queue):
+        if file.first < stop and file.stop > start:
+            begin, end = max(start, file.first), min(stop, file.stop)
+            if kept and kept[-1][1] == begin:
+                begin = kept.pop()[0]
+            kept.append((begin, end))
+    return kept
+
+
 def read_spool(folder: Path, address: str, queue: str, start: int, stop: int) -> Iterator[tuple[int, list[bytes]]]:
     """The messages of a range that are there, a list a file, each with the number of its first. Raises SpoolFailed."""
     for file in files_of(folder, address, queue):

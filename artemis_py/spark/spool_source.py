@@ -9,20 +9,21 @@ file twice: at least once, and a batch that is planned is the same whenever it i
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from attrs import evolve
 from pyspark.sql.datasource import InputPartition
 
 from artemis_py.spark.columns import BatchBuilder
 from artemis_py.spark.connection import Broker, Connection
-from artemis_py.spark.errors import DataLoss
+from artemis_py.spark.errors import SpoolFailed
 from artemis_py.spark.management import Heads
-from artemis_py.spark.offsets import Offset, earliest, key_of, lost, refuse
+from artemis_py.spark.offsets import Offset, cut, earliest, key_of, lost, ranges_by_key, refuse
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.reading import decoded
 from artemis_py.spark.receiving import DrainLink, Range
 from artemis_py.spark.source import RangePartition
-from artemis_py.spark.spool import NODE, Spool, read_spool
+from artemis_py.spark.spool import NODE, Spool, kept_of, read_spool
 from artemis_py.spark.stream_source import RangeStreamReader
 
 if TYPE_CHECKING:
@@ -133,21 +134,41 @@ class SpoolStreamReader(RangeStreamReader):
             self._until = after
         return after
 
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges of one batch that are in the files. Raises InvalidOffset, DataLoss if that is not all of it.
+
+        What is not there is told by the driver, that wrote the files: a task that finds none may look elsewhere.
+        """
+        self._is_begun = True
+        options = self._options
+        parts, losses = [], []
+        for key, part in ranges_by_key(Offset.read(start), Offset.read(end)).items():
+            kept = kept_of(self._folder, part.address, part.queue, part.start, part.stop)
+            parts += [evolve(part, start=begin, stop=stop) for begin, stop in kept]
+            count = part.count - sum(stop - begin for begin, stop in kept)
+            if count:
+                losses.append(f"{key}: {count} of the {part.count} messages from {part.start} on are not in the files")
+        if options.fail_on_data_loss:
+            refuse(losses)
+        for loss in losses:
+            logger.warning("passed over: %s", loss)
+        return [RangePartition(part) for part in cut(parts, options.min_partitions, options.max_messages_per_partition)]
+
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """In a task, which needs no broker."""
         if isinstance(partition, RangePartition):
-            yield from _read(self._options, self._schema, self._folder, partition.part)
+            yield from _read(self._schema, self._folder, partition.part)
 
 
-def _read(options: ReadOptions, schema: "StructType", folder: Path, part: Range) -> "Iterator[pa.RecordBatch]":
-    """Raises SpoolFailed, Undecodable, and DataLoss if files are missing and that is an error."""
+def _read(schema: "StructType", folder: Path, part: Range) -> "Iterator[pa.RecordBatch]":
+    """Raises Undecodable, and SpoolFailed, also if files are missing: the driver had them when it planned."""
     builder = BatchBuilder(schema, part.address, part.queue)
     count = 0
     for first, messages in read_spool(folder, part.address, part.queue, part.start, part.stop):
         count += len(messages)
         yield decoded(builder, builder.rows(), messages, str(part), first)
     if count < part.count:
-        text = f"{part.count - count} of {part.count} messages of {part} are not in {folder}: do all tasks share it?"
-        if options.fail_on_data_loss:
-            raise DataLoss(f"{text} (failOnDataLoss=false goes on with what is left)")
-        logger.warning(text)
+        raise SpoolFailed(
+            f"{part.count - count} of {part.count} messages of {part} are not in {folder}, where the driver has them: "
+            "do all tasks share it?"
+        )

@@ -219,16 +219,41 @@ def test_a_copy_of_the_checkpoint_is_refused_while_the_query_runs(
 
 
 def test_a_missing_file_is_a_loss(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
-    """Whether somebody deleted it or the task has another disk."""
+    """Somebody deleted it; the driver says so, that wrote it."""
+    send(broker, name, numbered(0, 6))
+    source = reader(broker, tmp_path, name, ack="engine")
+    start = begun(source)
+    middle = source.latestOffset(start, ReadMaxRows(3))
+    end = source.latestOffset(middle, ReadMaxRows(3))
+    first, second = files_of(tmp_path, name, name)
+    first.path.unlink()
+
+    with pytest.raises(DataLoss, match=rf"{name}::{name}: 3 of the 6 messages from 0 on are not in the files"):
+        source.partitions(start, end)
+    ended(source)
+    going_on = reader(broker, tmp_path, name, failOnDataLoss="false")
+    assert rows(going_on, start, end) == [(3, "3"), (4, "4"), (5, "5")]
+    assert rows(going_on, start, middle) == []
+    assert second.path.exists()
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_task_that_does_not_share_the_folder_fails(
+    broker: BrokerProcess, name: str, tmp_path: Path, fails: str
+) -> None:
+    """The driver has the files: a batch that reads none of them would have them deleted when it is committed."""
     send(broker, name, numbered(0, 3))
-    source = reader(broker, tmp_path, name)
+    source = reader(broker, tmp_path, name, failOnDataLoss=fails)
     start = begun(source)
     end = source.latestOffset(start, ReadAllAvailable())
-    files_of(tmp_path, name, name)[0].path.unlink()
+    (part,) = source.partitions(start, end)
+    (file,) = files_of(tmp_path, name, name)
+    elsewhere = file.path.rename(tmp_path / "elsewhere")
 
-    with pytest.raises(DataLoss, match=rf"3 of 3 messages of {name}::{name} .* do all tasks share it"):
-        rows(source, start, end)
-    assert rows(reader(broker, tmp_path, name, failOnDataLoss="false"), start, end) == []
+    with pytest.raises(SpoolFailed, match=rf"3 of 3 messages of {name}::{name} .*do all tasks share it"):
+        list(source.read(part))
+    elsewhere.rename(file.path)
+    assert len(rows(source, start, end)) == 3
 
 
 def test_another_folder_is_not_taken_for_the_old_one(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
