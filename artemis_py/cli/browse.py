@@ -6,7 +6,7 @@ import click
 from proton import Event
 from proton.reactor import Copy, Selector
 
-from artemis_py.cli.client import Conversation, Target, parse_destination, target_options, want
+from artemis_py.cli.client import Conversation, Target, parse_destination, target_options, unread, want
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
 
@@ -33,6 +33,7 @@ class Browsing(Conversation):
         self.printed = printed
         self.progress = progress
         self.received = 0
+        self.aborted = 0
         self._window_left = 0
 
     def begin(self, event: Event) -> None:
@@ -63,6 +64,13 @@ class Browsing(Conversation):
         elif self._window_left == 0:
             self._next_window(event.receiver)
 
+    def on_aborted(self, event: Event) -> None:
+        """The broker cannot read one to its end: it took its place in the window, and the others are still to come."""
+        self.aborted += 1
+        self._window_left -= 1
+        if self._window_left == 0 and not self.is_finished:
+            self._next_window(event.receiver)
+
     def on_link_flow(self, event: Event) -> None:
         """The broker gave credit back: there are no more messages."""
         receiver: Any = event.receiver
@@ -87,9 +95,14 @@ class Browsing(Conversation):
 def browse(
     target: Target, destination: str, message_count: int | None, filter: str | None, printed: str, quiet: bool
 ) -> None:
-    """Show the messages that wait in a queue, in their order, and leave them there."""
+    """Show the messages that wait in a queue, in their order, and leave them there.
+
+    The exit code is 1 if the broker could not read some of them.
+    """
     with Progress("seen", message_count) as progress:
         browsing = Browsing(target, destination, message_count, filter, printed, progress)
         browsing.run()
     if not quiet:
         click.echo(summary("seen", browsing.received, browsing.elapsed_s), err=True)
+    if browsing.aborted:
+        raise unread(browsing.aborted)

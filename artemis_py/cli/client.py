@@ -153,6 +153,11 @@ def delivery_condition(event: Event) -> Condition | None:
     return None if event.delivery is None else event.delivery.remote.condition
 
 
+def unread(count: int) -> Failed:
+    """The error for messages whose delivery the broker began and broke off, as AMQP calls it: aborted."""
+    return Failed(f"{count} messages were broken off by the broker, which cannot read them: its log says why")
+
+
 class Conversation(MessagingHandler):  # type: ignore[misc]
     """A connection that runs until its work is done, fails, times out or is interrupted.
 

@@ -7,7 +7,7 @@ import click
 from proton import Event
 from proton.reactor import Selector
 
-from artemis_py.cli.client import Conversation, Target, parse_destination, target_options, want
+from artemis_py.cli.client import Conversation, Target, parse_destination, target_options, unread, want
 from artemis_py.cli.errors import Failed
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
@@ -39,6 +39,7 @@ class Consuming(Conversation):
         self.printed = printed
         self.progress = progress
         self.received = 0
+        self.aborted = 0
         self.broke_on_null = False
         self.granted = 0
         self.last_at = 0.0
@@ -62,12 +63,22 @@ class Consuming(Conversation):
             receiver.flow(more)
             self.granted += more
 
+    def on_delivery(self, event: Event) -> None:
+        """Something came, if only a part of a long message: that is no silence."""
+        self.last_at = time.monotonic()
+
+    def on_aborted(self, event: Event) -> None:
+        """The broker cannot read one to its end: another takes its place."""
+        self.aborted += 1
+        self.granted -= 1
+        if not self.is_finished:
+            self.top_up(event.receiver)
+
     def on_message(self, event: Event) -> None:
         """Print one, then accept it; what comes after the last one goes back to the queue when we close."""
         if self.is_finished:
             return
         self.received += 1
-        self.last_at = time.monotonic()
         print_message(event.message, self.printed)
         delivery: Any = event.delivery
         self.accept(delivery)
@@ -119,3 +130,5 @@ def consumer(
         click.echo(summary("received", consuming.received, consuming.last_at - consuming.opened_at), err=True)
     if message_count is not None and consuming.received < message_count and not consuming.broke_on_null:
         raise Failed(f"received {consuming.received} of {message_count} messages")
+    if consuming.aborted:
+        click.echo(f"Warning: {unread(consuming.aborted).message}", err=True)

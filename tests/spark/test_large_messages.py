@@ -180,19 +180,18 @@ def test_a_selector_does_not_hide_what_is_there(broker: BrokerProcess, name: str
 
 @pytest.fixture
 def unreadable(tmp_path: Path) -> Iterator[tuple[BrokerProcess, dict[str, Any], dict[str, Any]]]:
-    """A broker that lost the file of one large body while it was down, and a batch of a stream that has it."""
+    """A broker that lost the body of one large message, and a batch of a stream that has it."""
     broker = start_broker(Instance(persistence="true"), tmp_path)
-    path = tmp_path / "etc" / "broker.xml"
-    path.write_text(path.read_text().replace("127.0.0.1:0?", f"127.0.0.1:{broker.port}?"))
-    source = subscribed(broker, "a")
-    start = begun(source)
-    send(broker, "a", messages([BODIES[0], BODIES[9], BODIES[1]]))
-    end = source.latestOffset(start, ReadAllAvailable())
-    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file() and "large" in str(path.parent)]
-    (file,) = [path for path in files if path.stat().st_size > 250_000]
-    file.write_bytes(file.read_bytes()[:1000])
-    yield broker, start, end
-    broker.kill()
+    try:
+        source = subscribed(broker, "a")
+        start = begun(source)
+        send(broker, "a", messages([BODIES[0], BODIES[9], BODIES[1]]))
+        end = source.latestOffset(start, ReadAllAvailable())
+        (file,) = [path for path in (tmp_path / "data").rglob("*.body") if path.stat().st_size > 250_000]
+        file.write_bytes(file.read_bytes()[:1000])
+        yield broker, start, end
+    finally:
+        broker.kill()
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
