@@ -55,10 +55,18 @@ class Missing:
         """Ask the queue about numbers that did not come. Raises Withheld if some are there, Gone, ConnectionLost."""
         if not gaps:
             return
-        options, part = self.options, self.part
-        found, behind = Broker(options.connection).run(
+        options = self.options
+        found, is_more_behind = Broker(options.connection).run(
             lambda connection: self._asked(Management(connection, options.connection.idle_timeout_s), gaps)
         )
+        self.note(gaps, found, is_more_behind)
+
+    def note(self, gaps: Gaps, found: Found, is_more_behind: bool) -> None:
+        """What the queue said of gaps; `is_more_behind`: it has something in the skipped numbers behind the range.
+
+        Raises as `look_up`.
+        """
+        options, part = self.options, self.part
         if not found.exists:
             raise Gone(f"{part.queue} is not there any more, or was made anew")
         if found.count:
@@ -74,7 +82,7 @@ class Missing:
         self.expired += found.expired
         for start, stop in gaps:
             end = found.skipped_around(stop)
-            if end > stop == part.stop and not behind:
+            if end > stop == part.stop and not is_more_behind:
                 # Nothing is behind it either: a crash may have skipped all of these numbers.
                 stop = end
             count = stop - start - found.never_given(start, stop)

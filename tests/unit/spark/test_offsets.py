@@ -17,9 +17,11 @@ from artemis_py.spark.offsets import (
     latest,
     limited,
     lost,
+    proven,
     ranges_by_key,
     reached,
     refuse,
+    turned_back,
 )
 
 A, B, C = "n|a::a", "n|b::b", "n|c::c"
@@ -166,6 +168,38 @@ def test_numbers_that_a_crash_skipped_are_not_lost(first: int, number: int, lost
     losses = lost(at(a=number), heads(now))
 
     assert [line.split()[1] for line in losses] == ([str(lost_count)] if lost_count else [])
+
+
+@pytest.mark.parametrize(
+    ("queue", "expected"),
+    [
+        (head("a", 3, 9), {"a": 5}),
+        (head("a", 5, 5), {"a": 5}),
+        (head("a", 1, 4), {}),  # set back: what comes under 4 was not read
+        (head("a", 1, 9, queue_id=2), {}),
+        (head("b", 1, 9), {}),
+    ],
+)
+def test_only_what_the_queue_can_have_given_out_is_acknowledged(queue: Head, expected: dict[str, int]) -> None:
+    assert numbers(proven(at(a=5), heads(queue), at(a=5))) == expected
+
+
+def test_another_broker_is_not_acknowledged() -> None:
+    """Its queues may have the same names and ids."""
+    assert numbers(proven(at(a=5), Heads(node="m", queues=(head("a", 1, 9),)), at(a=5))) == {}
+
+
+def test_what_is_kept_is_acknowledged_no_further_than_the_query_is() -> None:
+    """It was turned back since: then it has not read again what is before the older position."""
+    assert numbers(proven(at(a=50), heads(head("a", 1, 99)), at(a=7))) == {"a": 7}
+    assert numbers(proven(at(a=50, b=3), heads(head("a", 1, 99), head("b", 1, 9)), at(b=4))) == {"b": 3}
+
+
+@pytest.mark.parametrize(
+    ("queue", "expected"), [(head("a", 2, 4), 2), (head("a", 2, 5), 5), (head("a", 2, 4, queue_id=2), 5)]
+)
+def test_a_queue_that_ends_before_the_offset_is_read_from_its_first_message(queue: Head, expected: int) -> None:
+    assert numbers(turned_back(at(a=5), heads(queue))) == {"a": expected}
 
 
 def test_numbers_that_two_crashes_skipped_are_not_lost() -> None:
