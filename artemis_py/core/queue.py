@@ -615,28 +615,35 @@ class Queue:
         self.hub.slices.start(rest)
         return count
 
-    def acknowledge_below(self, sequence: int, limit: int) -> int:
-        """Acknowledge what waits below `sequence`, at most `limit` messages; how many. What is delivered stays."""
+    def acknowledge_below(self, sequence: int, limit: int, start: int = 0) -> int:
+        """Acknowledge what waits below `sequence`, at most `limit` messages; how many. What is delivered stays.
+
+        What is below `start` stays as well.
+        """
         count = 0
         backlog = self.backlog
         for priority in range(PRIORITIES):
             reference = backlog.lists[priority].head
             while reference is not None and reference.sequence < sequence and count < limit:
                 following = reference.next
-                backlog.unlink(reference)
-                self.forget(reference)
-                count += 1
+                if reference.sequence >= start:
+                    backlog.unlink(reference)
+                    self.forget(reference)
+                    count += 1
                 reference = following
             tail = backlog.tails[priority]
-            while tail is not None and tail.frontier < sequence - 1 and count < limit:
-                page = backlog.scan(tail, tail.frontier, sequence - 1, min(PAGE_MESSAGES, limit - count))
+            after = 0 if tail is None else max(tail.frontier, start - 1)
+            while tail is not None and after < sequence - 1 and count < limit:
+                page = backlog.scan(tail, after, sequence - 1, min(PAGE_MESSAGES, limit - count))
                 if page is None:
                     break
                 for cold in page.references:
                     backlog.pull(tail, cold)
                     self.forget(cold)
                     count += 1
-                tail.advance(page.end)
+                after = page.end
+                if start <= tail.frontier + 1:
+                    tail.advance(after)
             if tail is not None:
                 backlog.close(tail, priority)
         self.messages_acknowledged += count

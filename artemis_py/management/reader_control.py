@@ -115,20 +115,23 @@ class ReaderControl(Control):
     def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
         """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
 
-        Done twice it does nothing more; a queue that is gone, or was made anew, has nothing below the number, nor has
-        one of another broker, if `"node"` says which is meant. The answer is JSON text: how many messages went, by
-        queue, and whether that was all; a request acknowledges no more than MAX_ACKNOWLEDGED, so that the broker's
-        other clients do not wait. Raises NotAuthorized, and InvalidRequest, also for a number above all that were
-        given: a client that names it cannot have read what will come below it.
+        A fourth member is the number to begin at; what is below that stays. Done twice it does nothing more; a queue
+        that is gone, or was made anew, has nothing below the number, nor has one of another broker, if `"node"` says
+        which is meant. The answer is JSON text: how many messages went, by queue, and whether that was all; a request
+        acknowledges no more than MAX_ACKNOWLEDGED, so that the broker's other clients do not wait. Raises
+        NotAuthorized, and InvalidRequest, also for a number above all that were given: a client that names it cannot
+        have read what will come below it.
         """
         items = positions.get("queues")
         if not isinstance(items, list):
             raise InvalidRequest("positions must have the member queues, an array")
         is_here = self._is_here(positions)
-        found: list[tuple[Queue, int]] = []
+        found: list[tuple[Queue, int, int]] = []
         for item in items:
             match item:
-                case [str() as name, int() as queue_id, int() as sequence]:
+                case [str() as name, int() as queue_id, int() as sequence, *rest] if not rest or (
+                    len(rest) == 1 and type(rest[0]) is int
+                ):
                     queue = self._postoffice.find_queue(name)
                     if is_here and queue is not None and queue.id == queue_id:
                         self._session.check(Permission.CONSUME, queue.address.name, queue.name)
@@ -138,13 +141,15 @@ class ReaderControl(Control):
                                 "acknowledge up to"
                             )
                         self._keep(queue)
-                        found.append((queue, sequence))
+                        found.append((queue, sequence, rest[0] if rest else 0))
                 case _:
-                    raise InvalidRequest("a position is an array of queue, queue id and number")
+                    raise InvalidRequest(
+                        "a position is an array of queue, queue id and number, and perhaps the number to begin at"
+                    )
         left = MAX_ACKNOWLEDGED
         counts: dict[str, int] = {}
-        for queue, sequence in found:
-            counts[queue.name] = queue.acknowledge_below(sequence, left)
+        for queue, sequence, start in found:
+            counts[queue.name] = queue.acknowledge_below(sequence, left, start)
             left -= counts[queue.name]
         return json.dumps({"acknowledged": counts, "complete": left > 0})
 

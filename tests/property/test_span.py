@@ -22,9 +22,9 @@ __all__ = ["folder"]
 RANGES: Final = st.tuples(
     st.just("span"), st.integers(0, 10), st.integers(0, 20), st.integers(1, 5), st.sampled_from((None, None, 3))
 )
-BELOW: Final = st.tuples(st.just("acknowledge"), st.integers(0, 6), st.integers(1, 4)) | st.tuples(
-    st.just("acknowledge_some"), st.integers(0, 6), st.integers(1, 3)
-)
+BELOW: Final = st.tuples(
+    st.just("acknowledge"), st.integers(0, 6), st.integers(1, 4), st.sampled_from((0, 0, 1, 3))
+) | st.tuples(st.just("acknowledge_some"), st.integers(0, 6), st.integers(1, 3))
 
 
 @pytest.fixture(autouse=True)
@@ -65,18 +65,20 @@ class Numbered(Side):
         assert bodies == [one.message.view.body for one in wanted]
         self.seen.append(len(there))
 
-    def acknowledge(self, index: int, limit: int, number: int) -> None:
-        """Acknowledge below the message at `index`, a few at a time."""
+    def acknowledge(self, index: int, limit: int, first: int, number: int) -> None:
+        """Acknowledge below the message at `index`, a few at a time; perhaps only from the message at `first` on."""
         there = self.there()
         below = there[index].sequence if index < len(there) else self.queue.next_sequence
-        waiting = {one.sequence for one in self.queue.browse_all() if one.sequence < below}
+        start = there[first].sequence if 0 < first < len(there) else 0
+        waiting = {one.sequence for one in self.queue.browse_all() if start <= one.sequence < below}
+        older = [one.sequence for one in self.queue.browse_all() if one.sequence < min(start, below)]
         before, total = self.queue.messages_acknowledged, 0
-        while (count := self.queue.acknowledge_below(below, limit)) == limit:
+        while (count := self.queue.acknowledge_below(below, limit, start)) == limit:
             total += count
         total += count
         assert total == len(waiting)
         assert self.queue.messages_acknowledged - before == total
-        assert [one.sequence for one in self.queue.browse_all() if one.sequence < below] == []
+        assert [one.sequence for one in self.queue.browse_all() if one.sequence < below] == older
         self.seen.append(total)
 
     def acknowledge_some(self, first: int, step: int, number: int) -> None:

@@ -157,6 +157,17 @@ def test_the_queue_of_another_broker_is_not_acknowledged() -> None:
     assert world.call("reader", "acknowledge", {**numbers, "sequences": [3], "node": "node-1"}) == 1
 
 
+def test_what_is_below_the_number_to_begin_at_stays() -> None:
+    world = World()
+    fill(world, "q", 6)
+    queue = world.postoffice.queues["q"]
+
+    assert json.loads(world.call("reader", "acknowledgeUpTo", {"queues": [["q", queue.id, 6, 3]]}))["acknowledged"] == {
+        "q": 3
+    }
+    assert [reference.sequence for reference in queue.browse_all()] == [1, 2, 6]
+
+
 def finding(world: World, ranges: object, **more: object) -> dict[str, object]:
     queue = world.postoffice.queues["q"]
     request = {"queue": "q", "queueId": queue.id, "ranges": ranges, **more}
@@ -243,7 +254,10 @@ def test_what_cannot_be_looked_for_is_refused(more: dict[str, object], reason: s
     assert reason in world.refusal("reader", "find", wanted)
 
 
-@pytest.mark.parametrize("positions", [{}, {"queues": 1}, {"queues": [["q", 1]]}, {"queues": [[1, 2, 3]]}])
+@pytest.mark.parametrize(
+    "positions",
+    [{}, {"queues": 1}, {"queues": [["q", 1]]}, {"queues": [[1, 2, 3]]}, {"queues": [["q", 1, 2, "3"]]}],
+)
 def test_what_is_no_position_is_refused(positions: dict[str, object]) -> None:
     assert World().refusal("reader", "acknowledgeUpTo", positions)
 
