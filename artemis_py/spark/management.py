@@ -242,9 +242,10 @@ class Management:
             )
         return found
 
-    def acknowledge(self, positions: Iterable[tuple[str, int, int]], node: str) -> None:
-        """Acknowledge what is below a number: queue, queue id, number. Doing it again does no harm.
+    def acknowledge(self, positions: Iterable[tuple[str, int, int, int]], node: str) -> None:
+        """Acknowledge what is below a number, and not below another: queue, queue id, number and the other.
 
+        Doing it again does no harm.
         Another broker than `node` does nothing. Raises Refused, also for a number that was never given.
         """
         wanted = {"queues": [list(position) for position in positions], "node": node}

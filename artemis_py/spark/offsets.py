@@ -1,11 +1,14 @@
 """Offsets: what a checkpoint holds, how far the next batch goes, and into which ranges it is cut.
 
-    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}, "reader": "<id>", "before": [{...}, ...]}
+    {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}, "reader": "<id>", "before": [{...}, ...],
+     "passed": {...}}
 
 The number is that of the first message not yet read. The queue id changes when a queue is deleted and made anew, so
 that an old offset cannot silently mean other messages. The reader is whoever has the checkpoint: Spark tells a source
 nothing about its query, so a stream draws an id when it begins and finds it again in each offset that it is handed.
-Before that it stood at `before`, the oldest first, which is there if some batches shall not be acknowledged yet.
+Before that it stood at `before`, the oldest first, which is there if some batches shall not be acknowledged yet. Where
+the query began behind messages that were there, `passed` has that position: it has not read them, and never
+acknowledges them.
 Pure: knows neither connection nor Spark.
 """
 
@@ -41,6 +44,8 @@ class Offset:
     """Of a stream, whose checkpoint this is; empty in a batch query and in an offset that a user wrote."""
     before: tuple[Mapping[str, Position], ...] = ()
     """Where the last batches began."""
+    passed: Mapping[str, Position] = field(factory=dict)
+    """Where the query began, of the queues that had messages before that."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -50,7 +55,8 @@ class Offset:
             if content["v"] != VERSION:
                 raise InvalidOffset(f"an offset of version {content['v']}; this is version {VERSION}")
             before = tuple(_positions(earlier) for earlier in content.get("before", ()))
-            return cls(_positions(content["q"]), str(content.get("reader", "")), before)
+            passed = _positions(content.get("passed", {}))
+            return cls(_positions(content["q"]), str(content.get("reader", "")), before, passed)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
 
@@ -61,7 +67,24 @@ class Offset:
             content["reader"] = self.reader
         if self.before:
             content["before"] = [_written(positions) for positions in self.before]
+        if self.passed:
+            content["passed"] = _written(self.passed)
         return content
+
+    def since(self, key: str) -> int:
+        """The first number of a queue that the query has read, or will; 0 if it began at its first message."""
+        position, passed = self.positions.get(key), self.passed.get(key)
+        return passed.next if position and passed and position.queue_id == passed.queue_id else 0
+
+    def begun(self, heads: Heads) -> Self:
+        """The beginning of a query, which passes over what these queues have before it."""
+        first = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
+        passed = {
+            key: position
+            for key, position in self.positions.items()
+            if key in first and first[key].queue_id == position.queue_id and first[key].first < position.next
+        }
+        return evolve(self, passed=passed)
 
     def remembering(self, start: Self, count: int) -> Self:
         """The end of a batch that began at `start`, with where the last `count` batches began."""
@@ -132,7 +155,7 @@ def ahead(start: Offset, heads: Heads) -> Offset:
             positions[key] = Position(head.queue_id, max(known.next, head.next))
         else:
             positions[key] = Position(head.queue_id, head.first)
-    return Offset(positions, start.reader)
+    return evolve(start, positions=positions, before=())
 
 
 def proven(offset: Offset, heads: Heads, end: Offset) -> Offset:
@@ -156,24 +179,26 @@ def proven(offset: Offset, heads: Heads, end: Offset) -> Offset:
 def turned_back(end: Offset, heads: Heads) -> Offset:
     """`end`, but where a queue ends before it at its first message: what it has, and what comes, was not read."""
     now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
-    positions = dict(end.positions)
+    positions, passed = dict(end.positions), dict(end.passed)
     for key, position in end.positions.items():
         head = now.get(key)
         if head is not None and head.queue_id == position.queue_id and head.next < position.next:
             positions[key] = Position(head.queue_id, head.first)
-    return evolve(end, positions=positions)
+            passed.pop(key, None)
+    return evolve(end, positions=positions, passed=passed)
 
 
 def reached(start: Offset, heads: Heads) -> Offset:
     """`start`, moved up to the first messages there are: numbers that a crash skipped count for nothing."""
     first = {key_of(heads.node, head.address, head.queue): (head.queue_id, head.first) for head in heads.queues}
-    return Offset(
-        {
+    return evolve(
+        start,
+        positions={
             key: Position(position.queue_id, max(position.next, number) if id == position.queue_id else position.next)
             for key, position in start.positions.items()
             for id, number in (first.get(key, (position.queue_id, 0)),)
         },
-        start.reader,
+        before=(),
     )
 
 
@@ -194,12 +219,12 @@ def limited(start: Offset, end: Offset, limit: int | None) -> Offset:
         if shares[key] < backlog[key]:
             shares[key] += 1
             left -= 1
-    return Offset(
-        {
+    return evolve(
+        end,
+        positions={
             key: Position(position.queue_id, position.next - backlog[key] + shares[key])
             for key, position in end.positions.items()
         },
-        end.reader,
     )
 
 

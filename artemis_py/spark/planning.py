@@ -65,15 +65,15 @@ class Planner:
 
     def acknowledge(self, offset: Offset) -> None:
         """The query is done with everything before `offset`. Raises SparkError."""
-        by_node: dict[str, list[tuple[str, int, int]]] = {}
+        by_node: dict[str, list[tuple[str, int, int, int]]] = {}
         for key, position in offset.positions.items():
             node, _, queue = key.partition("|")
-            by_node.setdefault(node, []).append((queue, position.queue_id, position.next))
+            by_node.setdefault(node, []).append((queue, position.queue_id, position.next, offset.since(key)))
         for node, positions in by_node.items():
-            names = ", ".join(queue for queue, _, _ in positions)
+            names = ", ".join(queue for queue, *_ in positions)
             self._run(names, partial(self._acknowledge, node, positions))
 
-    def _acknowledge(self, node: str, positions: list[tuple[str, int, int]], connection: Connection) -> None:
+    def _acknowledge(self, node: str, positions: list[tuple[str, int, int, int]], connection: Connection) -> None:
         self._management(connection).acknowledge(positions, node)
 
     def _names(self) -> str:

@@ -86,7 +86,8 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _begin(self) -> Offset:
         if self._initial is None:
-            self._initial = evolve(self._queues.start(self._heads()), reader=uuid4().hex)
+            heads = self._heads()
+            self._initial = evolve(self._queues.start(heads).begun(heads), reader=uuid4().hex)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -184,7 +185,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         if self._options.ack == "eager":
             self._acknowledge_now(offset, offset)
         elif kept and len(offset.before) >= kept:
-            self._acknowledge_now(Offset(offset.before[-kept]), offset)
+            self._acknowledge_now(evolve(offset, positions=offset.before[-kept], before=()), offset)
 
     def _acknowledge_now(self, offset: Offset, end: Offset) -> None:
         """Acknowledge what is before `offset`, of a query that is at `end`, where the queues are those it has read."""

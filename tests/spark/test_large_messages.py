@@ -285,6 +285,28 @@ def test_a_broker_that_keeps_nothing_is_another_one_when_it_starts_again(tmp_pat
         broker.stop()
 
 
+@pytest.mark.parametrize("ack", ["eager", "keep=1"])
+def test_what_a_query_begins_behind_stays_in_the_subscription(broker: BrokerProcess, name: str, ack: str) -> None:
+    """It was not read: with startingOffsets=latest it went with the first batch."""
+    source = subscribed(broker, name, startingOffsets="latest", ack=ack)
+    Planner(read_options({"url": broker.url, "address": name, "subscription": "lake"})).heads()
+    send(broker, name, messages([b"old 1", b"old 2"]))
+    start = begun(source)
+    send(broker, name, messages(BODIES[:3]))
+    end = source.latestOffset(start, ReadAllAvailable())
+    assert batch(source, start, end) == BODIES[:3]
+
+    again = subscribed(broker, name, ack=ack)
+    send(broker, name, messages(BODIES[3:5]))
+    last = again.latestOffset(end, ReadAllAvailable())
+    assert batch(again, end, last) == BODIES[3:5]
+    again.latestOffset(last, ReadAllAvailable())
+
+    rest = 2 if ack == "eager" else 4
+    assert message_count(broker, queue_of(broker, name)) == rest
+    assert receive(broker, f"{name}::{queue_of(broker, name)}", 2)[0].body == b"old 1"
+
+
 # -- through Spark -----------------------------------------------------------------------------------------------------
 
 

@@ -202,6 +202,22 @@ def test_a_queue_that_ends_before_the_offset_is_read_from_its_first_message(queu
     assert numbers(turned_back(at(a=5), heads(queue))) == {"a": expected}
 
 
+def test_what_a_query_passed_over_at_its_beginning_is_in_its_offsets() -> None:
+    """Through the checkpoint and every step to the end of a batch, so that it is never acknowledged."""
+    now = heads(head("a", 3, 9), head("b", 4, 4), head("c", 5, 7))
+    begin = Offset.read(evolve(at(a=9, b=4, c=5), reader="r").begun(now).written())
+
+    later = heads(head("a", 3, 20), head("b", 4, 20), head("c", 5, 20))
+    end = Offset.read(limited(reached(begin, later), ahead(begin, later), 12).remembering(begin, 1).written())
+
+    assert {key: position.next for key, position in begin.passed.items()} == {A: 9}
+    assert [end.since(key) for key in (A, B, C)] == [9, 0, 0]
+    assert end.before == (begin.positions,)
+    assert at(a=1).begun(heads(head("a", 1, 2))).written() == at(a=1).written()
+    assert turned_back(end, heads(head("a", 2, 8))).since(A) == 0
+    assert proven(end, later, end).since(A) == 9
+
+
 def test_numbers_that_two_crashes_skipped_are_not_lost() -> None:
     """A query may be away while the broker crashes more than once."""
     now = Head(address="a", queue="a", queue_id=1, first=400, next=500, skipped=((100, 200), (250, 400)))
