@@ -21,7 +21,7 @@ from artemis_amqp.link import Link, ReceiverLink
 from artemis_amqp.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
 from artemis_amqp.session import AmqpSession
 from artemis_amqp.types import Symbol
-from artemis_py.spark.errors import ConnectionLost, Gone, InvalidOption, Refused
+from artemis_py.spark.errors import ConnectionLost, Elsewhere, Gone, InvalidOption, Refused
 from artemis_py.spark.options import ConnectionOptions, Server
 
 logger = logging.getLogger(__name__)
@@ -322,6 +322,10 @@ class Broker:
                 self._servers.append(self._servers.pop(0))
         raise ConnectionLost("; ".join(reasons))
 
+    def pass_over(self) -> None:
+        """Begin with the next server of the list: the first one answers, and is not the one that is meant."""
+        self._servers.append(self._servers.pop(0))
+
     def run(self, work: Callable[[Connection], Result]) -> Result:
         """Call `work` with a new connection, again with another while the connection is what fails.
 
@@ -335,6 +339,8 @@ class Broker:
             except ConnectionLost as error:
                 if left == 0:
                     raise
+                if isinstance(error, Elsewhere):
+                    self.pass_over()
                 logger.warning("connection lost, trying again in %.1f s: %s", delay_s, error)
             time.sleep(delay_s)
             delay_s = min(2 * delay_s, MAX_RETRY_DELAY_S)

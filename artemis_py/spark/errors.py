@@ -19,6 +19,10 @@ class ConnectionLost(SparkError):
     """No broker of the list could be reached, or the connection broke: worth another try."""
 
 
+class Elsewhere(ConnectionLost):
+    """Another broker of the list answered than the one that gave the numbers: the next one may be it."""
+
+
 class Withheld(ConnectionLost):
     """The broker has messages that it did not deliver: worth another try, and nothing is lost."""
 

@@ -21,7 +21,7 @@ from artemis_amqp.sections import read_application_properties
 from artemis_amqp.types import Described, Symbol, ULong
 from artemis_py.spark.connection import Connection, failure
 from artemis_py.spark.decoding import Rows
-from artemis_py.spark.errors import ConnectionLost, Refused
+from artemis_py.spark.errors import ConnectionLost, Elsewhere, Refused
 from artemis_py.spark.receiving import Arrivals, Range
 
 logger: Final = logging.getLogger(__name__)
@@ -218,7 +218,10 @@ class Management:
         self.call(READER, "release", {"queues": list(queues), "holder": holder})
 
     def find(self, part: Range, ranges: Sequence[tuple[int, int]], selector: str | None) -> Found:
-        """What the queue of `part` has of some numbers, and of those what a selector wants. Raises Refused."""
+        """What the queue of `part` has of some numbers, and of those what a selector wants.
+
+        Raises Refused, Elsewhere if the broker is not the one that gave the numbers, ConnectionLost.
+        """
         found = Found(exists=True)
         for index in range(0, len(ranges), RANGES_PER_REQUEST):
             some = [list(bounds) for bounds in ranges[index : index + RANGES_PER_REQUEST]]
@@ -228,6 +231,8 @@ class Management:
             if part.node:
                 wanted["node"] = part.node
             answer = json.loads(self.call(READER, "find", wanted, is_long=True))
+            if part.node not in ("", answer["node"]):
+                raise Elsewhere(f"this is broker {answer['node']}, the numbers are those of {part.node}")
             if answer["queueId"] is None:
                 return Found(exists=False)
             left = answer["left"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import define, field
 
-from artemis_py.spark.connection import Broker
+from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.errors import DataLoss, Gone, Withheld
 from artemis_py.spark.management import Found, Management
 from artemis_py.spark.options import ReadOptions
@@ -50,6 +50,18 @@ class Missing:
     expired: int = 0
     """Those of them that are in the queue still, past their time."""
     _last: Found | None = None
+
+    def check_queue(self, connection: Connection) -> None:
+        """Make sure that this is the broker and the queue that gave the numbers.
+
+        Of several brokers each may have a queue of this name, even of this id, with other messages. Raises Elsewhere,
+        Gone, Refused, ConnectionLost.
+        """
+        part = self.part
+        if part.node:
+            timeout_s = self.options.connection.idle_timeout_s
+            if not Management(connection, timeout_s).find(part, [(part.start, part.start)], None).exists:
+                raise Gone(f"{part.queue} is not there any more, or was made anew")
 
     def look_up(self, gaps: Gaps) -> None:
         """Ask the queue about numbers that did not come. Raises Withheld if some are there, Gone, ConnectionLost."""

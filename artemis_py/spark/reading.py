@@ -9,7 +9,7 @@ from artemis_py.errors import MalformedFrame
 from artemis_py.spark.columns import BatchBuilder
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker
 from artemis_py.spark.decoding import Rows
-from artemis_py.spark.errors import ConnectionLost, DataLoss, Gone, Refused, Undecodable, Withheld
+from artemis_py.spark.errors import ConnectionLost, DataLoss, Elsewhere, Gone, Refused, Undecodable, Withheld
 from artemis_py.spark.missing import Missing, gaps_of
 from artemis_py.spark.options import ReadOptions
 from artemis_py.spark.receiving import DrainLink, Range, RangeLink
@@ -38,6 +38,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
     while start < part.stop:
         try:
             with broker.connect() as connection:
+                missing.check_queue(connection)
                 link = RangeLink(connection, part, start, options.selector, options.credit)
                 for payloads in link.batches(options.connection.idle_timeout_s):
                     rows = builder.rows()
@@ -56,6 +57,8 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 missing.is_lenient = True
                 continue
             tries -= 1
+            if isinstance(error, Elsewhere):
+                broker.pass_over()
             logger.warning("reading %s broke at %d, trying again in %.1f s: %s", part, start, delay_s, error)
         except Gone as error:
             # Between planning and reading the queue went: the same as messages that went.

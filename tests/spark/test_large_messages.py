@@ -22,7 +22,7 @@ pytest.importorskip("pyarrow")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from artemis_py.spark.errors import DataLoss, Withheld
+from artemis_py.spark.errors import DataLoss, Elsewhere, Withheld
 from artemis_py.spark.offsets import Offset
 from artemis_py.spark.options import ReadOptions, read_options
 from artemis_py.spark.planning import Planner
@@ -283,6 +283,28 @@ def test_a_broker_that_keeps_nothing_is_another_one_when_it_starts_again(tmp_pat
         assert message_count(broker, "lake.a:global") == 20
     finally:
         broker.stop()
+
+
+def test_another_broker_of_the_list_is_not_taken_for_the_one_that_gave_the_numbers(
+    broker: BrokerProcess, name: str, tmp_path: Path
+) -> None:
+    """Its queue has the same name, perhaps the same id, and other messages; what it does not have is not gone."""
+    other = start_broker(Instance(persistence="true"), tmp_path)
+    try:
+        source = subscribed(broker, name)
+        start = begun(source)
+        send(broker, name, messages(BODIES[:3]))
+        end = source.latestOffset(start, ReadAllAvailable())
+        Planner(read_options({"url": other.url, "address": name, "subscription": "lake"})).heads()
+        send(other, name, messages([b"other"] * 3))
+
+        both = subscribed(broker, name, url=f"{other.url},{broker.url}", failOnDataLoss="false")
+        assert batch(both, start, end) == BODIES[:3]
+        alone = subscribed(other, name, failOnDataLoss="false", retries="1")
+        with pytest.raises(Elsewhere, match="cannot be read from 1 on: this is broker"):
+            batch(alone, start, end)
+    finally:
+        other.stop()
 
 
 @pytest.mark.parametrize("ack", ["eager", "keep=1"])
