@@ -616,19 +616,24 @@ class Queue:
         return count
 
     def acknowledge_below(self, sequence: int, limit: int, start: int = 0) -> int:
-        """Acknowledge what waits below `sequence`, at most `limit` messages; how many. What is delivered stays.
+        """Acknowledge what waits below `sequence`, at most `limit` messages; how many went. What is delivered stays.
 
-        What is below `start` stays as well.
+        What is below `start` stays as well. What is past its time expires instead: nobody got it, or not in time.
         """
-        count = 0
+        count = expired = 0
         backlog = self.backlog
+        now_ms = self.hub.now_ms
         for priority in range(PRIORITIES):
             reference = backlog.lists[priority].head
             while reference is not None and reference.sequence < sequence and count < limit:
                 following = reference.next
                 if reference.sequence >= start:
                     backlog.unlink(reference)
-                    self.forget(reference)
+                    if 0 < reference.message.expires_ms <= now_ms:
+                        self._expired(reference)
+                        expired += 1
+                    else:
+                        self.forget(reference)
                     count += 1
                 reference = following
             tail = backlog.tails[priority]
@@ -639,14 +644,18 @@ class Queue:
                     break
                 for cold in page.references:
                     backlog.pull(tail, cold)
-                    self.forget(cold)
+                    if 0 < cold.message.expires_ms <= now_ms:
+                        self._expired(cold)
+                        expired += 1
+                    else:
+                        self.forget(cold)
                     count += 1
                 after = page.end
                 if start <= tail.frontier + 1:
                     tail.advance(after)
             if tail is not None:
                 backlog.close(tail, priority)
-        self.messages_acknowledged += count
+        self.messages_acknowledged += count - expired
         return count
 
     def acknowledge_numbers(self, wanted: set[int]) -> int:

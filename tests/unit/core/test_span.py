@@ -104,6 +104,29 @@ def test_what_waits_for_its_next_attempt_is_there(end: str) -> None:
     assert queue.aside == {}
 
 
+@pytest.mark.parametrize("is_on_disk", [False, True])
+def test_what_is_past_its_time_expires_and_is_not_acknowledged(tmp_path: Path, is_on_disk: bool) -> None:
+    """A reader was not given it: it goes where such messages go, though nobody has looked for them yet."""
+    settings = AddressSettings(expiry_address="EXPIRED", max_read_page_messages=1 if is_on_disk else 100)
+    with World(tmp_path, {"#": settings}) as world:
+        queue = world.queue()
+        late = make_queue(world.office, "EXPIRED")
+        for number in range(6):
+            message = plain_message("q", MessageView(body=str(number)), True)
+            message.expires_ms = world.office.now_ms + 5 if number % 2 else 0
+            world.office.route(message, world.office.addresses["q"])
+        world.settle()
+        world.office.now_ms += 5
+        assert read(world.office, queue) == [1, 3, 5]
+
+        assert queue.acknowledge_below(6, 100) == 5
+        world.settle()
+
+        assert [one.sequence for one in queue.browse_all()] == [6]
+        assert [one.message.view.body for one in late.browse_all()] == ["1", "3"]
+        assert (queue.messages_acknowledged, queue.messages_expired) == (3, 2)
+
+
 def test_what_is_looked_up_is_told_as_far_as_it_goes() -> None:
     office = make_office()
     queue = make_queue(office)
