@@ -84,7 +84,7 @@ class Transactions:
         settlements = self._to_settle.pop(transaction.id, [])
         self._session.commit(transaction)
         for link, delivery_id, state in settlements:
-            self._handler.when_durable(partial(_settle, link, delivery_id, state))
+            self._handler.when_durable(partial(link.settle, delivery_id, state))
 
     def rollback(self, transaction: Transaction) -> None:
         """Undo it."""
@@ -168,11 +168,6 @@ class CoordinatorLink(ReceiverLinkHandler):
             if transaction.is_open:
                 self._handler.coordinator.rollback(transaction)
         self._declared.clear()
-
-
-def _settle(link: SenderLink, delivery_id: int, state: bytes) -> None:
-    if link.is_attached:
-        link.settle(delivery_id, state)
 
 
 def _read_command(payload: bytes) -> Declare | Discharge:

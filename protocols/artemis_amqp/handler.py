@@ -6,6 +6,7 @@ consuming and transactions have modules of their own.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
@@ -22,6 +23,15 @@ from artemis_amqp.connection import AmqpConnection
 from artemis_amqp.consumers import OutgoingLink
 from artemis_amqp.coordinator import CoordinatorLink, Transactions
 from artemis_amqp.coordinator import answer as coordinator_answer
+from artemis_amqp.lingering import (
+    NEVER,
+    UNSETTLED_LIMIT,
+    Lingering,
+    complete_deliveries,
+    may_linger,
+    resumption_timeout_s,
+    seconds,
+)
 from artemis_amqp.link import Link, ReceiverLink, SenderLink
 from artemis_amqp.performatives import (
     AmqpError,
@@ -42,7 +52,7 @@ from artemis_amqp.subscriptions import Afterlife, Subscription, find_durable, op
 from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource, SuspendedTarget
 from artemis_amqp.types import Symbol
 from artemis_py.core.access import Subject
-from artemis_py.core.consumer import FAILED
+from artemis_py.core.consumer import FAILED, Consumer
 from artemis_py.core.message import RoutingType
 from artemis_py.core.reference import Reference
 from artemis_py.core.session import Producer, Session
@@ -81,9 +91,6 @@ _ACCEPTED: Final = Symbol("amqp:accepted:list")
 _REJECTED: Final = Symbol("amqp:rejected:list")
 OUTCOMES: Final = (_ACCEPTED, _REJECTED, Symbol("amqp:released:list"), Symbol("amqp:modified:list"))
 DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
-
-_NEVER: Final = "never"
-_LINK_DETACH: Final = "link-detach"
 
 # SASL outcome codes (AMQP 1.0 §5.3.3.6).
 _SASL_OK: Final = 0
@@ -133,6 +140,8 @@ class AmqpHandler:
         self._exchange: SaslExchange | None = None
         self._is_logging_in = False
         self._ends: dict[Link, LinkEnd] = {}
+        self.lingering: Final[dict[Link, Lingering]] = {}
+        """Detached links of whose deliveries their clients may still speak."""
         self.turn: int = 0
         """Grows whenever the answers that were gathered are handed to the store."""
         self._durable: list[Callable[[], None]] = []
@@ -346,6 +355,9 @@ class AmqpHandler:
         for link in list(self._ends):
             if link.session is session:
                 self._detached(link, closed=False, failed=False)
+        for lingering in list(self.lingering.values()):
+            if lingering.session is session:
+                lingering.session_ended(failed=False)
 
     def on_close(self, close: Close | None) -> None:
         """The client says goodbye."""
@@ -447,7 +459,10 @@ class AmqpHandler:
             producer.hold()
         suspended = self.manager.termini.resume(end.key)
         if isinstance(suspended, SuspendedTarget) and attach.unsettled:
-            incoming.unsettled = {tag: state for tag, state in suspended.unsettled.items() if tag in attach.unsettled}
+            # The same dictionary: the client may also settle them by what the link's former session called them.
+            incoming.unsettled = suspended.unsettled
+            for tag in [tag for tag in suspended.unsettled if tag not in attach.unsettled]:
+                del suspended.unsettled[tag]
         link.accept(
             attach.source,
             answer,
@@ -499,7 +514,7 @@ class AmqpHandler:
             if queue is None:
                 raise NoSuchQueue(f"there is no durable subscription '{attach.name}' of '{self.container_id}'")
             answer = Source(
-                address=queue.address.name, durable=UNSETTLED_STATE, expiry_policy=_NEVER, distribution_mode="copy"
+                address=queue.address.name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode="copy"
             )
             subscription = Subscription(queue=queue, afterlife=Afterlife.UNSUBSCRIBE)
         elif source.dynamic:
@@ -558,11 +573,11 @@ class AmqpHandler:
         if not isinstance(suspended, SuspendedSource):
             return {}
         resumed: dict[bytes, Reference] = {}
-        if suspended.consumer.queue is subscription.queue and not suspended.consumer.is_closed:
+        if suspended.queue is subscription.queue and not suspended.queue.is_deleted:
             known = attach.unsettled or {}
             for tag, reference in suspended.unsettled.items():
-                if tag in known and suspended.consumer.outstanding.get(reference.sequence) is reference:
-                    suspended.consumer.relinquish(reference)
+                if tag in known and suspended.holder.outstanding.get(reference.sequence) is reference:
+                    suspended.holder.relinquish(reference)
                     resumed[tag] = reference
         suspended.give_back()
         return resumed
@@ -570,7 +585,7 @@ class AmqpHandler:
     def on_detach(self, link: Link, detach: Detach) -> None:
         """The client detaches or closes a link; the engine answers."""
         offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
-        self._detached(link, detach.closed, failed=False)
+        self._detached(link, detach.closed, failed=False, lives=not detach.closed and detach.error is None)
         self._hold_answer(offset, definitions)
 
     def detach(self, link: Link, error: AmqpError) -> None:
@@ -586,42 +601,70 @@ class AmqpHandler:
         end.link.detach(AmqpError(errors.STOLEN, "the link was attached elsewhere under the same name"))
         self.wake()
 
-    def _detached(self, link: Link, closed: bool, failed: bool, suspends: bool = True) -> None:
-        """One link is gone; decide about everything it held."""
+    def _detached(self, link: Link, closed: bool, failed: bool, suspends: bool = True, lives: bool = False) -> None:
+        """One link is gone; decide about everything it held. `lives`: its session goes on to know its deliveries."""
         end = self._ends.pop(link, None)
         if end is None:
             return
         self.manager.termini.detach(end.key, end)
         session = self.core_session
         outgoing = end.outgoing
+        lingers = False
         if outgoing is not None and outgoing.consumer is not None:
             consumer = outgoing.consumer
             outgoing.stop()
-            timeout_s = _resumption_timeout_s(end.attach.source)
-            unsettled = {} if closed or not suspends or consumer.browse else _unsettled_references(link)
-            if timeout_s != 0 and unsettled and end.subscription is not None:
-                session.consumers.pop(consumer.id, None)
-                self.manager.termini.suspend(
-                    end.key, SuspendedSource(consumer, unsettled, failed), None if timeout_s < 0 else timeout_s
-                )
-            else:
-                session.close_consumer(consumer, failed)
+            if not closed and suspends and not consumer.browse:
+                lingers = self._keep_deliveries(end, outgoing, consumer, failed, lives)
+            session.close_consumer(consumer, failed)
+        if lives and not lingers and isinstance(link, SenderLink):
+            link.session.drop_deliveries(link)
         if end.coordinator is not None:
             end.coordinator.close()
-        incoming = end.incoming
-        if incoming is not None:
-            incoming.stop()
-        if incoming is not None and incoming.unsettled and not closed and suspends:
-            target = end.attach.target
-            timeout_s = _resumption_timeout_s(target if isinstance(target, Target) else None)
-            if timeout_s != 0:
-                self.manager.termini.suspend(
-                    end.key, SuspendedTarget(incoming.unsettled), None if timeout_s < 0 else timeout_s
-                )
+        if end.incoming is not None:
+            self._detached_producer(end, end.incoming, suspends and not closed)
         if end.stage is not None:
             self.postoffice.staging.release(end.stage, end)
+        if lingers:
+            self._clean_up(end)
+            return
         self._end_subscription(end, closed)
         self._clean_up(end)
+
+    def _keep_deliveries(
+        self, end: LinkEnd, outgoing: OutgoingLink, consumer: Consumer, failed: bool, lives: bool
+    ) -> bool:
+        """Keep what the client has and did not settle; true if its session goes on to know that."""
+        link = end.link
+        assert isinstance(link, SenderLink)
+        unsettled = complete_deliveries(link)
+        source = end.attach.source
+        if not unsettled or end.subscription is None:
+            return False
+        if lives and may_linger(source):
+            terminus = SuspendedSource(consumer, unsettled)
+            ended = partial(self._end_subscription, end, False)
+            lingering = self.lingering[link] = Lingering(self, link, end.key, outgoing, terminus, source, ended)
+            if end.subscription.afterlife is Afterlife.TEMPORARY:
+                # Nobody will ever read what comes from now on.
+                end.subscription.queue.enabled = False
+            lingering.start()
+            return True
+        timeout_s = 0 if lives else resumption_timeout_s(source)
+        if timeout_s != 0 and not any(other is not consumer and not other.browse for other in consumer.queue.consumers):
+            terminus = SuspendedSource(consumer, unsettled)
+            terminus.failed = failed
+            self.manager.termini.suspend(end.key, terminus, seconds(timeout_s))
+        return False
+
+    def _detached_producer(self, end: LinkEnd, incoming: IncomingLink, suspends: bool) -> None:
+        """Keep outcomes that the client did not settle, if it may come back for them."""
+        incoming.stop()
+        target = end.attach.target
+        timeout_s = resumption_timeout_s(target if isinstance(target, Target) else None)
+        if suspends and timeout_s != 0 and incoming.has_unsettled:
+            self.manager.termini.suspend(end.key, SuspendedTarget(incoming.unsettled), seconds(timeout_s))
+        if len(end.link.session.unsettled_in) > UNSETTLED_LIMIT:
+            end.link.session.drop_deliveries(end.link)
 
     def _end_subscription(self, end: LinkEnd, closed: bool) -> None:
         subscription = end.subscription
@@ -655,6 +698,8 @@ class AmqpHandler:
             return
         for link in list(self._ends):
             self._detached(link, closed=False, failed=failed)
+        for lingering in list(self.lingering.values()):
+            lingering.session_ended(failed)
         session, self._session = self._session, None
         session.close(failed)
         logger.info(
@@ -665,11 +710,6 @@ class AmqpHandler:
         )
 
 
-def _unsettled_references(link: Link) -> dict[bytes, Reference]:
-    assert isinstance(link, SenderLink)
-    return {tag: token for tag, token in link.unsettled_tokens().items() if isinstance(token, Reference)}
-
-
 def _stage_names(value: object) -> tuple[str, int, str] | None:
     """Writer, epoch and attempt; None for anything else."""
     match value:
@@ -677,13 +717,6 @@ def _stage_names(value: object) -> tuple[str, int, str] | None:
             return writer, int(epoch), attempt
         case _:
             return None
-
-
-def _resumption_timeout_s(terminus: Source | Target | None) -> int:
-    """How long unsettled deliveries wait for their client: seconds, 0 not at all, -1 for ever."""
-    if terminus is None or terminus.durable != UNSETTLED_STATE:
-        return 0
-    return -1 if terminus.expiry_policy == _NEVER else terminus.timeout
 
 
 def _with_address(target: Target, name: str) -> Target:

@@ -131,6 +131,11 @@ class IncomingLink(ReceiverLinkHandler):
         self._link.large_size = 0 if self._large_size == NEVER_LARGE else self._large_size
         self._top_up()
 
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether there are outcomes, or will be, that the client has to settle (rcv-settle-mode second)."""
+        return len(self.unsettled) > 0 or (self._unanswered > 0 and self._link.rcv_settle_mode != 0)
+
     def stop(self) -> None:
         """The link is gone, and so is what it did not finish."""
         if self._stream is not None:

@@ -528,8 +528,13 @@ class AmqpSession:
         if link is None:
             self.fail(errors.UNATTACHED_HANDLE, f"detach of handle {detach.handle}, which is not attached")
             return
+        lives = not detach.closed and detach.error is None
+        if lives:
+            # Its deliveries outlive the link: the peer may go on to speak of them (§2.7.6).
+            self.drop_incomplete(link)
         self.connection.handler.on_detach(link, detach)
-        self._drop_deliveries(link)
+        if not lives:
+            self.drop_deliveries(link)
         if link.attach_sent and not link.detach_sent:
             link.is_attached = False
             link.detach_sent = True
@@ -545,27 +550,36 @@ class AmqpSession:
             self._abandoned.add(key)
         if link.peer_handle >= 0 and self.links.pop(link.peer_handle, None) is not None:
             self._ignored[link.peer_handle] = 0
-        self._drop_deliveries(link)
+        self.drop_deliveries(link)
 
-    def _drop_deliveries(self, link: Link) -> None:
-        """Forget what was under way on a link that is gone."""
+    def drop_deliveries(self, link: Link) -> None:
+        """Forget what was under way on a link that is gone, and what was not settled on it."""
+        self.drop_incomplete(link)
         if isinstance(link, SenderLink):
             for delivery_id in link.unsettled:
                 self.unsettled.pop(delivery_id, None)
             link.unsettled.clear()
+        elif isinstance(link, ReceiverLink):
+            for delivery_id in link.unsettled:
+                self.unsettled_in.pop(delivery_id, None)
+            link.unsettled.clear()
+
+    def drop_incomplete(self, link: Link) -> None:
+        """Forget what was under way on a link that is gone: deliveries that are not complete will never be."""
+        if isinstance(link, SenderLink):
             if link.waiting_count or link.is_streaming:
                 link.waiting_count = 0
                 link.is_streaming = False
                 for waiting in (*self.waiting, *self.streams):
-                    if waiting.link is link and waiting.source is not None:
-                        waiting.source.close()
+                    if waiting.link is link:
+                        self.unsettled.pop(waiting.delivery_id, None)
+                        link.unsettled.pop(waiting.delivery_id, None)
+                        if waiting.source is not None:
+                            waiting.source.close()
                 self.waiting = deque([waiting for waiting in self.waiting if waiting.link is not link])
                 self.streams = deque([waiting for waiting in self.streams if waiting.link is not link])
         elif isinstance(link, ReceiverLink):
             link.drop_partial()
-            for delivery_id in link.unsettled:
-                self.unsettled_in.pop(delivery_id, None)
-            link.unsettled.clear()
 
     def receive_transfer(
         self,
@@ -755,7 +769,7 @@ class AmqpSession:
         for link in self.links.values():
             link.is_attached = False
             link.detach_sent = True
-            self._drop_deliveries(link)
+            self.drop_deliveries(link)
         self.links.clear()
         self._own.clear()
         self._freed.clear()

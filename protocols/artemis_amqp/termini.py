@@ -1,17 +1,18 @@
 """What outlives a detached link: who is attached under which name, and unsettled deliveries of durable termini.
 
 A link is named by its container, its direction and its name. An attach under a name that is in use takes it over
-(AMQP 1.0 §2.6.1, link stealing). A client that asked for `durable=unsettled-state` may come back and resume: until
-then its unsettled deliveries wait for it, unless somebody else starts to consume from the same queue, or the
+(AMQP 1.0 §2.6.1, link stealing). Deliveries of a link that was detached and not closed stay the client's while its
+session lasts (§2.7.6, `lingering`). After that, a client that asked for `durable=unsettled-state` may come back and
+resume: until then its unsettled deliveries wait for it, unless somebody else consumes from the same queue, or the
 terminus' own timeout runs out. Nothing here survives a restart: deliveries then go back to their queues.
 """
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from artemis_py.core.consumer import Consumer, Sink
+from artemis_py.core.consumer import FAILED, RELEASED, Consumer, Sink
 from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
+from artemis_py.core.reference import CLAIMED, PRIORITIES, Reference
 from artemis_py.core.timers import Timer, Timers
 
 UNSETTLED_STATE: Final = 2
@@ -32,21 +33,58 @@ class Attached(Protocol):
 
 
 class SuspendedSource:
-    """A consumer whose client went away with deliveries unsettled."""
+    """Deliveries whose link is gone: its client may still settle them, or resume the link.
 
-    def __init__(self, consumer: Consumer, unsettled: dict[bytes, Reference], failed: bool) -> None:
-        self.consumer: Final = consumer
+    They belong to a consumer that is in no queue's list: it gets nothing more, and takes nobody's place.
+    """
+
+    def __init__(self, consumer: Consumer, unsettled: dict[bytes, Reference]) -> None:
+        """Take these deliveries, by delivery-tag, over from the link's consumer."""
+        self.queue: Final = consumer.queue
+        self.holder: Final = _holder(consumer, unsettled)
         self.unsettled: Final = unsettled
-        """By delivery-tag."""
-        self.failed: Final = failed
+        self.failed: bool = False
         """The connection broke: what is not resumed counts as a failed attempt."""
+        self.cut: Callable[[], None] | None = None
+        """Ends what the session of the detached link still knows of the deliveries; None: it has ended."""
         self.timer: Timer | None = None
 
     def give_back(self) -> None:
         """Nobody resumes: everything returns to the queue."""
+        cut, self.cut = self.cut, None
+        if cut is not None:
+            cut()
         if self.timer is not None:
             self.timer.cancel()
-        self.consumer.close(self.failed)
+        holder = self.holder
+        holder.is_closed = True
+        outstanding = sorted(holder.outstanding.values(), key=_sequence_of, reverse=True)
+        holder.outstanding = {}
+        # Newest first: each finds its place at the head at once.
+        for reference in outstanding:
+            if reference.message.expires_ms:
+                self.queue.note_expiry(reference.message.expires_ms)
+            self.queue.give_back(reference, FAILED if self.failed else RELEASED)
+
+
+def _sequence_of(reference: Reference) -> int:
+    return reference.sequence
+
+
+def _holder(consumer: Consumer, unsettled: dict[bytes, Reference]) -> Consumer:
+    holder = Consumer(consumer.id, consumer.queue, _NobodyThere(), None, False, 0, consumer.user)
+    # As one that may pass over messages: hiding one from it changes nothing in the queue.
+    holder.picks = True
+    holder.cursors = [None] * PRIORITIES
+    holder.reach = [0] * PRIORITIES
+    for reference in unsettled.values():
+        if consumer.outstanding.get(reference.sequence) is reference:
+            consumer.relinquish(reference)
+            holder.adopt(reference)
+        elif reference.state == CLAIMED and reference.consumer is consumer:
+            # A transaction has it, and gives it back if it is rolled back.
+            reference.consumer = holder
+    return holder
 
 
 class SuspendedTarget:
@@ -64,16 +102,16 @@ class SuspendedTarget:
 
 
 class _NobodyThere(Sink):
-    """The sink of a suspended consumer: it has no credit, so nothing is ever delivered."""
+    """The sink of a consumer that only holds deliveries: no queue has it in its list."""
 
     def deliver(self, reference: Reference) -> None:
-        raise AssertionError("a suspended consumer has no credit")
+        raise AssertionError("a consumer without a queue has no credit")
 
     def drained(self) -> None:
         """Nobody waits for the answer."""
 
     def ended(self, reason: str) -> None:
-        """The queue is gone; `Termini.resume` finds the consumer closed."""
+        """No queue tells it."""
 
 
 class Termini:
@@ -104,13 +142,19 @@ class Termini:
         while len(self._suspended) >= SUSPENDED_LIMIT:
             self.drop(next(iter(self._suspended)))
         if isinstance(terminus, SuspendedSource):
-            consumer = terminus.consumer
-            consumer.grant(0)
-            consumer.sink = _NobodyThere()
-            self._suspended_queues.setdefault(consumer.queue.id, set()).add(key)
+            self._suspended_queues.setdefault(terminus.queue.id, set()).add(key)
         self._suspended[key] = terminus
-        if timeout_s is not None:
+        self.limit(key, timeout_s)
+
+    def limit(self, key: LinkKey, timeout_s: int | None) -> None:
+        """Give a suspended terminus up after so many seconds from now; None: it may stay."""
+        terminus = self._suspended.get(key)
+        if terminus is not None and timeout_s is not None:
             terminus.timer = self._timers.at(self._now_ms() + 1000 * timeout_s, lambda: self.drop(key))
+
+    def is_suspended(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget) -> bool:
+        """Whether this one is still kept under this name."""
+        return self._suspended.get(key) is terminus
 
     def resume(self, key: LinkKey) -> SuspendedSource | SuspendedTarget | None:
         """Take a suspended terminus back; the caller now owns what it holds."""
@@ -123,9 +167,10 @@ class Termini:
             terminus.give_back()
 
     def release(self, queue: Queue, except_for: LinkKey) -> None:
-        """Somebody attaches to this queue: what others left behind on it goes back."""
+        """Somebody attaches to this queue: what others left behind on it goes back, unless they may still settle it."""
         for key in list(self._suspended_queues.get(queue.id, ())):
-            if key != except_for:
+            terminus = self._suspended[key]
+            if key != except_for and isinstance(terminus, SuspendedSource) and terminus.cut is None:
                 self.drop(key)
 
     def _forget(self, key: LinkKey) -> SuspendedSource | SuspendedTarget | None:
@@ -135,7 +180,7 @@ class Termini:
         if terminus.timer is not None:
             terminus.timer.cancel()
         if isinstance(terminus, SuspendedSource):
-            queue_id = terminus.consumer.queue.id
+            queue_id = terminus.queue.id
             keys = self._suspended_queues.get(queue_id)
             if keys is not None:
                 keys.discard(key)

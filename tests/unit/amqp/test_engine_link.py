@@ -736,7 +736,7 @@ def test_what_waits_on_a_link_that_goes_is_dropped() -> None:
     assert frames[1][2] == b"other"
 
 
-def test_a_link_that_goes_leaves_the_deliveries_of_others() -> None:
+def test_a_link_that_is_closed_leaves_the_deliveries_of_others() -> None:
     """§2.6.5."""
     peer = opened()
     one = peer.attach_receiver("a", 0, credit=5)
@@ -744,11 +744,50 @@ def test_a_link_that_goes_leaves_the_deliveries_of_others() -> None:
     one.send(b"", b"x", "a", False)
     two.send(b"", b"x", "b", False)
 
-    peer.feed(Detach(handle=0))
+    peer.feed(Detach(handle=0, closed=True))
     peer.calls.clear()
     peer.feed(Disposition(role=True, first=0, last=1, settled=True))
 
     assert peer.calls == [("disposition", "b", 1, "b", None, True)]
+
+
+def test_deliveries_of_a_detached_link_are_live() -> None:
+    """§2.7.6: as long as the link was neither closed nor detached with an error, a new state must be applied."""
+    peer = opened()
+    link = peer.attach_receiver("a", 0, credit=5)
+    link.send(b"", b"x", "a", False)
+
+    peer.feed(Detach(handle=0))
+    peer.calls.clear()
+    peer.feed(Disposition(role=True, first=0, last=0, settled=True))
+
+    assert peer.calls == [("disposition", "a", 0, "a", None, True)]
+    assert link.unsettled == {}
+
+
+def test_a_detach_with_an_error_ends_its_deliveries() -> None:
+    """§2.7.6."""
+    peer = opened()
+    peer.attach_receiver("a", 0, credit=5).send(b"", b"x", "a", False)
+
+    peer.feed(Detach(handle=0, error=AmqpError("amqp:internal-error", None)))
+    peer.calls.clear()
+    peer.feed(Disposition(role=True, first=0, last=0, settled=True))
+
+    assert peer.calls == []
+
+
+def test_a_delivery_that_a_detach_cut_short_is_not_live() -> None:
+    """§2.6.5: the rest of it was never sent."""
+    peer, link = small_frames()
+    peer.feed(peer.flow(incoming_window=1))
+    link.send(b"", b"x" * 2000, 0, False)
+
+    peer.feed(Detach(handle=0))
+    peer.calls.clear()
+    peer.feed(Disposition(role=True, first=0, last=0, settled=True))
+
+    assert peer.calls == []
 
 
 def test_a_state_larger_than_a_frame_fails_its_link() -> None:

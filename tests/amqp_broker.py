@@ -1,0 +1,180 @@
+"""AMQP connections to a broker in memory, without sockets: frames in, frames out, and the queues to look at."""
+
+import re
+from itertools import count
+from typing import Any, Final
+
+from attrs import evolve
+
+from artemis_amqp.connection import AMQP_HEADER
+from artemis_amqp.manager import AmqpProtocolManager
+from artemis_amqp.performatives import (
+    Accepted,
+    Attach,
+    Begin,
+    Coordinator,
+    Declare,
+    Declared,
+    Discharge,
+    Disposition,
+    Flow,
+    Open,
+    Source,
+    Target,
+    TransactionalState,
+    Transfer,
+    encode,
+    frame,
+)
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.settings import AddressSettings
+from artemis_py.protocol import ConnectionContext
+from artemis_py.security.authenticator import OpenAuthenticator
+from tests.amqp_harness import Frame, frame_with, read_frames
+from tests.core_harness import make_office, make_queue, settle_down
+
+WINDOW: Final = 1000
+_BODY: Final = re.compile(rb"\x00\x53(?:\x77\xa1|\x75\xa0).", re.DOTALL)
+
+
+class Broker:
+    """A post office in memory, and AMQP's part of it."""
+
+    def __init__(self, settings: dict[str, AddressSettings] | None = None, office: PostOffice | None = None) -> None:
+        self.office: Final = make_office(settings) if office is None else office
+        self.manager: Final = AmqpProtocolManager(self.office)
+        self._ids: Final = count(1)
+
+    def queue(self, name: str = "q", **options: object) -> None:
+        """Make an ANYCAST queue."""
+        make_queue(self.office, name, RoutingType.ANYCAST, **options)
+
+    def connect(self, container: str = "c", **opening: Any) -> "Peer":
+        """A connection that is open, with a session on channel 0."""
+        return Peer(self, next(self._ids), container, opening)
+
+    def waiting(self, name: str = "q") -> int:
+        """Messages of a queue that anybody may have."""
+        return self.office.queue(name).waiting_count
+
+    def count(self, name: str = "q") -> int:
+        """All messages of a queue."""
+        return self.office.queue(name).message_count
+
+
+class Peer:
+    """The test's end of one connection."""
+
+    def __init__(self, broker: Broker, number: int, container: str, opening: dict[str, Any]) -> None:
+        self.broker: Final = broker
+        context = ConnectionContext(
+            connection_id=number, peer="peer", is_loopback=True, authenticator=OpenAuthenticator(), wake=self._wake
+        )
+        self.connection: Final = broker.manager.connect(context)
+        self._tags: Final = count(0)
+        self.say(AMQP_HEADER, Open(container_id=container, **opening))
+        self.begin(0)
+
+    def _wake(self) -> None:
+        pass
+
+    def begin(self, channel: int) -> None:
+        """One more session."""
+        self.say(Begin(next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW), channel=channel)
+
+    def say(self, *parts: bytes | object, channel: int = 0) -> list[Frame]:
+        """Send frames in one piece, and take the answers."""
+        data = b"".join(part if isinstance(part, bytes) else frame(channel, part) for part in parts)
+        self.connection.receive_data(data, 0.0)
+        return self.hear()
+
+    def hear(self) -> list[Frame]:
+        """What the broker says now."""
+        settle_down(self.broker.office)
+        return read_frames(self.connection.data_to_send())
+
+    def receive(self, source: Source | None = None, name: str = "r", handle: int = 0, **fields: Any) -> list[Frame]:
+        """Attach as a receiver, of "q" if nothing else is said, with credit for ten."""
+        attach = Attach(name=name, handle=handle, role=True, source=source or Source(address="q"), target=Target())
+        return self.say(evolve(attach, **fields), self.credit(handle))
+
+    def send(self, target: object = None, name: str = "s", handle: int = 0, **fields: Any) -> list[Frame]:
+        """Attach as a sender, to "q" if nothing else is said."""
+        target = Target(address="q") if target is None else target
+        attach = Attach(name=name, handle=handle, role=False, source=Source(), target=target, initial_delivery_count=0)
+        return self.say(evolve(attach, **fields))
+
+    def credit(self, handle: int = 0, credit: int = 10, delivery_count: int = 0, **fields: Any) -> Flow:
+        """A flow with credit."""
+        flow = Flow(
+            next_incoming_id=None,
+            incoming_window=WINDOW,
+            next_outgoing_id=self._next_outgoing_id(),
+            outgoing_window=WINDOW,
+            handle=handle,
+            delivery_count=delivery_count,
+            link_credit=credit,
+        )
+        return evolve(flow, **fields)
+
+    def _next_outgoing_id(self) -> int:
+        sessions = self.connection.engine.sessions
+        return max(0, sessions[0].next_incoming_id) if 0 in sessions else 0
+
+    def transfer(self, body: bytes, handle: int = 0, **fields: Any) -> bytes:
+        """A transfer of a message whose body is the text `body`."""
+        number = next(self._tags)
+        transfer = Transfer(handle=handle, delivery_id=number, delivery_tag=b"%d" % number)
+        return frame_with(0, evolve(transfer, **fields), value(body))
+
+    def coordinator(self, handle: int = 9) -> None:
+        """Attach a link that controls transactions."""
+        self.send(Coordinator(), name="txn", handle=handle)
+
+    def declare(self, handle: int = 9) -> bytes:
+        """Begin a transaction; returns its id."""
+        (state,) = [one.state for one in self.dispositions(self.say(self.command(Declare(), handle)))]
+        assert isinstance(state, Declared)
+        return state.txn_id
+
+    def discharge(self, txn_id: bytes, fail: bool = False, handle: int = 9) -> list[Frame]:
+        """End it."""
+        return self.say(self.command(Discharge(txn_id=txn_id, fail=fail), handle))
+
+    def command(self, command: object, handle: int = 9) -> bytes:
+        """A transfer to the coordinator."""
+        number = next(self._tags)
+        transfer = Transfer(handle=handle, delivery_id=number, delivery_tag=b"%d" % number)
+        return frame_with(0, transfer, b"\x00\x53\x77" + encode(command))
+
+    def dispositions(self, frames: list[Frame]) -> list[Disposition]:
+        """The dispositions among some frames."""
+        return [performative for _, performative, _ in frames if isinstance(performative, Disposition)]
+
+
+def value(body: bytes) -> bytes:
+    """A message whose body is a text."""
+    return b"\x00\x53\x77\xa1" + bytes((len(body),)) + body
+
+
+def settled(first: int, state: object | None = None, last: int | None = None) -> Disposition:
+    """A receiver settles deliveries, as accepted if nothing else is said."""
+    return Disposition(role=True, first=first, last=last, settled=True, state=Accepted() if state is None else state)
+
+
+def in_transaction(first: int, txn_id: bytes, outcome: object | None = None, is_settled: bool = True) -> Disposition:
+    """A receiver retires a delivery in a transaction."""
+    state = TransactionalState(txn_id=txn_id, outcome=Accepted() if outcome is None else outcome)
+    return Disposition(role=True, first=first, settled=is_settled, state=state)
+
+
+def only(frames: list[Frame], kind: type) -> Any:
+    """The one frame of a kind."""
+    (found,) = [performative for _, performative, _ in frames if type(performative) is kind]
+    return found
+
+
+def bodies(frames: list[Frame]) -> list[bytes]:
+    """Bodies of the deliveries among some frames: short texts, or octets of the core's own messages."""
+    return [_BODY.split(payload)[-1] for _, one, payload in frames if isinstance(one, Transfer)]
