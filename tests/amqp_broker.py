@@ -99,7 +99,9 @@ class Peer:
         attach = Attach(name=name, handle=handle, role=True, source=source or Source(address="q"), target=Target())
         return self.say(evolve(attach, **fields), self.credit(handle))
 
-    def send(self, target: object = None, name: str = "s", handle: int = 0, **fields: Any) -> list[Frame]:
+    def send(
+        self, target: Target | Coordinator | None = None, name: str = "s", handle: int = 0, **fields: Any
+    ) -> list[Frame]:
         """Attach as a sender, to "q" if nothing else is said."""
         target = Target(address="q") if target is None else target
         attach = Attach(name=name, handle=handle, role=False, source=Source(), target=target, initial_delivery_count=0)
@@ -127,6 +129,10 @@ class Peer:
         number = next(self._tags)
         transfer = Transfer(handle=handle, delivery_id=number, delivery_tag=b"%d" % number)
         return frame_with(0, evolve(transfer, **fields), value(body))
+
+    def rest(self, state: object, handle: int = 0, aborted: bool = False) -> list[Frame]:
+        """The last frame of a delivery that was begun, without octets."""
+        return self.say(frame_with(0, Transfer(handle=handle, state=state, aborted=aborted), b""))
 
     def coordinator(self, handle: int = 9) -> None:
         """Attach a link that controls transactions."""

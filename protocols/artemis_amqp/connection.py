@@ -25,7 +25,7 @@ from artemis_amqp.limits import (
     MIN_MAX_FRAME_SIZE,
     ConnectionLimits,
 )
-from artemis_amqp.link import Link
+from artemis_amqp.link import Link, ReceiverLink
 from artemis_amqp.performatives import (
     Accepted,
     AmqpError,
@@ -159,6 +159,8 @@ class AmqpConnection:
         """Which SASL frame is due from a client, if any."""
         self.incomplete_bytes: int = 0
         """Held by deliveries of which more frames are to come."""
+        self.posting: dict[ReceiverLink, object] = {}
+        """Links on which a delivery with a state, as one of a transaction has, arrived in part; with that state."""
         self._chunks: list[bytes] = []
         self._chunk_size: int = 0
         self._needed: int = _HEADER_SIZE

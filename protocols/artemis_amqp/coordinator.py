@@ -13,11 +13,13 @@ from artemis_amqp.codec import encode_value, read_value
 from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler, SenderLink
 from artemis_amqp.performatives import (
     Accepted,
+    AmqpError,
     Coordinator,
     Declare,
     Declared,
     Discharge,
     Rejected,
+    TransactionalState,
     encode,
     read_composite,
 )
@@ -143,8 +145,14 @@ class CoordinatorLink(ReceiverLinkHandler):
 
     def _discharge(self, delivery_id: int, command: Discharge, settled: bool) -> None:
         transaction = self._handler.coordinator.find(command.txn_id)
-        if self._declared.pop(transaction.id, None) is None:
+        if transaction.id not in self._declared:
             raise UnknownTransaction("this transaction was declared on another link")
+        if self._is_posting(command.txn_id):
+            # The one error that ends the link even if the client takes rejections (§4.4.1); its transactions end too.
+            text = "a delivery of the transaction was sent in part: it was rolled back"
+            self._handler.detach(self._link, AmqpError(errors.ROLLBACK, text))
+            return
+        del self._declared[transaction.id]
         if command.fail:
             self._handler.coordinator.rollback(transaction)
         else:
@@ -153,6 +161,13 @@ class CoordinatorLink(ReceiverLinkHandler):
             self._handler.when_durable(
                 partial(self._link.session.settle_incoming, delivery_id, delivery_id, _ACCEPTED_STATE, True)
             )
+
+    def _is_posting(self, txn_id: bytes) -> bool:
+        """Whether a delivery of this transaction is under way, on whatever link."""
+        for state in self._handler.engine.posting.values():
+            if isinstance(state, TransactionalState) and state.txn_id == txn_id:
+                return True
+        return False
 
     def _refuse(self, delivery_id: int, settled: bool, error: Exception) -> None:
         amqp_error = errors.to_amqp(error)

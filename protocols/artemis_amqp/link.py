@@ -19,6 +19,7 @@ from artemis_amqp.performatives import (
     Flow,
     Source,
     Target,
+    TransactionalState,
     Transfer,
 )
 from artemis_amqp.types import Symbol
@@ -533,6 +534,8 @@ class ReceiverLink(Link):
                 self._aborted()
                 return
             partial = self._partial = _Partial(delivery_id, tag, max(message_format, 0), settled == 1, state, resume)
+            if state is not None:
+                session.connection.posting[self] = state
         else:
             if aborted:
                 self.drop_partial()
@@ -551,7 +554,11 @@ class ReceiverLink(Link):
                 self.fail(errors.INVALID_FIELD, "a delivery that was settled is unsettled again")
                 return
             if state is not None:
+                if not _same_transaction(partial.state, state):
+                    self.fail(errors.INVALID_FIELD, "the frames of a delivery belong to different transactions")
+                    return
                 partial.state = state
+                self.session.connection.posting[self] = state
         size = len(payload)
         partial.size += size
         partial.frames += 1
@@ -576,8 +583,7 @@ class ReceiverLink(Link):
             if connection.incomplete_bytes > connection.limits.max_incomplete_bytes:
                 self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on this connection")
             return
-        self._hold(partial, -partial.cost)
-        self._partial = None
+        self._end_partial(partial)
         if partial.settled:
             self.lowers = False
         elif not self._may_be_unsettled(partial.delivery_id, partial.tag):
@@ -622,6 +628,13 @@ class ReceiverLink(Link):
         partial.cost += more
         self.session.connection.incomplete_bytes += more
 
+    def _end_partial(self, partial: _Partial) -> None:
+        """A delivery is complete, or never will be."""
+        self._partial = None
+        self._hold(partial, -partial.cost)
+        if partial.state is not None:
+            self.session.connection.posting.pop(self, None)
+
     def _may_be_unsettled(self, delivery_id: int, tag: bytes) -> bool:
         """Take note of a delivery that came unsettled; false if the link has no such deliveries."""
         if self.snd_settle_mode == SETTLED:
@@ -650,8 +663,7 @@ class ReceiverLink(Link):
         """The delivery that arrived in pieces will never be complete."""
         partial = self._partial
         if partial is not None:
-            self._partial = None
-            self._hold(partial, -partial.cost)
+            self._end_partial(partial)
             if partial.stream is not None:
                 partial.stream.abandon()
 
@@ -698,3 +710,10 @@ class ReceiverLink(Link):
             link_credit=max(self.credit, 0),
             drain=self.drain,
         )
+
+
+def _same_transaction(state: object, other: object) -> bool:
+    """Whether a delivery may have both states, one frame after the other (§4.4.1)."""
+    if type(state) is TransactionalState and type(other) is TransactionalState:
+        return state.txn_id == other.txn_id
+    return True

@@ -327,3 +327,24 @@ def test_protons_own_transaction_class_works(broker: BrokerProcess, name: str) -
     assert publisher.endings == ["aborted", "committed"]
     with Client(broker.url) as client:
         assert client.bodies(name) == ["in 1"]
+
+
+def test_discharge_with_a_half_sent_delivery_ends_the_control_link(broker: BrokerProcess, name: str) -> None:
+    """§4.4.1: with transaction-rollback; what was posted is gone."""
+    with Client(broker.url) as client:
+        coordinator = Coordinator(client)
+        transaction = coordinator.declare()
+        sender = client.sender(name)
+        post(sender, transaction, "whole")
+        delivery = sender.link.delivery("half")
+        delivery.local.data = [transaction]
+        delivery.update(0x34)
+        # Larger than a frame, so that Proton writes the first one and waits for the rest.
+        sender.link.stream(Message(body="x" * 300_000).encode()[:200_000])
+        client.sync()
+        with pytest.raises(Refused) as refused:
+            coordinator.discharge(transaction)
+
+        assert refused.value.condition == "amqp:transaction:rollback"
+        sender.close()
+        assert client.bodies(name) == []
