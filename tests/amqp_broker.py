@@ -94,10 +94,12 @@ class Peer:
         settle_down(self.broker.office)
         return read_frames(self.connection.data_to_send())
 
-    def receive(self, source: Source | None = None, name: str = "r", handle: int = 0, **fields: Any) -> list[Frame]:
-        """Attach as a receiver, of "q" if nothing else is said, with credit for ten."""
+    def receive(
+        self, source: Source | None = None, name: str = "r", handle: int = 0, credit: int = 10, **fields: Any
+    ) -> list[Frame]:
+        """Attach as a receiver, of "q" if nothing else is said, with credit."""
         attach = Attach(name=name, handle=handle, role=True, source=source or Source(address="q"), target=Target())
-        return self.say(evolve(attach, **fields), self.credit(handle))
+        return self.say(evolve(attach, **fields), self.credit(handle, credit))
 
     def send(
         self, target: Target | Coordinator | None = None, name: str = "s", handle: int = 0, **fields: Any

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MASK: Final = 0xFFFFFFFF
 _HALF: Final = 0x80000000
+TXN_ID: Final = Symbol("txn-id")
+"""Of a flow's properties: the transaction in which its credit acquires messages."""
 
 # Values of snd-settle-mode and rcv-settle-mode (AMQP 1.0 §2.8.2, §2.8.3).
 SETTLED: Final = 1
@@ -349,6 +351,10 @@ class SenderLink(Link):
 
     def receive_flow(self, flow: Flow) -> None:
         """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count (§2.6.7)."""
+        if flow.properties is not None and TXN_ID in flow.properties:
+            # What is sent outside of the transaction could not be undone with it (§4.4.3).
+            self.fail(errors.NOT_IMPLEMENTED, "a flow with a txn-id: acquiring in a transaction is not supported")
+            return
         base = 0 if flow.delivery_count is None else flow.delivery_count
         if flow.link_credit is not None:
             in_flight = (self.delivery_count - base) & MASK

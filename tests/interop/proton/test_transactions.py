@@ -4,12 +4,13 @@ from itertools import count
 from typing import Final
 
 import pytest
-from proton import Data, Delivery, Described, Message, symbol, ulong
+from proton import Data, Delivery, Described, Message, symbol, uint, ulong
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container, Transaction
 
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.proton.client import Client, Received, Refused, Sender
+from tests.interop.proton.raw import ATTACH, BEGIN_FRAME, DETACH, FLOW, Raw, composed, frame, opening
 
 TAGS: Final = count(1)
 
@@ -348,3 +349,20 @@ def test_discharge_with_a_half_sent_delivery_ends_the_control_link(broker: Broke
         assert refused.value.condition == "amqp:transaction:rollback"
         sender.close()
         assert client.bodies(name) == []
+
+
+def test_acquiring_in_a_transaction_is_refused(broker: BrokerProcess, name: str) -> None:
+    """§4.4.3: a flow with a `txn-id`, which Proton cannot write."""
+    with Client(broker.url) as client:
+        client.send(name, "m")
+    window = uint(1000)
+    source, target = Described(ulong(0x28), [name]), Described(ulong(0x29), [])
+    with Raw(broker) as raw:
+        raw.send(opening("raw") + BEGIN_FRAME)
+        raw.send(frame(composed(ATTACH, "r", uint(0), True, None, None, source, target)))
+        properties = {symbol("txn-id"): b"any"}
+        flow = (None, window, uint(0), window, uint(0), uint(0), uint(1), None, None, None, properties)
+        raw.send(frame(composed(FLOW, *flow)))
+        fields, _ = raw.next(DETACH)
+
+    assert fields[2].value[0] == symbol("amqp:not-implemented")

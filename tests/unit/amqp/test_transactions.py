@@ -3,8 +3,10 @@
 import pytest
 
 from artemis_amqp.performatives import Detach, Disposition, TransactionalState
-from tests.amqp_broker import Broker, Peer, only
+from artemis_amqp.types import Symbol
+from tests.amqp_broker import Broker, Peer, bodies, only
 from tests.amqp_harness import kinds
+from tests.core_harness import send
 
 # -- a delivery that was sent in part ---------------------------------------------------------------------------
 
@@ -68,3 +70,33 @@ def test_the_frames_of_a_delivery_belong_to_one_transaction() -> None:
     detach = only(peer.rest(TransactionalState(txn_id=other)), Detach)
 
     assert detach.error.condition == "amqp:invalid-field"
+
+
+# -- acquiring -------------------------------------------------------------------------------------------------
+
+
+def test_acquiring_in_a_transaction_is_refused() -> None:
+    """§4.4.3: what would be sent in no transaction is not sent at all."""
+    broker = Broker()
+    broker.queue()
+    send(broker.office, "q", "1")
+    peer = broker.connect()
+    peer.coordinator()
+    transaction = peer.declare()
+    peer.receive(credit=0)
+    frames = peer.say(peer.credit(0, 1, properties={Symbol("txn-id"): transaction}))
+
+    assert kinds(frames) == [Detach]
+    assert only(frames, Detach).error.condition == "amqp:not-implemented"
+    assert broker.waiting() == 1
+
+
+def test_other_properties_of_a_flow_mean_nothing() -> None:
+    """§2.7.4: they are the extensions' business."""
+    broker = Broker()
+    broker.queue()
+    send(broker.office, "q", "1")
+    peer = broker.connect()
+    peer.receive(credit=0)
+
+    assert bodies(peer.say(peer.credit(0, 1, properties={Symbol("rabbitmq:x"): True}))) == [b"1"]
