@@ -65,6 +65,7 @@ class Message:
         "id",
         "large",
         "origin",
+        "original",
         "priority",
         "producer",
         "references",
@@ -118,6 +119,8 @@ class Message:
         seen it would break a promise. Part of a transaction, a move, and a message that comes exactly once are such."""
         self.origin: Address | None = None
         """The address it was routed through: whose memory account it counts for."""
+        self.original: Message | None = None
+        """What it was before consumers of one queue added to it (`amended`); None for nearly every message."""
         self.extra: dict[str, object] | None = None
         """Properties the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, reference §8)."""
         self.encodings: dict[str, bytes] | None = None
@@ -156,6 +159,33 @@ class Message:
         if self.extra is not None:
             copy.extra = dict(self.extra)
         return copy
+
+    def amended(self, annotations: bytes, extra: "dict[str, object] | None") -> "Message":
+        """The same message with other annotations and extra properties, for one reference to it (`Queue.amend`).
+
+        It counts as much as before: who makes it keeps what is added small.
+        """
+        original = self if self.original is None else self.original
+        amended = Message(
+            self.format,
+            self.address,
+            self.data,
+            annotations,
+            self.durable,
+            self.priority,
+            self.expires_ms,
+            self.delivery_time_ms,
+            self.routing_type,
+            self.producer,
+        )
+        amended.id = self.id
+        amended.large = self.large
+        amended.size = original.size
+        amended.stored_first = self.stored_first
+        amended.origin = self.origin
+        amended.extra = extra
+        amended.original = original
+        return amended
 
     def set_extra(self, name: str, value: object) -> None:
         """Set a property of the broker's own."""

@@ -21,6 +21,7 @@ from artemis_py.core.reference import (
     GONE,
     PRIORITIES,
     Reference,
+    hold,
     unhold,
 )
 from artemis_py.core.schedule import Schedule
@@ -452,6 +453,17 @@ class Queue:
                 message.origin.discharge(message)
             if message.large is not None:
                 message.large.release()
+
+    def amend(self, reference: Reference, message: Message) -> None:
+        """Have a delivered (or claimed) message, as its consumer changed it, come back in place of what it was.
+
+        Other queues that share the message keep it as it was. The change is as durable as the reference.
+        """
+        hold(message)
+        unhold(reference.message)
+        reference.message = message
+        if reference.handle and not self.is_deleted:
+            self.hub.storage.update(reference, 0)
 
     def give_back(self, reference: Reference, outcome: int) -> None:
         """A delivered (or claimed) message was not processed: RELEASED, FAILED or REJECTED."""

@@ -15,10 +15,11 @@ from artemis_py.errors import Refusal, TransactionRolledBack
 class _Settlement:
     """What shall become of one delivery."""
 
-    __slots__ = ("here", "is_final", "outcome", "reference")
+    __slots__ = ("amended", "here", "is_final", "outcome", "reference")
 
-    def __init__(self, reference: Reference, outcome: int, here: bool, is_final: bool) -> None:
+    def __init__(self, reference: Reference, outcome: int, here: bool, is_final: bool, amended: Message | None) -> None:
         self.reference = reference
+        self.amended = amended
         self.outcome = outcome
         self.here = here
         self.is_final = is_final
@@ -55,16 +56,24 @@ class Transaction:
         """Whether any message in it is durable."""
         return any(message.durable for message, _ in self._sends)
 
-    def settle(self, reference: Reference, outcome: int, here: bool = True, is_final: bool = True) -> bool:
+    def settle(
+        self,
+        reference: Reference,
+        outcome: int,
+        here: bool = True,
+        is_final: bool = True,
+        amended: Message | None = None,
+    ) -> bool:
         """Claim a delivery; False if it was settled already.
 
-        `is_final` false: the client keeps the delivery should the transaction be rolled back.
+        `is_final` false: the client keeps the delivery should the transaction be rolled back. `amended`: what the
+        message shall be when it comes back (`Queue.amend`).
         """
         consumer = reference.consumer
         if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
             return False
         reference.queue.claim(reference)
-        self._settlements.append(_Settlement(reference, outcome, here, is_final))
+        self._settlements.append(_Settlement(reference, outcome, here, is_final, amended))
         return True
 
     def fail(self, reason: Refusal) -> None:
@@ -96,6 +105,8 @@ class Transaction:
             else:
                 if consumer is not None and not settlement.here:
                     consumer.hide(reference)
+                if settlement.amended is not None:
+                    reference.queue.amend(reference, settlement.amended)
                 reference.queue.give_back(reference, settlement.outcome)
         self._clear()
 

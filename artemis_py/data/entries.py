@@ -74,6 +74,8 @@ class ReferenceEntry:
     delivery_count: int = 0
     due_ms: int = 0
     """When a failed delivery is tried again; 0: at once."""
+    amendment: bytes = b""
+    """What consumers made of the message (`schema.amend`), if they changed anything."""
 
 
 @frozen(kw_only=True)
@@ -185,13 +187,14 @@ class Entries:
         id = schema.shared_id(content)
         message = schema.decode_message(content[1:], self._formats, self._bodies) if id is None else id
         attempts = self._snapshot.get(schema.ATTEMPTS, key)
-        delivery_count, due_ms = (0, 0) if attempts is None else schema.read_attempts(key, attempts)
+        delivery_count, due_ms, amendment = (0, 0, b"") if attempts is None else schema.read_attempts(key, attempts)
         return ReferenceEntry(
             queue=queue,
             sequence=0 if schema.is_scheduled(handle) else schema.number_in(handle),
             message=message,
             delivery_count=delivery_count,
             due_ms=due_ms,
+            amendment=amendment,
         )
 
     def shared(self, id: int) -> Message:

@@ -246,8 +246,9 @@ class _BatchWriter:
         else:
             self._shares[message.id] = self._shares.get(message.id, 0) + 1
             self._put(schema.REFERENCES, key, schema.sharing(key, message.id))
-        if entry.delivery_count or entry.due_ms:
-            self._put(schema.ATTEMPTS, key, schema.attempts(key, entry.delivery_count, entry.due_ms))
+        if entry.delivery_count or entry.due_ms or entry.amendment:
+            attempts = schema.attempts(key, entry.delivery_count, entry.due_ms, entry.amendment)
+            self._put(schema.ATTEMPTS, key, attempts)
 
     def _shared(self, id: int) -> Message:
         key = schema.U64.pack(self._names.message_base + id)

@@ -91,6 +91,8 @@ def write_entry(entry: Entry) -> Iterator[bytes]:
             reference: dict[str, object] = {"queue": entry.queue, "sequence": entry.sequence}
             if entry.delivery_count or entry.due_ms:
                 reference |= {"delivery_count": entry.delivery_count, "due_ms": entry.due_ms}
+            if entry.amendment:
+                reference["amendment"] = _text(entry.amendment)
             reference["message"] = entry.message if isinstance(entry.message, int) else _message(entry.message)
             yield _line({"reference": reference})
         case DuplicateEntry():
@@ -167,6 +169,7 @@ class _Reader:
                     message=message if isinstance(message, int) else self._message(message),
                     delivery_count=_number(rest.get("delivery_count", 0), "delivery_count", 32),
                     due_ms=_number(rest.get("due_ms", 0), "due_ms"),
+                    amendment=_octets(rest["amendment"]) if "amendment" in rest else b"",
                 )
             case {"duplicate": {"address": str(address), "number": int(number), "id": str(id)}}:
                 return DuplicateEntry(address=address, number=_number(number, "number"), id=_octets(id))

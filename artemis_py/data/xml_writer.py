@@ -32,6 +32,7 @@ from artemis_py.core.message import Message
 from artemis_py.data.core_message import to_core
 from artemis_py.data.entries import AddressEntry, Entry, QueueEntry, RecordEntry, ReferenceEntry
 from artemis_py.errors import ProtocolError, StoreError
+from artemis_py.store import schema
 from artemis_py.store.schema import DamagedValue
 
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -94,6 +95,8 @@ class XmlWriter:
 
     def _message(self, entry: ReferenceEntry) -> None:
         message = entry.message if isinstance(entry.message, Message) else self._shared(entry.message)
+        if entry.amendment:
+            message = schema.amend(message, entry.amendment)
         core = to_core(message)
         properties = [
             f"        <property name={_quoted(each.name)} value={_quoted(each.value)} type={_quoted(each.type)}/>"

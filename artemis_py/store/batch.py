@@ -10,7 +10,7 @@ from typing import Final
 from artemis_py.core.large import LargeBody
 from artemis_py.core.reference import COLD, Reference
 from artemis_py.store.large import FileBody
-from artemis_py.store.schema import LARGE, SHARED, Drop
+from artemis_py.store.schema import LARGE, SHARED, Drop, encode_amendment
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 
@@ -40,8 +40,8 @@ class Batch:
         """Of those of one run, from 1, in the order in which they become durable."""
         self.puts: Final[dict[Reference, int]] = {}
         """Handles of references to be stored, in the order they came."""
-        self.updates: Final[dict[Reference, tuple[int, int, int]]] = {}
-        """Handle, delivery count and due time."""
+        self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
+        """Handle, delivery count, due time, and what consumers changed of the message."""
         self.removals: Final[list[tuple[int, int, int, int, int, bool]]] = []
         """Queue id, handle, delivery time, message id, size, and whether failed attempts may be stored."""
         self.drops: Final[list[Drop]] = []
@@ -104,7 +104,7 @@ class Batch:
                 message.delivery_time_ms,
                 message.id,
                 message.size,
-                was_updated or reference.delivery_count > 0,
+                was_updated or reference.delivery_count > 0 or message.original is not None,
             )
         )
 
@@ -115,8 +115,10 @@ class Batch:
         return large
 
     def update(self, reference: Reference, due_ms: int) -> None:
-        """Store failed attempts."""
-        self.updates[reference] = (reference.handle, reference.delivery_count, due_ms)
+        """Store failed attempts, and what a consumer changed."""
+        message = reference.message
+        amendment = b"" if message.original is None else encode_amendment(message)
+        self.updates[reference] = (reference.handle, reference.delivery_count, due_ms, amendment)
 
     def release(self) -> None:
         """It is committed: the queues need not keep in memory what they have on disk only."""

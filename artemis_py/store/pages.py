@@ -126,7 +126,9 @@ class PageReader:
             if failed is not None:
                 value = bytes(cursor.value())
                 try:
-                    failed.delivery_count, due_ms = schema.read_attempts(key, value)
+                    failed.delivery_count, due_ms, amendment = schema.read_attempts(key, value)
+                    if amendment:
+                        failed.message = schema.amend(failed.message, amendment)
                     if due_ms:
                         page.due[failed.sequence] = due_ms
                 except DamagedValue as error:

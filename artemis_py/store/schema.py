@@ -19,7 +19,7 @@ named databases:
     messages     u64 message id       a message that several references share
     shares       u64 message id       u32     how many references share it
     bodies       u64 body id          u32     how many stored messages have this large body
-    attempts     place                failed deliveries of a reference; absent: none
+    attempts     place                failed deliveries of a reference, and what consumers changed; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
                  The store's own: "skipped", by queue name (beyond 256 octets: 0xff, its SHA-256), u64 from
@@ -61,7 +61,9 @@ Every value above whose type is not text or a number, and every JSON text, begin
     content of drops:        u32 queue id, u8 rank (255: all of a deleted queue), u128 positions above this one,
                              u128 up to this one, u64 running numbers up to this one (rank 10), then u64 each
                              sequence that stays
-    content of attempts:     u32 delivery count, u64 due time in ms since 1970 (0: at once)
+    content of attempts:     u32 delivery count, u64 due time in ms since 1970 (0: at once), then nothing, or what
+                             consumers changed: u32 length of annotations, annotations, extra, which take the place of
+                             those of the message
     content of messages:     a message
     content of duplicates:   the id, as `core.duplicates` makes it
 
@@ -517,15 +519,38 @@ def shared_id(content: bytes) -> int | None:
     return None
 
 
-def attempts(key: bytes, delivery_count: int, due_ms: int) -> bytes:
-    """The value that keeps failed deliveries."""
-    return seal(key, _ATTEMPTS.pack(delivery_count, due_ms))
+def attempts(key: bytes, delivery_count: int, due_ms: int, amendment: bytes = b"") -> bytes:
+    """The value that keeps failed deliveries, and what consumers changed."""
+    return seal(key, _ATTEMPTS.pack(delivery_count, due_ms) + amendment)
 
 
-def read_attempts(key: bytes, value: bytes) -> tuple[int, int]:
-    """Delivery count and due time. Raises DamagedValue."""
+def read_attempts(key: bytes, value: bytes) -> tuple[int, int, bytes]:
+    """Delivery count, due time, and the amendment, empty if there is none. Raises DamagedValue."""
     content = unseal(key, value)
-    if len(content) != _ATTEMPTS.size:
+    size = len(content)
+    if size < _ATTEMPTS.size or 0 < size - _ATTEMPTS.size < U32.size:
         raise DamagedValue("it is no delivery count")
-    count, due_ms = _ATTEMPTS.unpack(content)
-    return count, due_ms
+    count, due_ms = _ATTEMPTS.unpack_from(content)
+    return count, due_ms, content[_ATTEMPTS.size :]
+
+
+def encode_amendment(message: Message) -> bytes:
+    """What consumers of one queue made of a message, beside what is stored for all."""
+    extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
+    return U32.pack(len(message.annotations)) + message.annotations + extra
+
+
+def amend(message: Message, amendment: bytes) -> Message:
+    """The message as consumers left it. Raises DamagedValue."""
+    start = U32.size
+    if len(amendment) < start:
+        raise DamagedValue("it is no amendment")
+    length: int = U32.unpack_from(amendment)[0]
+    stop = start + length
+    if stop > len(amendment):
+        raise DamagedValue("it is too short for its annotations")
+    try:
+        extra = json.loads(amendment[stop:]) if stop < len(amendment) else None
+    except ValueError as error:
+        raise DamagedValue("its properties are no JSON") from error
+    return message.amended(amendment[start:stop], extra)

@@ -50,9 +50,9 @@ class Writer:
         """
         self._define(batch)
         self._put(batch)
-        for reference, (handle, delivery_count, due_ms) in batch.updates.items():
+        for reference, (handle, delivery_count, due_ms, amendment) in batch.updates.items():
             key = schema.place_key(reference.queue.id, handle, 0)
-            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms), db=self._attempts)
+            self._transaction.put(key, schema.attempts(key, delivery_count, due_ms, amendment), db=self._attempts)
         self._remove(batch)
         for database, key, value in batch.damaged:
             self._set_aside(database, key, value)
@@ -80,6 +80,9 @@ class Writer:
         shares: dict[int, int] = {}
         for reference, handle in batch.puts.items():
             message = reference.message
+            if message.original is not None:
+                # Other references share it as it was; what is different here is stored with the attempts.
+                message = message.original
             queue_id = reference.queue.id
             key = schema.place_key(queue_id, handle, message.delivery_time_ms)
             if handle & schema.SHARED:

@@ -6,6 +6,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from artemis_py.core.consumer import RELEASED
 from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.data import export as export_module
 from artemis_py.data import intake
@@ -17,6 +18,7 @@ from artemis_py.data.snapshot import opened
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment, FolderLock
+from tests.core_harness import attach
 from tests.unit.data.stores import BODY, body_file, fill, fill_large, in_another_process, large_bodies, leave_a_drop
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import World, bodies, multicast
@@ -424,3 +426,27 @@ def test_a_damaged_count_is_not_added_to(tmp_path: Path, exported: Path) -> None
     with World(tmp_path / "b") as world:
         world.stop()
     take_in(tmp_path / "b", exported)
+
+
+def test_what_consumers_changed_of_a_message_is_taken_along(tmp_path: Path) -> None:
+    """Beside the message, which another queue has as it was."""
+    with World(tmp_path / "a") as world:
+        multicast(world, "t", "t.a", "t.b")
+        world.send("t", "m")
+        world.settle()
+        queue = world.office.queues["t.a"]
+        recorder, consumer = attach(world.office, queue, credit=1)
+        (reference,) = recorder.take()
+        queue.amend(reference, reference.message.amended(b"annotations", {"m.why": "because"}))
+        consumer.settle(reference, RELEASED)
+        world.settle()
+        world.stop()
+    export(tmp_path / "a", tmp_path / "a.jsonl")
+    take_in(tmp_path / "b", tmp_path / "a.jsonl")
+
+    assert content(tmp_path / "b") == content(tmp_path / "a")
+    assert check_folder(tmp_path / "b") == []
+    with World(tmp_path / "b") as world:
+        ((amended,), (original,)) = [world.office.queues[name].browse_all() for name in ("t.a", "t.b")]
+        assert (amended.message.annotations, amended.message.extra) == (b"annotations", {"m.why": "because"})
+        assert (original.message.annotations, original.message.extra) == (b"", None)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.message import RoutingType
+from artemis_py.core.message import MessageFormat, RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
@@ -59,6 +59,7 @@ class World:
         options: BrokerSettings | None = None,
         answers_wait: bool = True,
         scratch: Scratch | None = None,
+        formats: dict[str, MessageFormat] | None = None,
     ) -> None:
         self.hands = Handmade()
         self.store = LmdbStore(folder, SMALL_MAP_BYTES, answers_wait=answers_wait)
@@ -70,7 +71,7 @@ class World:
         self.office = PostOffice(repository, self.store, options, scratch=scratch)
         self.office.now_ms = START_MS
         self.failures: list[str] = []
-        self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
+        self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
         self.store.start(self.hands, self.hands, self._failed, self.office.stored)
 
     def _failed(self, reason: str) -> None:
