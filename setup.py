@@ -37,6 +37,7 @@ HOT = [
     "artemis_py/store/pages.py",
     "artemis_py/store/schema.py",
     "artemis_py/store/writer.py",
+    "protocols/artemis_amqp/amendments.py",
     "protocols/artemis_amqp/codec.py",
     "protocols/artemis_amqp/connection.py",
     "protocols/artemis_amqp/consumers.py",

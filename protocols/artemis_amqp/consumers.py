@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
+from artemis_amqp.amendments import amended
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.large import OutgoingBody
 from artemis_amqp.link import SETTLED, SenderLink, SenderLinkHandler
@@ -23,7 +24,7 @@ from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consu
 from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message
 from artemis_py.core.reference import Reference
-from artemis_py.errors import ProtocolError, StoreError, UnknownTransaction
+from artemis_py.errors import LimitExceeded, ProtocolError, StoreError, UnknownTransaction
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
@@ -231,9 +232,9 @@ class OutgoingLink(SenderLinkHandler):
                 return
             # Settled without a state: the source's default outcome applies (AMQP 1.0 §3.4).
             state = self._default_outcome
-        outcome, here = self._outcome(state)
         durable = reference.handle != 0
-        consumer.settle(reference, outcome, here)
+        if not self._settle(consumer, reference, state):
+            return
         if not settled:
             self._confirm(delivery_id, encode(state), durable)
 
@@ -249,6 +250,19 @@ class OutgoingLink(SenderLinkHandler):
             self._handler.when_durable(partial(self._link.settle, delivery_id, state))
         else:
             self._link.settle(delivery_id, state)
+
+    def _settle(self, consumer: Consumer, reference: Reference, state: object) -> bool:
+        """End a delivery as the client says; False if that ended the link."""
+        outcome, here = self._outcome(state)
+        if type(state) is Modified and state.message_annotations and not consumer.browse:
+            if consumer.outstanding.get(reference.sequence) is reference:
+                try:
+                    reference.queue.amend(reference, amended(reference.message, state.message_annotations))
+                except LimitExceeded as error:
+                    self._handler.detach(self._link, errors.to_amqp(error))
+                    return False
+        consumer.settle(reference, outcome, here)
+        return True
 
     def _outcome(self, state: object) -> tuple[int, bool]:
         """What a terminal state means to the queue, and whether the message may come here again."""
@@ -271,8 +285,16 @@ class OutgoingLink(SenderLinkHandler):
         except UnknownTransaction as error:
             self._handler.detach(self._link, errors.to_amqp(error))
             return
-        outcome, here = self._outcome(self._default_outcome if state.outcome is None else state.outcome)
-        if transaction.settle(reference, outcome, here, settled) and not settled:
+        wanted = self._default_outcome if state.outcome is None else state.outcome
+        outcome, here = self._outcome(wanted)
+        changed: Message | None = None
+        if type(wanted) is Modified and wanted.message_annotations:
+            try:
+                changed = amended(reference.message, wanted.message_annotations)
+            except LimitExceeded as error:
+                self._handler.detach(self._link, errors.to_amqp(error))
+                return
+        if transaction.settle(reference, outcome, here, settled, changed) and not settled:
             coordinator.settle_at_end(transaction, self._link, delivery_id, encode(state.outcome or Accepted()))
 
     # -- resuming --------------------------------------------------------------------------------------------
@@ -296,9 +318,8 @@ class OutgoingLink(SenderLinkHandler):
                 link.send(head, bare, reference, False, tag=tag, resume=True)
             else:
                 # The client had decided: its outcome stands, and the resumed transfer says that we know.
-                outcome, here = self._outcome(state)
-                consumer.settle(reference, outcome, here)
-                link.send(b"", b"", reference, True, state=encode(state), tag=tag, resume=True)
+                if self._settle(consumer, reference, state):
+                    link.send(b"", b"", reference, True, state=encode(state), tag=tag, resume=True)
 
     def _resume_large(self, tag: bytes, reference: Reference, consumer: Consumer) -> None:
         head = self.deliveries.head(reference, reference.message.annotations)

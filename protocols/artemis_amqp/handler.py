@@ -589,11 +589,13 @@ class AmqpHandler:
         self._hold_answer(offset, definitions)
 
     def detach(self, link: Link, error: AmqpError) -> None:
-        """Detach a link from our side, for the reason given."""
+        """Detach a link from our side, for the reason given; of a link that is detached already the session ends."""
         if link.is_attached:
             self._detached(link, closed=False, failed=False, suspends=False)
             link.detach(error)
             self.wake()
+        elif link in self.lingering:
+            link.session.end(error)
 
     def steal(self, end: LinkEnd) -> None:
         """Another link took this one's name."""

@@ -10,13 +10,11 @@ After the session's end `termini` decides whether they wait for their client to 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from artemis_amqp import errors
 from artemis_amqp.consumers import OutgoingLink
 from artemis_amqp.link import Link, SenderLink, SenderLinkHandler
-from artemis_amqp.performatives import Source, Target, TransactionalState
+from artemis_amqp.performatives import Source, Target
 from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource
 from artemis_py.core.reference import Reference
-from artemis_py.errors import UnknownTransaction
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
@@ -88,13 +86,6 @@ class Lingering(SenderLinkHandler):
             # As with the deliveries of links that were attached to it: there is nothing left to be decided.
             terminus.give_back()
             return
-        if type(state) is TransactionalState:
-            try:
-                self._handler.coordinator.find(state.txn_id)
-            except UnknownTransaction as error:
-                # There is no link to be detached for it (§4.4.2): the next larger thing ends.
-                link.session.end(errors.to_amqp(error))
-                return
         self._outgoing.on_disposition(link, delivery_id, token, state, settled)
         if not terminus.holder.outstanding and not link.unsettled:
             self._handler.manager.termini.drop(self._key)

@@ -43,7 +43,11 @@ ADDRESS_ANNOTATION: Final = "x-opt-address"
 DELAY_ANNOTATION: Final = "x-opt-delivery-delay"
 """Counts from arrival here, so the next broker must not see it."""
 
-_NOT_KEPT: Final = (SEQUENCE_ANNOTATION, ADDRESS_ANNOTATION, DELAY_ANNOTATION)
+AMENDED: Final = "m."
+"""What an AMQP consumer adds to a message of another protocol is a property of the broker's under this and the
+annotation's name: as selectors call it."""
+
+NOT_KEPT: Final = (SEQUENCE_ANNOTATION, ADDRESS_ANNOTATION, DELAY_ANNOTATION)
 
 _DUPLICATE_ID: Final = DUPLICATE_ID.encode()
 
@@ -346,7 +350,7 @@ def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) ->
         if not isinstance(key, (str, ULong)):
             raise InvalidField(f"an annotation's key is a symbol, not {type(key).__name__}")
         items[key] = value
-        if key in _NOT_KEPT:
+        if key in NOT_KEPT:
             kept += data[kept_from:key_offset]
             kept_from = offset
             dropped += 1
@@ -579,6 +583,8 @@ def annotation_name(name: str) -> str | None:
         return "x-opt-" + name[5:].replace("_", "-")
     if name.startswith("x-opt-"):
         return name
+    if name.startswith(AMENDED):
+        return name[len(AMENDED) :]
     return None
 
 
@@ -616,6 +622,19 @@ def _extra_annotations(extra: dict[str, object]) -> dict[str, object]:
             else:
                 result[key] = value
     return result
+
+
+def merge_annotations(annotations_raw: bytes, added: dict[str, object]) -> bytes:
+    """Kept annotations with others in addition, or in place of those of the same name."""
+    raw = _without(annotations_raw, added) if annotations_raw else b""
+    content = bytearray(raw[4:])
+    count = _raw_count(raw) if raw else 0
+    for key, value in added.items():
+        if key not in NOT_KEPT:
+            write_value(content, Symbol(key))
+            write_value(content, value)
+            count += 2
+    return _U32.pack(count) + bytes(content) if count else b""
 
 
 def _without(annotations_raw: bytes, names: dict[str, object]) -> bytes:
@@ -755,7 +774,7 @@ def from_view(view: MessageView) -> tuple[bytes, bytes]:
     content = bytearray()
     count = 0
     for name, value in view.annotations.items():
-        if name.isascii() and name not in _NOT_KEPT:
+        if name.isascii() and name not in NOT_KEPT:
             write_value(content, Symbol(name))
             write_value(content, value)
             count += 2
