@@ -138,6 +138,10 @@ class Address:
         """The user whose client had it created on demand (`creations`)."""
         self.is_staging: bool = False
         """Its queues are stages: nobody consumes from them, so the broker's limit is all that counts for them."""
+        self.owner: object = None
+        """The session a temporary address belongs to: nobody else may consume from it."""
+        self.emptied: Callable[[str], None] | None = None
+        """Called with the name when the last message is gone that was sent here, in the middle of what takes it."""
         self.paused: bool = False
         self.is_deleted: bool = False
         self.queues: list[Queue] = []
@@ -217,6 +221,8 @@ class Address:
             self._account_for(-count, -size_bytes)
         elif self.has_page_limit:
             self._watch()
+        if self.emptied is not None and self.paged_count == 0 and self.account.message_count == 0:
+            self.emptied(self.name)
 
     @property
     def is_page_full(self) -> bool:
@@ -291,6 +297,8 @@ class Address:
         account = self.account
         account.size_bytes -= message.size
         account.message_count -= 1
+        if account.message_count == 0 and self.emptied is not None:
+            self.emptied(self.name)
         if account.is_full:
             account.update()
         account = self.broker_account

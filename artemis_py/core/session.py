@@ -353,8 +353,14 @@ class Session:
         name = str(uuid4()) if name is None else name
         self.check(Permission.CREATE_ADDRESS, name)
         address = self.postoffice.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
+        address.owner = self
         self._temporary_addresses[name] = address
         return address
+
+    def let_go(self, name: str) -> None:
+        """A temporary queue or address is not to be deleted with this session: somebody else sees to that."""
+        self._temporary_queues.pop(name, None)
+        self._temporary_addresses.pop(name, None)
 
     def adopt(self, queue: Queue) -> None:
         """Delete this queue when the session ends: a non-durable subscription."""

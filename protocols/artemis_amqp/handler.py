@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
+
 from artemis_amqp import errors
 from artemis_amqp.addressing import (
     RANGE_DESCRIPTOR,
@@ -23,6 +25,7 @@ from artemis_amqp.connection import AmqpConnection
 from artemis_amqp.consumers import OutgoingLink
 from artemis_amqp.coordinator import CoordinatorLink, Transactions
 from artemis_amqp.coordinator import answer as coordinator_answer
+from artemis_amqp.lifetimes import Ending, check_terminus, node_properties, read_policy
 from artemis_amqp.lingering import (
     NEVER,
     UNSETTLED_LIMIT,
@@ -140,6 +143,8 @@ class AmqpHandler:
         self._exchange: SaslExchange | None = None
         self._is_logging_in = False
         self._ends: dict[Link, LinkEnd] = {}
+        self._departed: dict[LinkKey, tuple[AmqpSession, Source | Target | None]] = {}
+        """Detached links to dynamic nodes, which are there until their termini expire."""
         self.lingering: Final[dict[Link, Lingering]] = {}
         """Detached links of whose deliveries their clients may still speak."""
         self.turn: int = 0
@@ -175,6 +180,7 @@ class AmqpHandler:
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes; answers that wait for the store are asked for once per call."""
         self.engine.receive_data(data, now)
+        self.manager.lifetimes.run()
         self._ask_store()
 
     def data_to_send(self) -> bytes:
@@ -358,6 +364,7 @@ class AmqpHandler:
         for lingering in list(self.lingering.values()):
             if lingering.session is session:
                 lingering.session_ended(failed=False)
+        self._end_departed(Ending.SESSION, session)
 
     def on_close(self, close: Close | None) -> None:
         """The client says goodbye."""
@@ -381,6 +388,7 @@ class AmqpHandler:
 
     def on_attach(self, link: Link, attach: Attach) -> None:
         """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
+        self.manager.lifetimes.run()
         offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
         self._attach(link, attach)
         self._hold_answer(offset, definitions)
@@ -398,6 +406,9 @@ class AmqpHandler:
         end = LinkEnd(self, link, (self.container_id, attach.role, attach.name), attach)
         self._check_prefix(attach.target if isinstance(link, ReceiverLink) else attach.source)
         try:
+            for terminus in (attach.source, attach.target):
+                if isinstance(terminus, Source | Target):
+                    check_terminus(terminus)
             if isinstance(link, ReceiverLink):
                 self._attach_producer(end, link, attach)
             else:
@@ -406,6 +417,9 @@ class AmqpHandler:
         except (Refusal, MalformedFrame, errors.Condition) as error:
             logger.info("link refused: peer=%s link=%s reason=%s", self.context.peer, attach.name, error)
             self._clean_up(end)
+            if end.dynamic_node is not None:
+                self.manager.lifetimes.gone(end.key)
+                self.core_session.delete_temporary(end.dynamic_node)
             link.refuse(errors.to_amqp(error))
 
     def _check_prefix(self, terminus: Source | Target | Coordinator | None) -> None:
@@ -444,8 +458,8 @@ class AmqpHandler:
         answer = target
         producer = None
         if target.dynamic:
-            name = self._create_node(end, target.capabilities, target.dynamic_node_properties, target.expiry_policy)
-            answer = _with_address(target, name)
+            name, properties = self._create_node(end, target)
+            answer = evolve(target, address=name, dynamic_node_properties=properties)
             producer = self.core_session.producer(name, routing_type_of(target.capabilities))
         elif target.address:
             name, prefixed = self.prefixes.strip(target.address)
@@ -471,6 +485,7 @@ class AmqpHandler:
             unsettled=errors.decode_states(incoming.unsettled) if incoming.unsettled else None,
             properties=staged,
         )
+        self.manager.lifetimes.attached(end.key, "" if producer is None else producer.name)
         incoming.start()
 
     def _stage(self, end: LinkEnd, attach: Attach, producer: Producer | None) -> dict[Symbol, object] | None:
@@ -491,20 +506,22 @@ class AmqpHandler:
         producer.stage(end.stage)
         return {STAGED_PROPERTY: end.stage.count, REFUSED_PROPERTY: end.stage.refused}
 
-    def _create_node(
-        self,
-        end: LinkEnd,
-        capabilities: tuple[Symbol, ...],
-        properties: dict[Symbol, object] | None,
-        expiry_policy: str,
-    ) -> str:
-        """A dynamic node: a temporary queue, or a temporary address for topics."""
-        if any(capability in TOPIC_CAPABILITIES for capability in capabilities):
+    def _create_node(self, end: LinkEnd, terminus: Source | Target) -> tuple[str, dict[Symbol, object]]:
+        """A dynamic node: a temporary queue, or a temporary address for topics; its name and what it is.
+
+        Raises Refusal, errors.Condition.
+        """
+        asked = terminus.dynamic_node_properties
+        policy = read_policy(asked)
+        is_topic = any(capability in TOPIC_CAPABILITIES for capability in terminus.capabilities)
+        properties = node_properties(asked, policy, is_topic)
+        if is_topic:
             name = self.core_session.create_temporary_address(RoutingType.MULTICAST).name
         else:
             name = self.core_session.create_temporary_queue(RoutingType.ANYCAST).name
         end.dynamic_node = name
-        return name
+        self.manager.lifetimes.create(name, policy, end.key, self.core_session)
+        return name, properties
 
     def _attach_consumer(self, end: LinkEnd, link: SenderLink, attach: Attach) -> None:
         source = attach.source
@@ -521,13 +538,15 @@ class AmqpHandler:
             filters = read_filters(source)
             if filters.range is not None:
                 raise errors.Condition(errors.INVALID_FIELD, "a new queue has no messages, hence no range of them")
-            name = self._create_node(end, source.capabilities, source.dynamic_node_properties, source.expiry_policy)
-            answer = _with_source(source, name, filters)
+            name, properties = self._create_node(end, source)
+            answer = evolve(_with_source(source, name, filters), dynamic_node_properties=properties)
             if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
                 queue = self.core_session.create_temporary_queue(RoutingType.MULTICAST, name)
+                afterlife = Afterlife.TEMPORARY
             else:
                 queue = self.postoffice.queue(name)
-            subscription = Subscription(queue=queue, filter=filters.combined(self.container_id))
+                afterlife = Afterlife.KEEP
+            subscription = Subscription(queue=queue, filter=filters.combined(self.container_id), afterlife=afterlife)
         else:
             filters = read_filters(source)
             subscription = open_source(self, attach, source, filters)
@@ -566,6 +585,7 @@ class AmqpHandler:
             attach.target if isinstance(attach.target, Target) else None,
             unsettled=dict.fromkeys(resumed) if resumed else None,
         )
+        self.manager.lifetimes.attached(end.key, subscription.queue.address.name)
 
     def _take_back(self, end: LinkEnd, subscription: Subscription, attach: Attach) -> dict[bytes, Reference]:
         """Deliveries of this link's former life that both sides remember; all others return to the queue."""
@@ -586,6 +606,7 @@ class AmqpHandler:
         """The client detaches or closes a link; the engine answers."""
         offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
         self._detached(link, detach.closed, failed=False, lives=not detach.closed and detach.error is None)
+        self.manager.lifetimes.run()
         self._hold_answer(offset, definitions)
 
     def detach(self, link: Link, error: AmqpError) -> None:
@@ -624,6 +645,7 @@ class AmqpHandler:
             end.coordinator.close()
         if end.incoming is not None:
             self._detached_producer(end, end.incoming, suspends and not closed)
+        self._depart(end, closed or not suspends)
         if end.stage is not None:
             self.postoffice.staging.release(end.stage, end)
         if lingers:
@@ -631,6 +653,25 @@ class AmqpHandler:
             return
         self._end_subscription(end, closed)
         self._clean_up(end)
+
+    def _depart(self, end: LinkEnd, is_over: bool) -> None:
+        """Tell of the end of a link to a dynamic node, or of its detach, which leaves more to come."""
+        lifetimes = self.manager.lifetimes
+        if is_over:
+            lifetimes.gone(end.key)
+        elif lifetimes.refers(end.key):
+            terminus = end.attach.source if end.key[1] else end.attach.target
+            assert not isinstance(terminus, Coordinator)
+            if lifetimes.detached(end.key, terminus, Ending.DETACH):
+                self._departed[end.key] = (end.link.session, terminus)
+
+    def _end_departed(self, ending: Ending, session: AmqpSession | None = None) -> None:
+        """The session, or all of the connection, of links ends that were detached and refer to dynamic nodes."""
+        for key, (former, terminus) in list(self._departed.items()):
+            if session is None or former is session:
+                is_there = self.manager.lifetimes.refers(key) and not self.manager.termini.is_attached(key)
+                if not is_there or not self.manager.lifetimes.detached(key, terminus, ending):
+                    del self._departed[key]
 
     def _keep_deliveries(
         self, end: LinkEnd, outgoing: OutgoingLink, consumer: Consumer, failed: bool, lives: bool
@@ -690,9 +731,6 @@ class AmqpHandler:
         """Undo what an attach made for the link alone."""
         self._ends.pop(end.link, None)
         self.manager.termini.detach(end.key, end)
-        if end.dynamic_node is not None and self._session is not None:
-            self._session.delete_temporary(end.dynamic_node)
-            end.dynamic_node = None
 
     def _close_core(self, failed: bool) -> None:
         """Give everything back to the core; harmless the second time."""
@@ -702,8 +740,11 @@ class AmqpHandler:
             self._detached(link, closed=False, failed=failed)
         for lingering in list(self.lingering.values()):
             lingering.session_ended(failed)
+        self._end_departed(Ending.SESSION)
+        self._end_departed(Ending.CONNECTION)
         session, self._session = self._session, None
         session.close(failed)
+        self.manager.lifetimes.connection_closed(session)
         logger.info(
             "connection closed: peer=%s user=%s container=%s",
             self.context.peer,
@@ -719,18 +760,6 @@ def _stage_names(value: object) -> tuple[str, int, str] | None:
             return writer, int(epoch), attempt
         case _:
             return None
-
-
-def _with_address(target: Target, name: str) -> Target:
-    return Target(
-        address=name,
-        durable=target.durable,
-        expiry_policy=target.expiry_policy,
-        timeout=target.timeout,
-        dynamic=target.dynamic,
-        dynamic_node_properties=target.dynamic_node_properties,
-        capabilities=target.capabilities,
-    )
 
 
 def _with_source(source: Source, name: str | None, filters: SourceFilters) -> Source:

@@ -9,6 +9,7 @@ from attrs import frozen
 from artemis_amqp.addressing import Prefixes
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.handler import AmqpHandler
+from artemis_amqp.lifetimes import Lifetimes
 from artemis_amqp.limits import ConnectionLimits
 from artemis_amqp.producers import NEVER_LARGE
 from artemis_amqp.termini import Termini
@@ -148,6 +149,7 @@ class AmqpProtocolManager:
 
     def __init__(self, postoffice: PostOffice) -> None:
         self.postoffice: Final = postoffice
+        self.lifetimes: Final = Lifetimes(postoffice)
         self.termini: Final = Termini(postoffice.hub.timers, lambda: postoffice.now_ms)
         self.version: Final = _version()
         self._containers: dict[str, list[AmqpHandler]] = {}

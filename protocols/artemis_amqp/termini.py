@@ -131,6 +131,10 @@ class Termini:
             holder.stolen()
         self._attached[key] = link
 
+    def is_attached(self, key: LinkKey) -> bool:
+        """Whether a link of this name is attached, on whatever connection."""
+        return key in self._attached
+
     def detach(self, key: LinkKey, link: Attached) -> None:
         """The link is gone."""
         if self._attached.get(key) is link:

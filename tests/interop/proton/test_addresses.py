@@ -414,6 +414,61 @@ def test_dynamic_node_is_deleted_with_its_connection(broker: BrokerProcess) -> N
         assert client.bodies(address) == []
 
 
+def lifetime(code: int) -> DynamicNodeProperties:
+    """A lifetime policy by its descriptor (§3.5.10 to 13)."""
+    return DynamicNodeProperties({symbol("lifetime-policy"): Described(ulong(code), [])})
+
+
+def test_delete_on_no_links_keeps_the_node_for_others(broker: BrokerProcess) -> None:
+    """§3.5.11: another connection's link is a reason to stay, a message is none."""
+    with Client(broker.url) as client, Client(broker.url) as other:
+        maker = client.sender(None, dynamic=True, options=[lifetime(0x2C)])
+        address = maker.address
+        stranger = other.sender(address)
+        maker.send("1")
+        maker.close()
+        stranger.send("2")
+        receiver = client.receiver(address)
+        kept = receiver.bodies()
+        client.send(address, "3")
+        receiver.close()
+        stranger.close()
+
+        assert kept == ["1", "2"]
+        assert client.bodies(address) == []  # an ordinary queue of that name, made for this link
+
+
+def test_delete_on_no_messages_ends_links(broker: BrokerProcess) -> None:
+    """§3.5.12: with the last message, although links are attached."""
+    with Client(broker.url) as client:
+        receiver = client.receiver(None, dynamic=True, options=[lifetime(0x2D)])
+        sender = client.sender(receiver.address)
+        sender.send("1")
+        sender.send("2")
+        first, second = receiver.receive_many(2)
+        first.accept()
+        sender.send("3")
+        second.accept()
+        receiver.receive().accept()
+
+        assert receiver.wait_closed().condition == "amqp:resource-deleted"
+
+
+def test_the_answer_tells_the_lifetime(broker: BrokerProcess) -> None:
+    """§2.6.3: what is in force; a policy that is none is refused."""
+    with Client(broker.url) as client:
+        receiver = client.receiver(None, dynamic=True)
+        properties = receiver.link.remote_source.properties
+        properties.rewind()
+        properties.next()
+        answered = properties.get_object()
+        with pytest.raises(Refused) as refused:
+            client.receiver(None, dynamic=True, options=[lifetime(0x2F)])
+
+    assert answered == {symbol("lifetime-policy"): Described(ulong(0x2B), [])}
+    assert refused.value.condition == "amqp:invalid-field"
+
+
 # ---- wildcards
 
 
