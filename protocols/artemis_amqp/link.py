@@ -47,6 +47,19 @@ _SETTLED: Final = 0x4341
 _U32: Final = Struct(">I")
 
 
+def tag_after(number: int) -> int:
+    """The delivery-tag behind this one. Tags are ASCII: Proton's Python takes them for text, and raises otherwise.
+
+    2**28 of them come before one comes again.
+    """
+    number += 1
+    for bit in (0x80, 0x8000, 0x800000):
+        if number & bit:
+            # The octet is full: it is zero again, and the next one is larger by one.
+            number += bit
+    return 0 if number & 0x80000000 else number
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DeliveryStream:
     """Takes a delivery while it arrives: one that is too large to wait in memory for its end."""
@@ -200,7 +213,7 @@ class SenderLink(Link):
         self.handler: SenderLinkHandler | None = None
         self.drain: bool = False
         self.next_tag: int = 0
-        """Delivery-tags are numbers of four octets."""
+        """Delivery-tags are numbers of four octets, none of which has its highest bit: see `tag_after`."""
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
         """This link's part of the session's `unsettled`."""
         self.waiting_count: int = 0
@@ -274,7 +287,7 @@ class SenderLink(Link):
         session.next_delivery_id = (delivery_id + 1) & MASK
         number = self.next_tag
         if tag is None:
-            self.next_tag = (number + 1) & MASK
+            self.next_tag = tag_after(number) if (number + 1) & 0x80 else number + 1
             if not settled:
                 session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
             size = TRANSFER_SIZE + len(head) + len(body)
@@ -313,7 +326,8 @@ class SenderLink(Link):
         elif not settled:
             number = _U32.unpack(tag)[0] if len(tag) == 4 else -1
             # A delivery of the link's former life: no new one may get its tag while it is unsettled.
-            self.next_tag = max(self.next_tag, number + 1) & MASK
+            if number >= self.next_tag:
+                self.next_tag = tag_after(number)
             session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
         session.send_later(
             self,

@@ -346,3 +346,14 @@ def _wide_list_section(code: int, items: bytes, number: int) -> bytes:
 def _map_section(code: int, items: bytes) -> bytes:
     """A map section of one pair in the map32 form."""
     return bytes((0, 0x53, code)) + b"\xd1" + (len(items) + 4).to_bytes(4, "big") + (2).to_bytes(4, "big") + items
+
+
+def test_delivery_tags_can_be_read_as_text(broker: BrokerProcess, name: str) -> None:
+    """§2.8.7: Proton's Python decodes them, and raises for what is no text; each is another."""
+    with Client(broker.url) as client:
+        sender = client.sender(name)
+        for delivery in [sender.start("m") for _ in range(300)]:
+            sender.wait(delivery)
+        received = client.receiver(name).receive_many(300)
+
+        assert len({one.delivery.tag for one in received}) == 300

@@ -811,3 +811,33 @@ def test_churn_leaves_nothing_behind() -> None:
 
     assert (session.links, session._own, session._ignored, session._awaiting) == ({}, {}, {}, {})
     assert session._freed == [0]
+
+
+# -- delivery-tags ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "following"),
+    [(0, 1), (0x7E, 0x7F), (0x7F, 0x100), (0x17F, 0x200), (0x7F7F, 0x10000), (0x7F7F7F, 0x1000000), (0x7F7F7F7F, 0)],
+)
+def test_delivery_tags_are_ascii(number: int, following: int) -> None:
+    """§2.8.7: any octets would do, but not to Proton's Python."""
+    peer = opened()
+    link = peer.attach_receiver("a", 0, credit=2)
+    link.next_tag = number
+    link.send(b"", b"x", None, False)
+    link.send(b"", b"x", None, False)
+    tags = [one.delivery_tag for _, one, _ in peer.output() if isinstance(one, Transfer)]
+
+    assert tags == [number.to_bytes(4, "big"), following.to_bytes(4, "big")]
+
+
+def test_a_resumed_tag_does_not_come_again() -> None:
+    """§2.6.12: unique among the unsettled ones of the link."""
+    peer = opened()
+    link = peer.attach_receiver("a", 0, credit=2)
+    link.send(b"", b"x", None, False, tag=b"\0\0\0\x7f", resume=True)
+    link.send(b"", b"x", None, False)
+    tags = [one.delivery_tag for _, one, _ in peer.output() if isinstance(one, Transfer)]
+
+    assert tags == [b"\0\0\0\x7f", b"\0\0\1\0"]
