@@ -11,6 +11,7 @@ from artemis_amqp.errors import MESSAGE_SIZE_EXCEEDED, Condition
 from artemis_amqp.link import DeliverySource, DeliveryStream
 from artemis_amqp.outline import BodyOutline
 from artemis_amqp.sections import Sections, leading_size, split_sections
+from artemis_amqp.types import MalformedValue
 from artemis_py.core.large import LargeBody, LargeReader
 from artemis_py.core.storage import Storage
 from artemis_py.errors import MalformedFrame, Refusal, StoreError
@@ -23,6 +24,10 @@ LEADING_LIMIT_BYTES: Final = 1024 * 1024
 # Each of them has a file open. A client that sends more large messages at the same moment uses more connections.
 ARRIVING_LIMIT: Final = 64
 """Large messages that one connection may be sending at once."""
+
+
+NO_SECTION: Final = "a delivery without any section is no message"
+"""One without a body is taken, some clients send that; but of nothing nobody can say what was meant (§3.2)."""
 
 
 class IncomingBody(DeliveryStream):
@@ -91,6 +96,8 @@ class IncomingBody(DeliveryStream):
         self.is_open = False
         if self._error is not None:
             raise self._error
+        if self._body is None and not self._leading:
+            raise MalformedValue(NO_SECTION)
         if self._body is None or self._sections is None:
             # No body section was found in it.
             return split_sections(bytes(self._leading)), None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
 from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.large import ARRIVING_LIMIT, IncomingBody
+from artemis_amqp.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody
 from artemis_amqp.link import DeliveryStream, ReceiverLink, ReceiverLinkHandler
 from artemis_amqp.performatives import (
     Accepted,
@@ -22,7 +22,7 @@ from artemis_amqp.performatives import (
     encode,
 )
 from artemis_amqp.sections import Sections, read_annotation, read_to, split_sections
-from artemis_amqp.types import Symbol
+from artemis_amqp.types import MalformedValue, Symbol
 from artemis_py.core.destination import Address
 from artemis_py.core.duplicates import duplicate_id
 from artemis_py.core.hub import Hub
@@ -169,6 +169,8 @@ class IncomingLink(ReceiverLinkHandler):
         try:
             if message_format != 0 or state is not None:
                 transaction = self._transaction(message_format, state)
+            if not payload:
+                raise MalformedValue(NO_SECTION)
             message = self._send(split_sections(payload), None, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
             self._refuse(delivery_id, tag, settled, error, transaction)

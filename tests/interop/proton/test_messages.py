@@ -357,3 +357,15 @@ def test_delivery_tags_can_be_read_as_text(broker: BrokerProcess, name: str) -> 
         received = client.receiver(name).receive_many(300)
 
         assert len({one.delivery.tag for one in received}) == 300
+
+
+def test_a_delivery_of_nothing_is_rejected(broker: BrokerProcess, name: str) -> None:
+    """§3.2: without any section it is no message."""
+    with Client(broker.url) as client:
+        sender = client.sender(name)
+        with pytest.raises(Refused) as refused:
+            sender.send(b"")
+        sender.send("m")
+
+        assert refused.value.condition == "amqp:decode-error"
+        assert client.bodies(name) == ["m"]
