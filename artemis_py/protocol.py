@@ -164,6 +164,10 @@ class ProtocolManager(Protocol):
     def websocket_subprotocols(self) -> Sequence[str]:
         """Names under which this protocol is spoken over WebSocket (RFC 6455 §1.9); empty: it is not."""
 
+    @property
+    def greeting(self) -> bytes:
+        """What a stranger is told whose first bytes nobody knows, before the socket is closed; empty: nothing."""
+
     def start(self) -> None:
         """The store was read and what happens from now on is stored: take up what an earlier run left.
 

@@ -44,6 +44,7 @@ class LineProtocolManager:
         self.opened: list[LineConnection] = []
 
     websocket_subprotocols: Sequence[str] = ("line",)
+    greeting: bytes = b""
 
     def start(self) -> None:
         pass

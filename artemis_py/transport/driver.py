@@ -339,7 +339,7 @@ class Driver(asyncio.Protocol):
             # The first bytes may be part of a secret sent to the wrong port, so no more than a protocol's name of them.
             head = f"peer={self._peer} first_bytes={self._head[:4].hex()}"
             terms.brake.warn("connection speaks no protocol of this acceptor", head, now)
-            self.abort()
+            self._turn_away(now)
             return None
         if manager is None:
             return None
@@ -375,6 +375,16 @@ class Driver(asyncio.Protocol):
         when = self._deadline if deadline is None else min(deadline, self._deadline)
         if when < self.planned_at:
             self._terms.turn.plan_deadline(self, when)
+
+    def _turn_away(self, now: float) -> None:
+        """Tell what is spoken here, if a protocol has words for that (AMQP 1.0 §2.2), and close."""
+        greeting = next((manager.greeting for manager in self._terms.managers if manager.greeting), b"")
+        if not greeting or self._transport is None:
+            self.abort()
+            return
+        self._head = b""
+        self._transport.write(greeting)
+        self._say_goodbye(now)
 
     def _release(self, reason: str) -> None:
         """Let go of the connection: it gives back what it holds, now and not when the peer has closed its side."""

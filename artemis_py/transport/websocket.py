@@ -41,6 +41,7 @@ class WebSocketManager:
     formats: Sequence[MessageFormat] = ()
     parameters: Sequence[Parameter] = ()
     websocket_subprotocols: Sequence[str] = ()
+    greeting: bytes = b""
 
     def __init__(self, managers: Sequence[ProtocolManager]) -> None:
         self._managers: Final[Mapping[str, ProtocolManager]] = {

@@ -159,6 +159,8 @@ class AmqpConnection:
         """Which SASL frame is due from a client, if any."""
         self.incomplete_bytes: int = 0
         """Held by deliveries of which more frames are to come."""
+        self.requires_sasl: bool = False
+        """Nobody comes in without a login: a header that asks for it is answered with that of SASL (§2.2)."""
         self.posting: dict[ReceiverLink, object] = {}
         """Links on which a delivery with a state, as one of a transaction has, arrived in part; with that state."""
         self._chunks: list[bytes] = []
@@ -561,7 +563,7 @@ class AmqpConnection:
             self.write(SASL_HEADER)
             self.state = State.SASL
             self.handler.on_sasl_header()
-        elif header == AMQP_HEADER:
+        elif header == AMQP_HEADER and (self.state == State.HEADER or not self.requires_sasl):
             self.write(AMQP_HEADER)
             self.state = State.OPENING
         else:

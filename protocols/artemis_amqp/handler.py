@@ -89,6 +89,7 @@ REFUSED_PROPERTY: Final = Symbol("artemis:refused")
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
 _CLOSE_EXISTING: Final = 1
+_ANONYMOUS: Final = "ANONYMOUS"
 
 _ACCEPTED: Final = Symbol("amqp:accepted:list")
 _REJECTED: Final = Symbol("amqp:rejected:list")
@@ -138,6 +139,7 @@ class AmqpHandler:
         self.engine: Final = AmqpConnection(
             self, parameters.limits(context), is_client=False, container_id=manager.postoffice.options.name
         )
+        self.engine.requires_sasl = _ANONYMOUS not in context.authenticator.mechanisms(context)
         self._subject: Subject | None = None
         self._session: Session | None = None
         self._exchange: SaslExchange | None = None

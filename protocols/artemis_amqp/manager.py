@@ -7,6 +7,7 @@ from typing import Final
 from attrs import frozen
 
 from artemis_amqp.addressing import Prefixes
+from artemis_amqp.connection import SASL_HEADER
 from artemis_amqp.format import AMQP_FORMAT
 from artemis_amqp.handler import AmqpHandler
 from artemis_amqp.lifetimes import Lifetimes
@@ -146,6 +147,7 @@ class AmqpProtocolManager:
     formats: Sequence[MessageFormat] = (AMQP_FORMAT,)
     parameters: Sequence[Parameter] = PARAMETERS
     websocket_subprotocols: Sequence[str] = ("amqp",)
+    greeting: bytes = SASL_HEADER
 
     def __init__(self, postoffice: PostOffice) -> None:
         self.postoffice: Final = postoffice

@@ -184,6 +184,7 @@ class MqttProtocolManager:
     parameters: Sequence[Parameter] = PARAMETERS
     # `mqttv3.1` is what some clients of 3.1 still ask for.
     websocket_subprotocols: Sequence[str] = ("mqtt", "mqttv3.1")
+    greeting: bytes = b""
 
     def __init__(self, postoffice: PostOffice) -> None:
         self.postoffice: Final = postoffice

@@ -9,7 +9,8 @@ from typing import Final
 
 import pytest
 
-from tests.interop.broker_process import BrokerProcess
+from tests.interop.broker_process import BrokerProcess, Instance
+from tests.interop.conftest import StartBroker
 from tests.interop.proton.client import Client
 from tests.interop.proton.raw import (
     AMQP,
@@ -198,11 +199,11 @@ NOT_AMQP: Final = {
 
 @pytest.mark.parametrize("case", NOT_AMQP)
 @pytest.mark.usefixtures("bystander")
-def test_unknown_protocol_is_closed(raw: Raw, case: str) -> None:
-    """The first bytes decide; what no protocol claims is not waited for."""
+def test_unknown_protocol_is_told_ours_and_closed(raw: Raw, case: str) -> None:
+    """§2.2: whatever a peer begins with, it learns what is spoken here; a request for a web page is answered as such."""
     raw.send(NOT_AMQP[case])
 
-    raw.read_to_end()
+    assert raw.read_to_end() == SASL or case == "http"
 
 
 @pytest.mark.parametrize("version", [b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x00", b"AMQP\x00\x02\x00\x00"])
@@ -253,3 +254,22 @@ def test_bytes_one_at_a_time_are_understood(raw: Raw) -> None:
     assert codes[0] == OPEN
     assert {BEGIN, ATTACH} <= set(codes)
     assert codes[-1] == CLOSE
+
+
+def test_port_that_wants_a_login_says_so(start: StartBroker) -> None:
+    """§2.2: a header that would do without is answered with that of SASL, and the end; with a login all is well."""
+    secure = start(
+        Instance(
+            core="<security-enabled>true</security-enabled>",
+            parameters="protocols=AMQP;saslMechanisms=PLAIN",
+            users="admin = secret\n",
+            roles="admin = admin\n",
+        )
+    )
+    with Raw(secure) as plain:
+        plain.send(OPENING)
+        answer = plain.read_to_end()
+    with Client(secure.url, user="admin", password="secret", allowed_mechs="PLAIN"):
+        pass
+
+    assert answer == SASL

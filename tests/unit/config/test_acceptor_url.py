@@ -23,6 +23,7 @@ class Speaker:
         self.formats: Sequence[MessageFormat] = ()
         self.parameters: Sequence[Parameter] = parameters
         self.websocket_subprotocols: Sequence[str] = ()
+        self.greeting = b""
 
     def start(self) -> None:
         raise NotImplementedError

@@ -12,7 +12,7 @@ from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits
 from artemis_py.transport.detection import MAX_HEAD_BYTES
 from artemis_py.transport.driver import LINGER_S
-from tests.line_protocol import SILENCE_LIMIT_S, LineConnection
+from tests.line_protocol import SILENCE_LIMIT_S, LineConnection, LineProtocolManager
 from tests.unit.transport.doubles import START_MS, AnyName, Bench, FakeTransport
 
 LOGIN_S = 10
@@ -492,3 +492,14 @@ def test_shutdown_cuts_strangers_off(bench: Bench) -> None:
     transport.driver.shutdown("broker stops")
 
     assert transport.is_aborted
+
+
+def test_a_stranger_is_told_what_is_spoken_here(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AMQP 1.0 §2.2: the header of a supported version, then the end; what follows is thrown away."""
+    monkeypatch.setattr(LineProtocolManager, "greeting", b"LINE?")
+    transport = bench.accept()
+    bench.receive(transport, b"GARBAGE!")
+    bench.receive(transport, b"LINE alice\n")
+
+    assert transport.output == b"LINE?"
+    assert transport.is_half_closed
