@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from artemis_amqp.connection import AMQP_HEADER
+from artemis_amqp.connection import AMQP_HEADER, SASL_HEADER
 from artemis_amqp.manager import AmqpProtocolManager
 from artemis_amqp.performatives import (
     Accepted,
@@ -19,6 +19,7 @@ from artemis_amqp.performatives import (
     Disposition,
     Flow,
     Open,
+    SaslInit,
     Source,
     Target,
     TransactionalState,
@@ -50,9 +51,9 @@ class Broker:
         """Make an ANYCAST queue."""
         make_queue(self.office, name, RoutingType.ANYCAST, **options)
 
-    def connect(self, container: str = "c", **opening: Any) -> "Peer":
-        """A connection that is open, with a session on channel 0."""
-        return Peer(self, next(self._ids), container, opening)
+    def connect(self, container: str = "c", user: str | None = None, **opening: Any) -> "Peer":
+        """A connection that is open, with a session on channel 0; of a user, or anonymous without a login."""
+        return Peer(self, next(self._ids), container, user, opening)
 
     def waiting(self, name: str = "q") -> int:
         """Messages of a queue that anybody may have."""
@@ -66,14 +67,18 @@ class Broker:
 class Peer:
     """The test's end of one connection."""
 
-    def __init__(self, broker: Broker, number: int, container: str, opening: dict[str, Any]) -> None:
+    def __init__(self, broker: Broker, number: int, container: str, user: str | None, opening: dict[str, Any]) -> None:
         self.broker: Final = broker
         context = ConnectionContext(
             connection_id=number, peer="peer", is_loopback=True, authenticator=OpenAuthenticator(), wake=self._wake
         )
         self.connection: Final = broker.manager.connect(context)
         self._tags: Final = count(0)
-        self.say(AMQP_HEADER, Open(container_id=container, **opening))
+        if user is not None:
+            response = b"\0" + user.encode() + b"\0password"
+            self.say(SASL_HEADER, frame(0, SaslInit(mechanism="PLAIN", initial_response=response), 1))
+        self.greeting: Final = self.say(AMQP_HEADER, Open(container_id=container, **opening))
+        """What the broker said to our open."""
         self.begin(0)
 
     def _wake(self) -> None:

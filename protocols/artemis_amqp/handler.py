@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from artemis_amqp import errors
+from artemis_amqp import errors, sole
 from artemis_amqp.addressing import (
     RANGE_DESCRIPTOR,
     TOPIC_CAPABILITIES,
@@ -69,13 +69,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SOLE_CONNECTION: Final = Symbol("sole-connection-for-container")
 DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
 STAGE_PROPERTY: Final = Symbol("artemis:stage")
 """Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`core.staging`). A capability
 of the same name tells clients that there are stages."""
 OFFERED: Final = (
-    SOLE_CONNECTION,
+    sole.SOLE_CONNECTION,
     DELAYED_DELIVERY,
     Symbol("SHARED-SUBS"),
     Symbol("ANONYMOUS-RELAY"),
@@ -87,8 +86,6 @@ STAGED_PROPERTY: Final = Symbol("artemis:staged")
 REFUSED_PROPERTY: Final = Symbol("artemis:refused")
 """Of the answer: how many messages for that stage were not taken, on whatever link."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
-_ENFORCEMENT_POLICY: Final = Symbol("sole-connection-enforcement-policy")
-_CLOSE_EXISTING: Final = 1
 _ANONYMOUS: Final = "ANONYMOUS"
 
 _ACCEPTED: Final = Symbol("amqp:accepted:list")
@@ -135,6 +132,8 @@ class AmqpHandler:
         self.postoffice: Final = manager.postoffice
         self.stores: Final[bool] = manager.postoffice.storage.is_durable
         self.container_id: str = ""
+        self.sole_policy: sole.Policy | None = None
+        """What the client asked to become of other connections of its container."""
         self.coordinator: Final = Transactions(self)
         self.engine: Final = AmqpConnection(
             self, parameters.limits(context), is_client=False, container_id=manager.postoffice.options.name
@@ -161,6 +160,11 @@ class AmqpHandler:
         session = self._session
         assert session is not None
         return session
+
+    @property
+    def user(self) -> str | None:
+        """Whose connection this is; None: an anonymous client's, or nobody's yet."""
+        return None if self._subject is None else self._subject.name
 
     @property
     def arriving_count(self) -> int:
@@ -307,33 +311,24 @@ class AmqpHandler:
         self.context.authenticator.login(None, None, self.context, done)
 
     def _opened(self, opening: Open, subject: Subject) -> None:
-        if SOLE_CONNECTION in opening.desired_capabilities:
-            others = self.manager.connections_of(self.container_id, self)
-            if others and not self._displace(opening, others):
-                return
+        others = self.manager.connections_of(self.container_id, self)
+        self.sole_policy = sole.wanted(opening)
+        policy = sole.in_force(self.sole_policy, [other.sole_policy for other in others])
+        if any(other.user != subject.name for other in others) and policy is not None:
+            # A container-id is no secret: nobody closes the connections of another user with it.
+            policy = sole.Policy.REFUSE
+        if others and policy is sole.Policy.REFUSE:
+            self._refuse(sole.taken(self.container_id))
+            return
+        if policy is sole.Policy.CLOSE_EXISTING:
+            for other in others:
+                other.end(sole.taken_over())
         self._session = Session(self.postoffice, subject, self.container_id, self.context.peer, "AMQP")
         self.manager.remember(self)
-        self.engine.send_open(self._our_open(None))
+        self.engine.send_open(self._our_open(sole.answer(self.sole_policy)))
         logger.info(
             "connection opened: peer=%s user=%s container=%s", self.context.peer, subject.name, self.container_id
         )
-
-    def _displace(self, opening: Open, others: "list[AmqpHandler]") -> bool:
-        """Apply the client's wish to be its container's only connection (reference/amqp10 §15.2)."""
-        policy = (opening.properties or {}).get(_ENFORCEMENT_POLICY)
-        if policy == _CLOSE_EXISTING:
-            for other in others:
-                info: dict[Symbol, object] = {Symbol("sole-connection-enforcement"): True}
-                other.end(AmqpError(errors.RESOURCE_LOCKED, "another connection of this container took over", info))
-            return True
-        self._refuse(
-            AmqpError(
-                errors.INVALID_FIELD,
-                f"container-id '{self.container_id}' is connected already",
-                {Symbol("invalid-field"): Symbol("container-id")},
-            )
-        )
-        return False
 
     def end(self, error: AmqpError) -> None:
         """Close this connection from our side."""
@@ -346,13 +341,12 @@ class AmqpHandler:
         self.engine.send_open(self._our_open({_ESTABLISHMENT_FAILED: True}))
         self.engine.close(error)
 
-    def _our_open(self, extra: dict[Symbol, object] | None) -> Open:
+    def _our_open(self, extra: dict[Symbol, object]) -> Open:
         properties: dict[Symbol, object] = {
             Symbol("product"): "artemis_py",
             Symbol("version"): self.manager.version,
         }
-        if extra is not None:
-            properties |= extra
+        properties |= extra
         return self.engine.our_open(self.postoffice.options.name, OFFERED, properties)
 
     def on_begin(self, session: AmqpSession, begin: Begin) -> None:

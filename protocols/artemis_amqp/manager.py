@@ -186,7 +186,7 @@ class AmqpProtocolManager:
         return [
             handler
             for handler in self._containers.get(container_id, ())
-            if handler is not other_than and not handler.closed
+            if handler is not other_than and handler.logged_in and not handler.closed
         ]
 
 

@@ -200,7 +200,7 @@ NOT_AMQP: Final = {
 @pytest.mark.parametrize("case", NOT_AMQP)
 @pytest.mark.usefixtures("bystander")
 def test_unknown_protocol_is_told_ours_and_closed(raw: Raw, case: str) -> None:
-    """§2.2: whatever a peer begins with, it learns what is spoken here; a request for a web page is answered as such."""
+    """§2.2: whatever a peer begins with, it learns what is spoken here; a web browser is answered as such."""
     raw.send(NOT_AMQP[case])
 
     assert raw.read_to_end() == SASL or case == "http"

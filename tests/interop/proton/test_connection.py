@@ -171,3 +171,13 @@ def test_unreachable_port_is_refused(broker: BrokerProcess) -> None:
         port = unused.getsockname()[1]
     with pytest.raises(ConnectionException):
         Client(f"amqp://127.0.0.1:{port}")
+
+
+def test_sole_connection_is_protected_from_those_that_do_not_ask(broker: BrokerProcess, name: str) -> None:
+    """Enforcing Connection Uniqueness 1.0, strong detection: what the first one was promised holds."""
+    with Client(broker.url, name, desired_capabilities=[symbol(SOLE)]) as first:
+        with pytest.raises(ConnectionClosed) as closed:
+            refused_late(Client(broker.url, name))
+        first.send(name, "m")
+
+        assert closed.value.condition == "amqp:invalid-field"
