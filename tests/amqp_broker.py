@@ -131,11 +131,11 @@ class Peer:
         sessions = self.connection.engine.sessions
         return max(0, sessions[0].next_incoming_id) if 0 in sessions else 0
 
-    def transfer(self, body: bytes, handle: int = 0, **fields: Any) -> bytes:
-        """A transfer of a message whose body is the text `body`."""
+    def transfer(self, body: bytes, handle: int = 0, octets: bytes | None = None, **fields: Any) -> bytes:
+        """A transfer of a message whose body is the text `body`, or of these octets."""
         number = next(self._tags)
         transfer = Transfer(handle=handle, delivery_id=number, delivery_tag=b"%d" % number)
-        return frame_with(0, evolve(transfer, **fields), value(body))
+        return frame_with(0, evolve(transfer, **fields), value(body) if octets is None else octets)
 
     def rest(self, state: object, handle: int = 0, aborted: bool = False) -> list[Frame]:
         """The last frame of a delivery that was begun, without octets."""

@@ -31,7 +31,7 @@ from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.transaction import Transaction
-from artemis_py.errors import AddressFull, LimitExceeded, MalformedFrame, Refusal
+from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, Refusal
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
@@ -45,6 +45,7 @@ DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
 DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
 ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
 JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
+_DELIVERY_TAG: Final = Symbol("delivery-tag")
 
 # x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17).
 _JMS_TYPES: Final = {0: RoutingType.ANYCAST, 1: RoutingType.MULTICAST, 2: RoutingType.ANYCAST, 3: RoutingType.MULTICAST}
@@ -310,11 +311,14 @@ class IncomingLink(ReceiverLinkHandler):
         self, delivery_id: int, tag: bytes, settled: bool, error: Exception, transaction: Transaction | None
     ) -> None:
         amqp_error = errors.to_amqp(error)
+        if self._producer is None:
+            # Whose address is in the message: the answer says which one it is about, whatever form it takes.
+            amqp_error = _with_tag(amqp_error, tag)
         logger.debug("message refused: link=%s reason=%s", self._link.name, error)
         if self._producer is not None:
             self._producer.refused()
-        if transaction is not None and isinstance(error, Refusal):
-            transaction.fail(error)
+        if transaction is not None:
+            transaction.fail(error if isinstance(error, Refusal) else InvalidRequest(str(error)))
         if not settled and self._supports_rejected:
             outcome: object = Rejected(error=amqp_error)
             if isinstance(error, AddressFull) and self._handler.parameters.modified_when_full:
@@ -327,9 +331,7 @@ class IncomingLink(ReceiverLinkHandler):
             # Nothing can be said about a settled delivery: the transaction fails, a full address drops it.
             self._top_up()
         else:
-            info = dict(amqp_error.info or {})
-            info[Symbol("delivery-tag")] = tag
-            self._handler.detach(self._link, AmqpError(amqp_error.condition, amqp_error.description, info))
+            self._handler.detach(self._link, _with_tag(amqp_error, tag))
 
     # -- anonymous terminus ----------------------------------------------------------------------------------
 
@@ -383,3 +385,10 @@ class IncomingLink(ReceiverLinkHandler):
         if self._link.is_attached:
             self._top_up()
             self._handler.wake()
+
+
+def _with_tag(error: AmqpError, tag: bytes) -> AmqpError:
+    """The error, naming the delivery it is about (AMQP Anonymous Terminus 1.0 §2.2, reference/amqp10 §15.1)."""
+    info = dict(error.info or {})
+    info[_DELIVERY_TAG] = tag
+    return AmqpError(error.condition, error.description, info)

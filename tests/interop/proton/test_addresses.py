@@ -275,11 +275,14 @@ def test_relay_rejects_an_unknown_address(broker: BrokerProcess, name: str) -> N
     """Extension §2.2.2.1: rejected, and the link goes on."""
     with Client(broker.url) as client:
         relay = client.sender(None)
+        delivery = relay.start(Message(address=f"strict.{name}", body="lost"))
         with pytest.raises(Refused) as refused:
-            relay.send(Message(address=f"strict.{name}", body="lost"))
+            relay.wait(delivery)
+        told = delivery.remote.condition.info
         relay.send(Message(address=name, body="found"))
 
         assert refused.value.condition in ("amqp:not-found", "failed")
+        assert {str(key): bytes(value) for key, value in told.items()} == {"delivery-tag": b"tag-1"}
         assert client.bodies(name) == ["found"]
 
 

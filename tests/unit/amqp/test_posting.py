@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.performatives import Detach, Disposition, Source, Transfer
+from artemis_amqp.performatives import (
+    Detach,
+    Disposition,
+    Rejected,
+    Source,
+    Target,
+    TransactionalState,
+    Transfer,
+)
 from artemis_amqp.types import Symbol
 from tests.amqp_broker import Broker, Peer, only
 from tests.amqp_harness import Frame, frame_with
-
-REJECTED = Symbol("amqp:rejected:list")
 
 
 def empty(peer: Peer, **fields: Any) -> list[Frame]:
@@ -56,4 +62,63 @@ def test_without_any_section_and_no_way_to_say_so_the_link_ends(fields: dict[str
     error = only(empty(peer, **fields), Detach).error
 
     assert error.condition == "amqp:decode-error"
+    assert broker.count() == 0
+
+
+# -- the anonymous terminus ---------------------------------------------------------------------------------------
+
+
+def relay(**fields: Any) -> tuple[Broker, Peer]:
+    """A sender whose messages say where they go."""
+    return sender(target=Target(), **fields)
+
+
+def test_a_relays_rejection_names_the_delivery() -> None:
+    """AMQP Anonymous Terminus 1.0: error info `delivery-tag`, the link stays."""
+    _, peer = relay()
+    error = only(peer.say(peer.transfer(b"m", delivery_tag=b"tag")), Disposition).state.error
+
+    assert error.condition == "amqp:precondition-failed"
+    assert error.info == {Symbol("delivery-tag"): b"tag"}
+
+
+def test_a_relays_detach_names_the_delivery() -> None:
+    """AMQP Anonymous Terminus 1.0: settled, so there is no outcome."""
+    _, peer = relay()
+    error = only(peer.say(peer.transfer(b"m", delivery_tag=b"tag", settled=True)), Detach).error
+
+    assert error.info == {Symbol("delivery-tag"): b"tag"}
+
+
+def test_a_relays_rejection_in_a_transaction_names_the_delivery() -> None:
+    """§4.4.1: within the transactional state."""
+    _, peer = relay()
+    peer.coordinator()
+    state = TransactionalState(txn_id=peer.declare())
+    answer = only(peer.say(peer.transfer(b"m", delivery_tag=b"tag", state=state)), Disposition).state
+
+    assert isinstance(answer.outcome, Rejected)
+    assert answer.outcome.error is not None
+    assert answer.outcome.error.info == {Symbol("delivery-tag"): b"tag"}
+
+
+def test_an_ordinary_rejection_names_none() -> None:
+    """The client knows to which address the link goes."""
+    _, peer = sender()
+
+    assert only(empty(peer), Disposition).state.error.info is None
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_what_cannot_be_posted_fails_its_transaction(is_settled: bool) -> None:
+    """§4.4.1: the rest is not committed without it, even if nothing could be said of the message itself."""
+    broker, peer = sender()
+    peer.coordinator()
+    transaction = peer.declare()
+    state = TransactionalState(txn_id=transaction)
+    peer.say(peer.transfer(b"good", state=state))
+    peer.say(peer.transfer(b"", octets=b"", state=state, settled=is_settled))
+    outcome = [one.state for one in peer.dispositions(peer.discharge(transaction))]
+
+    assert [type(one) for one in outcome] == [Rejected]
     assert broker.count() == 0
