@@ -219,6 +219,9 @@ class Session:
         durable = config.durable and not config.temporary
         permission = Permission.CREATE_DURABLE_QUEUE if durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, config.address, config.name)
+        address = self.postoffice.addresses.get(config.address)
+        if address is not None:
+            self._check_owner(address)
         if config.auto_created:
             self._check_creations(1)
             config = evolve(config, creator=creator_of(self.subject))
@@ -231,6 +234,11 @@ class Session:
         except LimitExceeded as refusal:
             self.postoffice.listener.limit_reached(str(refusal), self._peer)
             raise
+
+    def _check_owner(self, address: Address) -> None:
+        """Raises NotAuthorized if only another session may consume from a temporary address."""
+        if address.owner is not None and address.owner is not self:
+            raise NotAuthorized(f"temporary address '{address.name}' belongs to another connection")
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
         """Change a queue. Raises NotAuthorized, and what PostOffice.update_queue raises."""
@@ -410,6 +418,7 @@ class Session:
         self.check(permission, queue.address.name, queue.name)
         if queue.owner is not None and queue.owner is not self:
             raise NotAuthorized(f"temporary queue '{queue.name}' belongs to another connection")
+        self._check_owner(queue.address)
         if not browse and queue.max_consumers >= 0:
             count = sum(not consumer.browse for consumer in queue.consumers)
             if count >= queue.max_consumers:

@@ -413,6 +413,8 @@ class AmqpHandler:
         except (Refusal, MalformedFrame, errors.Condition) as error:
             logger.info("link refused: peer=%s link=%s reason=%s", self.context.peer, attach.name, error)
             self._clean_up(end)
+            if end.subscription is not None and end.subscription.afterlife is Afterlife.TEMPORARY:
+                self.core_session.delete_temporary(end.subscription.queue.name)
             if end.dynamic_node is not None:
                 self.manager.lifetimes.gone(end.key)
                 self.core_session.delete_temporary(end.dynamic_node)

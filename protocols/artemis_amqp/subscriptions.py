@@ -8,12 +8,14 @@ from attrs import frozen
 from artemis_amqp import errors
 from artemis_amqp.addressing import GLOBAL, SHARED, SourceFilters, cut_parameters, routing_type_of, subscription_name
 from artemis_amqp.performatives import Attach, Source
+from artemis_amqp.types import Symbol
+from artemis_py.core.access import Permission
 from artemis_py.core.address import parse_fqqn
 from artemis_py.core.filter import Filter
 from artemis_py.core.message import RoutingType
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import QueueConfig
-from artemis_py.errors import NoSuchAddress, NoSuchQueue, RoutingTypeMismatch
+from artemis_py.errors import NoSuchAddress, NoSuchQueue, NotAuthorized, RoutingTypeMismatch
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
@@ -65,13 +67,15 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
         routing_type = prefixed
     priority = _link_priority(attach, priority)
     existing = office.addresses.get(name)
+    browse = source.distribution_mode == COPY
+    is_topic = routing_type is RoutingType.MULTICAST or (
+        routing_type is None and existing is not None and existing.routing_types == {RoutingType.MULTICAST}
+    )
+    _check_rights(handler, attach, source, name, queue_name, is_topic, browse)
     if routing_type is not None:
         _require(handler, name, routing_type, is_fqqn=queue_name is not None)
-    elif existing is not None and existing.routing_types == {RoutingType.MULTICAST}:
-        routing_type = RoutingType.MULTICAST
     else:
-        routing_type = RoutingType.ANYCAST
-    browse = source.distribution_mode == COPY
+        routing_type = RoutingType.MULTICAST if is_topic else RoutingType.ANYCAST
     if filters.range is not None and not browse:
         raise errors.Condition(errors.INVALID_FIELD, "a sequence range is for browsers: distribution-mode copy")
     if routing_type is RoutingType.ANYCAST:
@@ -86,6 +90,47 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
     if queue_name is not None:
         return _open_named(handler, name, queue_name, filters, browse, priority)
     return _subscribe(handler, attach, source, name, filters, priority)
+
+
+def _check_rights(
+    handler: "AmqpHandler",
+    attach: Attach,
+    source: Source,
+    name: str,
+    queue_name: str | None,
+    is_topic: bool,
+    browse: bool,
+) -> None:
+    """Ask first whether the client may read a queue that has a name: else it would learn whether it is there.
+
+    Raises NotAuthorized.
+    """
+    permission = Permission.BROWSE if browse else Permission.CONSUME
+    if queue_name is None:
+        if not is_topic or not _has_name(source):
+            # Which queue it is depends on what is there.
+            return
+        queue_name = _subscription_name(handler, attach.name, source.durable > 0, source.capabilities)
+        permission = Permission.CONSUME
+    handler.core_session.check(permission, name, queue_name)
+
+
+def _has_name(source: Source) -> bool:
+    """Whether a subscription is one that can be found again."""
+    return source.durable > 0 or SHARED in source.capabilities
+
+
+def _subscription_name(
+    handler: "AmqpHandler", link_name: str, is_durable: bool, capabilities: tuple[Symbol, ...]
+) -> str:
+    return subscription_name(
+        handler.container_id,
+        link_name,
+        is_durable,
+        SHARED in capabilities,
+        GLOBAL in capabilities,
+        handler.postoffice.options.amqp_use_core_subscription_naming,
+    )
 
 
 def _link_priority(attach: Attach, default: int) -> int:
@@ -177,17 +222,10 @@ def _subscribe(
     text = None if wanted is None else wanted.text
     is_durable = source.durable > 0
     is_shared = SHARED in source.capabilities
-    if not is_durable and not is_shared:
+    if not _has_name(source):
         queue = session.create_temporary_queue(RoutingType.MULTICAST, name, text)
         return Subscription(queue=queue, priority=priority, afterlife=Afterlife.TEMPORARY)
-    queue_name = subscription_name(
-        handler.container_id,
-        attach.name,
-        is_durable,
-        is_shared,
-        GLOBAL in source.capabilities,
-        handler.postoffice.options.amqp_use_core_subscription_naming,
-    )
+    queue_name = _subscription_name(handler, attach.name, is_durable, source.capabilities)
     existing = handler.postoffice.queues.get(queue_name)
     if existing is not None and not existing.configuration_managed:
         if existing.address.name != name or existing.filter != wanted:
@@ -218,14 +256,15 @@ def _subscribe(
 
 
 def find_durable(handler: "AmqpHandler", attach: Attach) -> Queue | None:
-    """The durable subscription of this link name: how a client without a source asks what we remember."""
-    wanted = attach.desired_capabilities
-    queue_name = subscription_name(
-        handler.container_id,
-        attach.name,
-        True,
-        SHARED in wanted,
-        GLOBAL in wanted,
-        handler.postoffice.options.amqp_use_core_subscription_naming,
-    )
-    return handler.postoffice.queues.get(queue_name)
+    """The durable subscription of this link name: how a client without a source asks what we remember.
+
+    One that the client may not read is not there for it.
+    """
+    queue_name = _subscription_name(handler, attach.name, True, attach.desired_capabilities)
+    queue = handler.postoffice.queues.get(queue_name)
+    if queue is not None:
+        try:
+            handler.core_session.check(Permission.CONSUME, queue.address.name, queue.name)
+        except NotAuthorized:
+            return None
+    return queue

@@ -392,6 +392,23 @@ def test_dynamic_target_with_the_topic_capability_is_a_topic(broker: BrokerProce
         assert [first.bodies(), second.bodies()] == [["m"], ["m"]]
 
 
+def test_dynamic_topic_is_for_its_own_connection(broker: BrokerProcess) -> None:
+    """As with queues: others may send to it, no other connection subscribes to it, in whatever way."""
+    with Client(broker.url) as client, Client(broker.url, "other") as other:
+        topic = client.sender(None, ("temporary-topic",), dynamic=True).address
+        for durable in (False, True):
+            with pytest.raises(Refused) as refused:
+                other.receiver(topic, TOPIC, name="s", durable=durable)
+            assert refused.value.condition == "amqp:unauthorized-access"
+        receiver = client.receiver(topic, TOPIC, name="mine", durable=True)
+        with pytest.raises(Refused) as refused:
+            other.receiver(f"{topic}::{client.container_id}.mine", TOPIC)
+        assert refused.value.condition == "amqp:unauthorized-access"
+        other.send(topic, "m")
+
+        assert receiver.bodies() == ["m"]
+
+
 def test_dynamic_node_is_deleted_with_its_link(broker: BrokerProcess) -> None:
     """§3.5.10 delete-on-close."""
     properties = DynamicNodeProperties({symbol("lifetime-policy"): Described(ulong(0x2B), [])})

@@ -204,3 +204,34 @@ def test_exact_fully_qualified_match_takes_precedence(secure: BrokerProcess) -> 
 
     assert other_queue.value.condition == DENIED
     assert not_inherited.value.condition == DENIED
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("form", ["subscription", "shared", "fqqn"])
+def test_who_may_not_read_a_subscription_does_not_learn_of_it(
+    secure: BrokerProcess, name: str, form: str, exists: bool
+) -> None:
+    """Permissions come first: the answer is the same whether it is there, in use, with another selector, or not."""
+    capabilities, link = (("topic", "shared", "global"), name) if form == "shared" else (("topic",), "s")
+    with client_of(secure, "reader", container_id=name) as reader, client_of(secure, "looker", container_id=name) as me:
+        if exists:
+            reader.receiver("shop.news", capabilities, name=link, durable=True, selector="a = 1")
+        address = f"shop.news::{name}.s" if form == "fqqn" else "shop.news"
+        with pytest.raises(Refused) as refused:
+            me.receiver(address, capabilities, name=link, durable=form != "fqqn")
+
+    queue = f"{name}:global" if form == "shared" else f"{name}.s"
+    expected = f"user 'looker' lacks permission 'consume' on queue '{queue}' of 'shop.news'"
+    assert (refused.value.condition, refused.value.description) == (DENIED, expected)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_who_may_not_read_a_subscription_cannot_look_it_up(secure: BrokerProcess, name: str, exists: bool) -> None:
+    """A receiver without a source asks what the broker remembers: nothing, for this user."""
+    with client_of(secure, "reader", container_id=name) as reader:
+        if exists:
+            reader.receiver("shop.news", ("topic",), name="s", durable=True).detach()
+    with client_of(secure, "looker", container_id=name) as client, pytest.raises(Refused) as refused:
+        client.receiver(None, name="s")
+
+    assert refused.value.condition == "amqp:not-found"
