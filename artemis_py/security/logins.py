@@ -10,12 +10,12 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, Protocol, TypeVar
 
 from attrs import frozen
 
 from artemis_py.core.access import Subject
+from artemis_py.peers import address_of
 from artemis_py.protocol import LoginOutcome, LoginResult
 from artemis_py.security.passwords import ScramKeys
 from artemis_py.security.users import Users
@@ -156,7 +156,7 @@ class LoginService:
 
     def _admit(self, attempt: Attempt, start: Callable[[], None], done: Callable[[LoginResult], None]) -> None:
         """Start now, or after a delay if this address has failed too often."""
-        address = self._addresses.get(_brake_key(attempt.peer))
+        address = self._addresses.get(address_of(attempt.peer))
         if address is None or not self._is_braked(address, self._now()):
             start()
             return
@@ -198,7 +198,7 @@ class LoginService:
         return len(failures) == FREE_FAILURES and now - failures[0] < FAILURE_MEMORY_S
 
     def _address(self, peer: str) -> _Address:
-        key = _brake_key(peer)
+        key = address_of(peer)
         address = self._addresses.get(key)
         if address is None:
             if len(self._addresses) >= ADDRESSES_LIMIT:
@@ -231,15 +231,3 @@ def _log(attempt: Attempt, reason: str) -> None:
     LOGGER.warning(
         "login failed: user=%s peer=%s mechanism=%s reason=%s", user, attempt.peer, attempt.mechanism, reason
     )
-
-
-def _brake_key(peer: str) -> str:
-    """The address without its port; of IPv6 the /64, because whoever has one address there has all of them."""
-    host = peer.rpartition(":")[0] or peer
-    try:
-        address = ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
-        return str(ip_network((address, 64), strict=False))
-    return str(address.ipv4_mapped or address) if isinstance(address, IPv6Address) else str(address)

@@ -55,6 +55,16 @@ class AcceptorConfig:
     connections_allowed: int = option(
         Kind.COUNT, -1, "Connections at a time; more are closed at once. -1: no limit.", name="connectionsAllowed"
     )
+    # A fifth of what all strangers may hold (`connections`) is left to other addresses, and a fleet behind one address
+    # still logs in some hundred at a time.
+    strangers_per_address: int = option(
+        Kind.COUNT,
+        400,
+        "Connections of one peer address that are not logged in; the oldest of them makes place for the next. -1: no "
+        "limit. Not in Artemis.",
+        name="strangersPerAddress",
+        minimum=-1,
+    )
     # One deadline from accept to logged in, however slowly bytes trickle in (reliability §4).
     handshake_timeout_s: int = option(
         Kind.SECONDS, 10, "A client must be logged in within this time.", name="handshake-timeout", minimum=1

@@ -3,9 +3,11 @@
 import asyncio
 import resource
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from attrs import frozen
+
+from artemis_py.transport.strangers import Standing, Stranger, Strangers
 
 # reliability §4: a stranger may hold some of the room, never most of it. 500 logins of 10 s each are 50 a second.
 MAX_STRANGERS: Final = 500
@@ -39,7 +41,7 @@ class ConnectionLimits:
         return cls.of_descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-class Member(Protocol):
+class Member(Stranger, Protocol):
     """A connection as the register sees it."""
 
     @property
@@ -63,7 +65,10 @@ class Connections:
         self.limits = limits
         self._members: dict[Member, None] = {}
         self._by_acceptor: dict[str, int] = {}
-        self._strangers = 0
+        self._leaving: set[Member] = set()
+        """Displaced strangers whose sockets the loop has not closed yet: their places are free."""
+        self._strangers = Strangers()
+        self._strangers_by_acceptor: dict[str, Strangers] = {}
         self._next_id = 1
         self._empty: asyncio.Event = asyncio.Event()
         self._empty.set()
@@ -77,7 +82,7 @@ class Connections:
     @property
     def strangers(self) -> int:
         """Connections whose peer is not logged in."""
-        return self._strangers
+        return len(self._strangers)
 
     def new_id(self) -> int:
         """A number that no other connection of this broker gets."""
@@ -85,33 +90,77 @@ class Connections:
         self._next_id += 1
         return number
 
-    def refusal(self, acceptor_name: str, allowed: int) -> str | None:
-        """Why one more connection cannot be taken, or None. `allowed`: limit of the acceptor, -1 for none."""
-        if len(self._members) >= self.limits.total:
-            return f"{self.limits.total} connections are open, all that the limit of open files leaves room for"
-        if self._strangers >= self.limits.strangers:
-            return f"{self._strangers} connections are not logged in yet"
-        if 0 <= allowed <= self._by_acceptor.get(acceptor_name, 0):
-            return f"connectionsAllowed={allowed} of acceptor {acceptor_name} is reached"
+    def admit(self, member: Member, allowed: int = -1, per_address: int = -1) -> str | None:
+        """Enter a connection, as a silent stranger; says why if it cannot be taken.
+
+        Where room is short a stranger makes place (`strangers`). `allowed`: connections of the acceptor, `per_address`:
+        strangers of one peer address; -1: no limit.
+        """
+        refusal = self._make_room(member, allowed, per_address)
+        if refusal is not None:
+            return refusal
+        name = member.acceptor_name
+        self._members[member] = None
+        self._by_acceptor[name] = self._by_acceptor.get(name, 0) + 1
+        self._strangers.add(member)
+        self._strangers_by_acceptor.setdefault(name, Strangers()).add(member)
+        self._empty.clear()
         return None
 
-    def add(self, member: Member) -> None:
-        """Enter a connection, as a stranger."""
-        self._members[member] = None
-        self._by_acceptor[member.acceptor_name] = self._by_acceptor.get(member.acceptor_name, 0) + 1
-        self._strangers += 1
-        self._empty.clear()
+    def _make_room(self, member: Member, allowed: int, per_address: int) -> str | None:
+        strangers, address, name = self._strangers, member.peer_address, member.acceptor_name
+        if 0 <= per_address <= (count := strangers.count(address)):
+            reason = f"{count} connections of {address} are not logged in, strangersPerAddress of acceptor {name}"
+            if not self._displace(strangers.weakest_of(address), reason):
+                return f"{reason}, and all are being checked"
+        of_acceptor = self._strangers_by_acceptor.get(name, Strangers())
+        if 0 <= allowed <= self._by_acceptor.get(name, 0):
+            reason = f"connectionsAllowed={allowed} of acceptor {name} is reached"
+            if not self._displace(of_acceptor.weakest(), reason):
+                return reason
+        if len(strangers) >= self.limits.strangers:
+            reason = f"{len(strangers)} connections are not logged in yet"
+            if not self._displace(strangers.weakest(), reason):
+                return f"{reason}, and all are being checked"
+        if len(self._members) - len(self._leaving) >= self.limits.total:
+            reason = f"{self.limits.total} connections are open, all that the limit of open files leaves room for"
+            if not self._displace(strangers.weakest(), reason):
+                return reason
+        return None
 
-    def log_in(self) -> None:
-        """One of the strangers is known now."""
-        self._strangers -= 1
+    def _displace(self, stranger: Stranger | None, reason: str) -> bool:
+        """End a stranger; False if there is none."""
+        if stranger is None:
+            return False
+        member = cast(Member, stranger)
+        self._leaving.add(member)
+        self._by_acceptor[member.acceptor_name] -= 1
+        self._know(member)
+        member.displace(reason)
+        return True
 
-    def remove(self, member: Member, is_stranger: bool) -> None:
+    def move(self, member: Member, standing: Standing) -> None:
+        """Note how far a stranger has come with its login."""
+        self._strangers.move(member, standing)
+        self._strangers_by_acceptor[member.acceptor_name].move(member, standing)
+
+    def log_in(self, member: Member) -> None:
+        """A stranger is known now."""
+        self._know(member)
+
+    def _know(self, member: Member) -> None:
+        """Count a connection as a stranger no longer, whether it is known or gone."""
+        self._strangers.remove(member)
+        self._strangers_by_acceptor[member.acceptor_name].remove(member)
+
+    def remove(self, member: Member) -> None:
         """A connection is gone."""
         del self._members[member]
-        self._by_acceptor[member.acceptor_name] -= 1
-        if is_stranger:
-            self._strangers -= 1
+        if member in self._leaving:
+            self._leaving.remove(member)
+        else:
+            self._by_acceptor[member.acceptor_name] -= 1
+            self._know(member)
         if not self._members:
             self._empty.set()
 

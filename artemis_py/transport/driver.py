@@ -19,6 +19,7 @@ from typing import Final, cast
 
 from attrs import field, frozen
 
+from artemis_py.peers import address_of
 from artemis_py.protocol import (
     DEFAULT_OUTPUT_LIMIT_BYTES,
     Authenticator,
@@ -31,6 +32,7 @@ from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import Connections
 from artemis_py.transport.detection import UnknownProtocol, recognise
 from artemis_py.transport.encryption import TlsLayer
+from artemis_py.transport.strangers import Standing, WatchedAuthenticator
 from artemis_py.transport.tls import distinguished_name
 from artemis_py.transport.turn import Turn
 
@@ -86,6 +88,7 @@ class Driver(asyncio.Protocol):
         "_is_stranger",
         "_is_write_paused",
         "_peer",
+        "_peer_address",
         "_state",
         "_terms",
         "_transport",
@@ -110,6 +113,7 @@ class Driver(asyncio.Protocol):
         """The peer sent something since `is_said`."""
         self._is_write_paused = False
         self._peer = ""
+        self._peer_address = ""
         self.id = 0
         self.protocol_name = ""
         """Empty until the protocol was recognised."""
@@ -126,6 +130,11 @@ class Driver(asyncio.Protocol):
         """The other side's address, for people."""
         return self._peer
 
+    @property
+    def peer_address(self) -> str:
+        """What this connection is counted under while it is not logged in."""
+        return self._peer_address
+
     # -- called by asyncio -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -134,14 +143,15 @@ class Driver(asyncio.Protocol):
         now = terms.turn.enter()
         self._transport = cast(asyncio.Transport, transport)
         self._peer = _peer_text(transport)
-        refusal = terms.connections.refusal(terms.config.name, terms.config.connections_allowed)
+        self._peer_address = address_of(self._peer)
+        config = terms.config
+        refusal = terms.connections.admit(self, config.connections_allowed, config.strangers_per_address)
         if refusal is not None:
             terms.brake.warn("connection refused", f"peer={self._peer} reason={refusal}", now)
             self._state = State.LOST
             self._transport.abort()
             return
         self.id = terms.connections.new_id()
-        terms.connections.add(self)
         # asyncio switches Nagle's algorithm off; only the wish to have it needs a call.
         if not terms.config.tcp_no_delay and (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
@@ -152,6 +162,10 @@ class Driver(asyncio.Protocol):
             self._state = State.ENCRYPTING
         else:
             self._begin()
+
+    def handshake_progressed(self) -> None:
+        """The peer sent something that TLS understands (called by `TlsLayer`)."""
+        self._terms.connections.move(self, Standing.LOGGING_IN)
 
     def handshake_done(self) -> None:
         """Bytes are encrypted from here on (called by `TlsLayer`)."""
@@ -225,7 +239,7 @@ class Driver(asyncio.Protocol):
         self._terms.turn.enter()
         self._release("connection lost" if exc is None else str(exc))
         self._terms.turn.forget(self)
-        self._terms.connections.remove(self, self._is_stranger)
+        self._terms.connections.remove(self)
         self._transport = None
 
     # -- called by the turn ----------------------------------------------------------------------------------
@@ -252,7 +266,7 @@ class Driver(asyncio.Protocol):
             if self._is_stranger and connection.logged_in:
                 self._is_stranger = False
                 self._deadline = inf
-                self._terms.connections.log_in()
+                self._terms.connections.log_in(self)
             deadline = connection.next_deadline()
         except Exception:
             self._fail("data_to_send")
@@ -317,6 +331,12 @@ class Driver(asyncio.Protocol):
             self._state = State.LINGERING
             self._transport.abort()
 
+    def displace(self, reason: str) -> None:
+        """Make place for a new connection (called by `Connections`): this one is not logged in."""
+        terms = self._terms
+        terms.brake.warn("stranger displaced", f"peer={self._peer} reason={reason}", terms.turn.enter())
+        self.abort()
+
     def wake(self) -> None:
         """The connection has output, or another deadline (`ConnectionContext.wake`)."""
         self._terms.turn.mark(self)
@@ -345,6 +365,7 @@ class Driver(asyncio.Protocol):
             return None
         self._head = b""
         self._state = State.OPEN
+        terms.connections.move(self, Standing.LOGGING_IN)
         self.protocol_name = manager.name
         try:
             self._connection = manager.connect(self._context())
@@ -363,12 +384,17 @@ class Driver(asyncio.Protocol):
             is_loopback=_is_loopback(self._transport),
             is_encrypted=tls is not None,
             certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
-            authenticator=self._terms.authenticator,
+            authenticator=WatchedAuthenticator(self._terms.authenticator, self._login_changed),
             parameters=self._terms.config.parameters,
             wake=self.wake,
             output_limit_bytes=self._terms.output_limit_bytes,
             idle_timeout_override_ms=self._terms.idle_timeout_override_ms,
         )
+
+    def _login_changed(self, standing: Standing) -> None:
+        """The check of credentials began or ended."""
+        if self._is_stranger:
+            self._terms.connections.move(self, standing)
 
     def _plan(self, deadline: float | None) -> None:
         """Be called at the connection's own deadline or at ours, whichever comes first."""
@@ -425,6 +451,9 @@ class Driver(asyncio.Protocol):
 
     def _linger(self, now: float) -> None:
         self._state = State.LINGERING
+        if self._is_stranger:
+            # Everything was said: nothing is lost if it goes before those that still want to log in.
+            self._terms.connections.move(self, Standing.SILENT)
         self._deadline = now + LINGER_S
         self._plan(None)
 

@@ -20,6 +20,9 @@ class Encrypted(Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is there, the handshake begins."""
 
+    def handshake_progressed(self) -> None:
+        """The peer sent a part of the handshake that was understood."""
+
     def handshake_done(self) -> None:
         """What is received from now on is plain."""
 
@@ -81,6 +84,8 @@ class TlsLayer(asyncio.Protocol):
                     return
                 self._driver.data_received(plain)
         except (ssl.SSLWantReadError, ssl.SSLSyscallError):
+            if not self._is_done and self._outgoing.pending:
+                self._driver.handshake_progressed()
             self._send()  # parts of a handshake, or nothing
         except ssl.SSLZeroReturnError:
             self._end()

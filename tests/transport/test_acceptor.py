@@ -251,19 +251,42 @@ async def test_plain_bytes_on_a_tls_port_end_that_connection_only(caplog: pytest
 
 
 async def test_stranger_in_the_tls_handshake_is_counted_and_limited() -> None:
-    """The handshake is part of the login: whoever stalls in it takes the place of a stranger."""
+    """The handshake is part of the login: a client that stalls in it makes place for the next one."""
     async with listening(encrypted(), ConnectionLimits(total=10, strangers=1)) as site:
-        _, stalling = await site.connect()
-        reader, writer = await site.connect()
+        stalled, stalling = await site.connect()
+        _, writer = await site.connect()
         try:
-            refused = await reader.read()
+            displaced = await stalled.read()
         except ConnectionResetError:
-            refused = b""
+            displaced = b""
 
-        assert refused == b""
+        assert displaced == b""
         assert site.connections.strangers == 1
         stalling.close()
         writer.close()
+
+
+async def test_a_handshake_that_got_somewhere_outlives_silence() -> None:
+    """A ClientHello makes a stranger one that is logging in."""
+    async with listening(encrypted(), ConnectionLimits(total=10, strangers=2)) as site:
+        reader, writer = await site.connect()
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with pytest.raises(ssl.SSLWantReadError):
+            client.do_handshake()
+        writer.write(outgoing.read())
+        incoming.write(await reader.read(65536))
+        silent, silent_writer = await site.connect()
+        _, last_writer = await site.connect()
+        try:
+            displaced = await silent.read()
+        except ConnectionResetError:
+            displaced = b""
+
+        assert displaced == b""
+        assert site.connections.strangers == 2
+        for each in (writer, silent_writer, last_writer):
+            each.close()
 
 
 @pytest.mark.parametrize(

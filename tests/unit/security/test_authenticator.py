@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from artemis_py.core.access import Subject
+from artemis_py.peers import address_of
 from artemis_py.protocol import LoginOutcome, LoginResult
 from artemis_py.security import logins
 from artemis_py.security.authenticator import AcceptorAuthenticator, AnonymousAccess, OpenAuthenticator, make_nonce
@@ -267,7 +268,7 @@ def test_attempts_of_a_braked_address_are_few() -> None:
 )
 def test_an_address_is_what_one_client_can_have(one: str, other: str, same: bool) -> None:
     """Without its port; of IPv6 the /64."""
-    assert (logins._brake_key(one) == logins._brake_key(other)) is same
+    assert (address_of(one) == address_of(other)) is same
 
 
 def test_known_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,12 @@ import logging
 from collections.abc import Callable
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_py.protocol import ConnectionContext, LoginResult
+from artemis_py.core.access import Subject
+from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits
 from artemis_py.transport.detection import MAX_HEAD_BYTES
@@ -205,6 +207,63 @@ def test_connection_over_the_limit_is_refused(caplog: pytest.LogCaptureFixture) 
     assert "1 connections are open" in warnings(caplog)[0]
     bench.lose(refused)
     assert len(bench.connections) == 1
+
+
+def test_a_silent_connection_makes_place(caplog: pytest.LogCaptureFixture) -> None:
+    """The oldest one that said nothing goes, the log counts them; bytes of no protocol yet are nothing said."""
+    bench = Bench(limits=ConnectionLimits(total=10, strangers=2))
+    logging_in = bench.accept()
+    bench.receive(logging_in, b"LINE ")
+    trickling = bench.accept()
+    bench.receive(trickling, b"LI")
+    bench.receive(bench.accept(), b"LINE alice\n")
+    bench.lose(trickling)
+
+    assert trickling.is_aborted
+    assert not logging_in.is_aborted
+    assert "stranger displaced: peer=127.0.0.1:40000 reason=2 connections are not logged in" in warnings(caplog)[0]
+    bench.receive(logging_in, b"bob\n")
+    assert logging_in.output == b"HELLO bob\n"
+    assert bench.connections.strangers == 0
+
+
+def test_a_login_that_is_being_checked_keeps_its_place() -> None:
+    """The client waits for the broker: a flood of others does not cost it the login."""
+    bench = Bench(limits=ConnectionLimits(total=10, strangers=1))
+    waiting: list[Callable[[LoginResult], None]] = []
+
+    class Slow(AnyName):
+        def login(
+            self,
+            user: str | None,
+            password: str | None,
+            context: ConnectionContext,
+            done: Callable[[LoginResult], None],
+        ) -> None:
+            waiting.append(done)
+
+    bench.terms = evolve(bench.terms, authenticator=Slow())
+    checked = bench.accept()
+    bench.receive(checked, b"LINE alice\n")
+    refused = bench.accept()
+    waiting[0](LoginResult(LoginOutcome.OK, Subject("alice")))
+    bench.loop.run()
+
+    assert refused.is_aborted
+    assert checked.output == b"HELLO alice\n"
+
+
+def test_connections_that_were_told_goodbye_make_place_first() -> None:
+    """A failed login whose peer does not close holds no place that a login under way could use."""
+    bench = Bench(limits=ConnectionLimits(total=10, strangers=2))
+    logging_in = bench.accept()
+    bench.receive(logging_in, b"LINE ")
+    failed = bench.accept()
+    bench.receive(failed, b"LINE nobody\n")
+    bench.accept()
+
+    assert failed.is_aborted
+    assert not logging_in.is_aborted
 
 
 def test_refused_login_is_said_and_ends(bench: Bench) -> None:
