@@ -193,6 +193,38 @@ class Session:
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
 
+    def check_consumer(self, queue: Queue, browse: bool = False) -> None:
+        """Raises NotAuthorized, and has it reported, if the client may not attach to this queue.
+
+        A durable subscription is its user's: others need the permission to delete it as well, since what they consume
+        is gone for its user. What broker.xml says of a queue's user is for information only.
+        """
+        self.check(Permission.BROWSE if browse else Permission.CONSUME, queue.address.name, queue.name)
+        if queue.owner is not None and queue.owner is not self:
+            raise NotAuthorized(f"temporary queue '{queue.name}' belongs to another connection")
+        self._check_owner(queue.address)
+        if not browse and not self.owns(queue):
+            permission = _delete_permission(queue)
+            if not self.postoffice.access.allows(self.subject, permission, queue.address.name, queue.name):
+                self.postoffice.listener.denied(self.subject, permission, queue.address.name, queue.name, self._peer)
+                raise NotAuthorized(
+                    f"queue '{queue.name}' is another user's subscription: it takes the permission "
+                    f"'{permission.value}' to consume from it"
+                )
+
+    def owns(self, queue: Queue) -> bool:
+        """Whether a queue is nobody's subscription, or this user's."""
+        return (
+            queue.user is None
+            or queue.user == self.subject.user
+            or queue.configuration_managed
+            or queue.routing_type is not RoutingType.MULTICAST
+        )
+
+    def check_delete(self, queue: Queue) -> None:
+        """Raises NotAuthorized, and has it reported, if the client may not delete this queue."""
+        self.check(_delete_permission(queue), queue.address.name, queue.name)
+
     # -- addresses and queues --------------------------------------------------------------------------------
 
     def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:
@@ -253,8 +285,7 @@ class Session:
         Raises NotAuthorized, and what PostOffice.delete_queue raises.
         """
         queue = self.postoffice.queue(name)
-        permission = Permission.DELETE_DURABLE_QUEUE if queue.durable else Permission.DELETE_NON_DURABLE_QUEUE
-        self.check(permission, queue.address.name, name)
+        self.check_delete(queue)
         self._delete(queue, force, "deleted by request")
 
     def _delete(self, queue: Queue, force: bool, reason: str) -> None:
@@ -414,11 +445,7 @@ class Session:
 
         A browser with a `span` reads that part of the queue by numbers. Raises NotAuthorized, MaxConsumersReached.
         """
-        permission = Permission.BROWSE if browse else Permission.CONSUME
-        self.check(permission, queue.address.name, queue.name)
-        if queue.owner is not None and queue.owner is not self:
-            raise NotAuthorized(f"temporary queue '{queue.name}' belongs to another connection")
-        self._check_owner(queue.address)
+        self.check_consumer(queue, browse)
         if not browse and queue.max_consumers >= 0:
             count = sum(not consumer.browse for consumer in queue.consumers)
             if count >= queue.max_consumers:
@@ -478,3 +505,7 @@ class Session:
             producer.let_go()
         for name in [*self._temporary_queues, *self._temporary_addresses]:
             self.delete_temporary(name)
+
+
+def _delete_permission(queue: Queue) -> Permission:
+    return Permission.DELETE_DURABLE_QUEUE if queue.durable else Permission.DELETE_NON_DURABLE_QUEUE

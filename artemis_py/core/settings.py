@@ -380,7 +380,8 @@ class QueueConfig:
     routing_type: RoutingType | None = None
     durable: bool = option(Kind.BOOLEAN, True, "Whether the queue and its durable messages survive a restart.")
     filter: str | None = None
-    user: str | None = option(Kind.TEXT, None, "Who the queue belongs to; for information only.")
+    user: str | None = option(Kind.TEXT, None, "Who the queue belongs to; in this file for information only.")
+    """Of a durable subscription: the only user that may consume from it, but for those that may delete it."""
     max_consumers: int | None = option(
         Kind.COUNT, None, "Consumers that may share the queue; -1: no limit, 0: nobody may consume."
     )

@@ -89,7 +89,7 @@ class ReaderControl(Control):
         if not 0 < len(holder) <= MAX_HOLDER_CHARS:
             raise InvalidRequest(f"the holder of a lease must have 1 to {MAX_HOLDER_CHARS} characters")
         for queue in queues:
-            self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+            self._session.check_consumer(queue)
         now_ms = self._postoffice.now_ms
         client = f"user '{self._session.subject.name}' at {self._session.peer}"
         self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
@@ -134,7 +134,7 @@ class ReaderControl(Control):
                 ):
                     queue = self._postoffice.find_queue(name)
                     if is_here and queue is not None and queue.id == queue_id:
-                        self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+                        self._session.check_consumer(queue)
                         if sequence > queue.next_sequence:
                             raise InvalidRequest(
                                 f"queue '{queue.name}' ends before {queue.next_sequence}: there is no {sequence} to "
@@ -173,7 +173,7 @@ class ReaderControl(Control):
         queue = self._postoffice.find_queue(name)
         if queue is None or queue.id != queue_id or not self._is_here(numbers):
             return 0
-        self._session.check(Permission.CONSUME, queue.address.name, queue.name)
+        self._session.check_consumer(queue)
         self._keep(queue)
         return queue.acknowledge_numbers(wanted)
 

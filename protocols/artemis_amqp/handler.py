@@ -163,8 +163,8 @@ class AmqpHandler:
 
     @property
     def user(self) -> str | None:
-        """Whose connection this is; None: an anonymous client's, or nobody's yet."""
-        return None if self._subject is None else self._subject.name
+        """Who logged in; None for a client without a name."""
+        return None if self._subject is None else self._subject.user
 
     @property
     def arriving_count(self) -> int:
@@ -314,7 +314,7 @@ class AmqpHandler:
         others = self.manager.connections_of(self.container_id, self)
         self.sole_policy = sole.wanted(opening)
         policy = sole.in_force(self.sole_policy, [other.sole_policy for other in others])
-        if any(other.user != subject.name for other in others) and policy is not None:
+        if any(other.user != subject.user for other in others) and policy is not None:
             # A container-id is no secret: nobody closes the connections of another user with it.
             policy = sole.Policy.REFUSE
         if others and policy is sole.Policy.REFUSE:
@@ -399,7 +399,8 @@ class AmqpHandler:
             self.when_durable(self.engine.let_go)
 
     def _attach(self, link: Link, attach: Attach) -> None:
-        end = LinkEnd(self, link, (self.container_id, attach.role, attach.name), attach)
+        user = self.core_session.subject.user
+        end = LinkEnd(self, link, (self.container_id, attach.role, attach.name, user), attach)
         self._check_prefix(attach.target if isinstance(link, ReceiverLink) else attach.source)
         try:
             for terminus in (attach.source, attach.target):
@@ -552,6 +553,8 @@ class AmqpHandler:
             if filters.range is not None and filters.range.queue_id not in (None, subscription.queue.id):
                 raise NoSuchQueue(f"queue '{subscription.queue.name}' was made anew: its id is {subscription.queue.id}")
         end.subscription = subscription
+        # What others left behind on the queue goes back to it only for a client that may consume.
+        self.core_session.check_consumer(subscription.queue, subscription.browse)
         # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
         self._register(end)
         self.manager.termini.release(subscription.queue, end.key)

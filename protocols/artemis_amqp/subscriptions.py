@@ -249,6 +249,7 @@ def _subscribe(
                 filter=text,
                 max_consumers=-1 if is_shared else 1,
                 auto_delete=False,
+                user=session.subject.user if is_durable else None,
             )
         )
     afterlife = Afterlife.UNSUBSCRIBE if is_durable else Afterlife.LAST_ONE

@@ -21,8 +21,8 @@ UNSETTLED_STATE: Final = 2
 # Suspended termini kept at once, in all; the oldest gives way. A client makes one per durable link it leaves behind.
 SUSPENDED_LIMIT: Final = 10_000
 
-LinkKey = tuple[str, bool, str]
-"""Container id of the client, whether the client receives, link name."""
+LinkKey = tuple[str, bool, str, str | None]
+"""Container id of the client, whether the client receives, link name, user: no user takes another one's link over."""
 
 
 class Attached(Protocol):

@@ -3,11 +3,13 @@
 from typing import Any, Final
 
 import pytest
-from proton import ConnectionException, Message
+from proton import ConnectionException, Message, symbol, uint
+from proton.utils import ConnectionClosed
 
 from tests.interop.broker_process import BrokerProcess, Instance
 from tests.interop.conftest import StartBroker
 from tests.interop.proton.client import Client, Refused
+from tests.interop.proton.test_connection import refused_late
 
 DENIED: Final = "amqp:unauthorized-access"
 
@@ -235,3 +237,48 @@ def test_who_may_not_read_a_subscription_cannot_look_it_up(secure: BrokerProcess
         client.receiver(None, name="s")
 
     assert refused.value.condition == "amqp:not-found"
+
+
+@pytest.mark.parametrize("capabilities", [("topic",), ("topic", "shared"), ("topic", "shared", "global")])
+def test_a_durable_subscription_belongs_to_its_user(secure: BrokerProcess, capabilities: tuple[str, ...]) -> None:
+    """Neither by container and link name nor as the queue it is does another user get it: not while its client is
+    there, whose link is not stolen, and not while it is away."""
+    name = "-".join(("mine", *capabilities))
+    address = "shop.news"
+    with client_of(secure, "admin") as admin, client_of(secure, "writer", container_id="box") as thief:
+        with client_of(secure, "reader", container_id="box") as owner:
+            subscriber = owner.receiver(address, capabilities, name=name, durable=True)
+            with pytest.raises(Refused) as live:
+                thief.receiver(address, capabilities, name=name, durable=True)
+            admin.send(address, "one")
+            assert subscriber.receive().body == "one"
+        with pytest.raises(Refused) as away:
+            thief.receiver(address, capabilities, name=name, durable=True)
+        queue = name + ":global" if "global" in capabilities else f"box.{name}"
+        with pytest.raises(Refused) as by_name:
+            thief.receiver(f"{address}::{queue}", ("topic",))
+        assert [each.value.condition for each in (live, away, by_name)] == [DENIED] * 3
+        with client_of(secure, "reader", container_id="box") as owner:
+            again = owner.receiver(address, capabilities, name=name, durable=True)
+            assert "one" in [each.body for each in again.receive_many(1)]
+            again.link.close()
+
+
+def test_a_container_is_not_closed_by_another_user(secure: BrokerProcess) -> None:
+    """`sole-connection-for-container` with close-existing (1) ends connections of the same user only."""
+    properties = {symbol("sole-connection-enforcement-policy"): uint(1)}
+    wanted: Any = {"desired_capabilities": [symbol("sole-connection-for-container")], "properties": properties}
+    with client_of(secure, "reader", container_id="sole") as owner:
+        with pytest.raises(ConnectionClosed) as closed:
+            refused_late(client_of(secure, "writer", container_id="sole", **wanted))
+        owner.receiver("shop.orders").close()
+
+        assert closed.value.condition == "amqp:invalid-field"
+    with (
+        client_of(secure, "reader", container_id="sole") as first,
+        client_of(secure, "reader", container_id="sole", **wanted),
+    ):
+        with pytest.raises(ConnectionClosed) as taken_over:
+            refused_late(first)
+
+        assert taken_over.value.condition == "amqp:resource-locked"
