@@ -19,6 +19,7 @@ from artemis_mqtt.connection import MqttConnection, MqttHandler
 from artemis_mqtt.deliveries import Outlet, Subscription, sent
 from artemis_mqtt.errors import to_reason, to_subscribe_reason
 from artemis_mqtt.flight import Delivery
+from artemis_mqtt.ownership import check_takeover
 from artemis_mqtt.properties import NO_PROPERTIES, Properties
 from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredWill
@@ -252,6 +253,8 @@ class ClientHandler(MqttHandler):
         sessions.max_retained = parameters.max_retained
         earlier = sessions.get(self.client_id)
         was_stored = earlier is not None and earlier.has_record
+        if earlier is not None and parameters.keeps_owners and not self._may_take_over(earlier, core):
+            return
         if earlier is not None and earlier.handler is not None:
             if not parameters.allows_link_stealing:
                 core.close()
@@ -261,7 +264,7 @@ class ClientHandler(MqttHandler):
         expiry_s, announced = self._expiry(connect)
         try:
             session, is_present = sessions.open(
-                self.client_id, subject.user, connect.clean_start, expiry_s, parameters.max_sessions
+                self.client_id, core, connect.clean_start, expiry_s, parameters.max_sessions
             )
         except LimitExceeded as refusal:
             logger.warning(
@@ -286,6 +289,23 @@ class ClientHandler(MqttHandler):
             self.postoffice.storage.when_durable(stored, self._store_failed)
         else:
             stored()
+
+    def _may_take_over(self, earlier: ClientSession, core: Session) -> bool:
+        """Whether the session under our client identifier is ours, or ours to end; the client is told if not."""
+        try:
+            check_takeover(self.manager.sessions, earlier, core)
+        except NotAuthorized as refusal:
+            logger.warning(
+                "connection refused, the session is another user's: peer=%s user=%s client=%s reason=%s",
+                self.context.peer,
+                core.subject.name,
+                self.client_id,
+                refusal,
+            )
+            core.close()
+            self.engine.refuse(to_reason(refusal))
+            return False
+        return True
 
     def _admit(
         self,

@@ -108,6 +108,13 @@ PARAMETERS: Final = (
         help="Who connects under an identifier in use takes its session over; false: is refused.",
     ),
     Parameter(
+        name="mqttSessionOwner",
+        kind=bool,
+        default=True,
+        help="A session belongs to the user that made it: others are refused under its identifier, unless they may "
+        "delete its queues. false: the session of another user ends. Not in Artemis.",
+    ),
+    Parameter(
         name="closeMqttConnectionOnPublishAuthorizationFailure",
         kind=bool,
         default=True,
@@ -133,6 +140,7 @@ class Parameters:
     max_retained: int
     shows_system_topics: bool
     allows_link_stealing: bool
+    keeps_owners: bool
     closes_on_refusal: bool
 
     def limits(self, context: ConnectionContext) -> ConnectionLimits:
@@ -173,6 +181,7 @@ def read_parameters(given: Mapping[str, str]) -> Parameters:
         max_retained=number("mqttMaxRetainedMessages"),
         shows_system_topics=flag("mqttAnonymousSystemTopics"),
         allows_link_stealing=flag("allowLinkStealing"),
+        keeps_owners=flag("mqttSessionOwner"),
         closes_on_refusal=flag("closeMqttConnectionOnPublishAuthorizationFailure"),
     )
 

@@ -55,8 +55,8 @@ class SessionRecord:
     expiry_s: int
     ended_ms: int
     """When its connection ended; 0: it was connected."""
-    user: str | None
-    """Whose it is."""
+    user: str | None = None
+    """Whose it is; None: a client's without a name, or it was stored before sessions had owners."""
     will: StoredWill | None = None
 
 

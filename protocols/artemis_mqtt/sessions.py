@@ -5,8 +5,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt import records
-from artemis_mqtt.deliveries import SHARED, Sent, Subscription, sent
+from artemis_mqtt.deliveries import OWN, SHARED, Sent, Subscription, sent
 from artemis_mqtt.flight import RELEASED, SENT, Delivery, IncomingFlight
+from artemis_mqtt.ownership import adopt
 from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredSession, SubscriptionRecord
@@ -63,14 +64,18 @@ class Sessions:
     # -- connections -----------------------------------------------------------------------------------------
 
     def open(
-        self, client_id: str, user: str | None, clean_start: bool, expiry_s: int, limit: int
+        self, client_id: str, core: Session, clean_start: bool, expiry_s: int, limit: int
     ) -> tuple[ClientSession, bool]:
         """The session for a client that comes, and whether it was there before. Nobody is connected to it now.
 
-        That of another user is not handed over: it ends, as if this one were new. Raises LimitExceeded if a new one
+        That of another user is not handed over: it ends, as if this one were new (`ownership` says who may do that).
+        Raises LimitExceeded if a new one
         would be one more than `limit` that outlive their connections (-1: no limit).
         """
+        user = core.subject.user
         session = self._sessions.get(client_id)
+        if session is not None:
+            adopt(session, core)
         if session is not None and session.user != user:
             LOGGER.warning("session of another user ended: client=%s user=%s by=%s", client_id, session.user, user)
             self.end(session, "another user came under its identifier")
@@ -182,6 +187,10 @@ class Sessions:
         if subscription.kind == SHARED:
             self._sharers.setdefault(subscription.queue.name, set()).add(subscription)
 
+    def is_last(self, subscription: Subscription) -> bool:
+        """Whether nobody else shares its queue."""
+        return self._sharers.get(subscription.queue.name, {subscription}) <= {subscription}
+
     def left(self, subscription: Subscription) -> bool:
         """True if nobody shares its queue any more."""
         subscription.queue.holders -= 1
@@ -265,4 +274,7 @@ class Sessions:
         subscription.identifier = subscription_identifier_property(record.identifier) if record.identifier else b""
         subscription.is_wild = "+" in record.topic_filter or "#" in record.topic_filter
         session.subscriptions[record.topic_filter] = subscription
+        if record.kind == OWN and queue.user is None and session.user is not None:
+            # Stored by a version that did not write it to the queue.
+            self.postoffice.update_queue(queue.name, {"user": session.user})
         self.joined(subscription)

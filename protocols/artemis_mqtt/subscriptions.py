@@ -53,13 +53,13 @@ def subscribe(
     if subscription is None:
         if len(session.subscriptions) >= limit:
             raise LimitExceeded(f"the session has {limit} subscriptions, as many as it may")
-        queue, kind = _queue(session, core, group, address, request.no_local)
+        queue, kind, is_made = _queue(session, core, group, address, request.no_local)
         subscription = Subscription(session, session.next_subscription(), request.topic_filter, queue, kind)
         _apply(subscription, request, identifier)
         try:
             attach(subscription, outlet, core)
         except Refusal:
-            if kind == OWN or (kind == SHARED and not queue.consumers):
+            if is_made:
                 office.delete_queue(queue.name, force=True, reason="its subscription was refused")
             raise
         session.subscriptions[request.topic_filter] = subscription
@@ -104,12 +104,12 @@ def _change(
             subscription.consumer.adopt(reference)
 
 
-def _queue(session: ClientSession, core: Session, group: str, address: str, no_local: bool) -> tuple[Queue, str]:
-    """The queue of a new subscription, made if need be."""
+def _queue(session: ClientSession, core: Session, group: str, address: str, no_local: bool) -> tuple[Queue, str, bool]:
+    """The queue of a new subscription, and whether it had to be made. Raises Refusal."""
     office = core.postoffice
     existing = office.addresses.get(address)
     if existing is not None and RoutingType.MULTICAST not in existing.routing_types:
-        return core.queue_to_consume(address), BORROWED
+        return core.queue_to_consume(address), BORROWED, False
     core.ensure_destination(address, "", RoutingType.MULTICAST)
     kind = SHARED if group else OWN
     max_consumers = -1 if group else 1
@@ -124,12 +124,13 @@ def _queue(session: ClientSession, core: Session, group: str, address: str, no_l
                 filter=_no_local(session.client_id) if no_local else None,
                 max_consumers=max_consumers,
                 auto_delete=False,
+                user=None if group else core.subject.user,
             )
-            return core.create_queue(config), kind
-        if queue.address.name == address and queue.max_consumers == max_consumers and not queue.consumers:
-            return queue, kind
-        if group and queue.address.name == address and queue.max_consumers == max_consumers:
-            return queue, kind
+            return core.create_queue(config), kind, True
+        if queue.address.name != address or queue.max_consumers != max_consumers or not core.owns(queue):
+            continue
+        if group or not queue.consumers:
+            return queue, kind, False
     raise QueueExists(f"the names for a queue of '{address}' are taken by other subscriptions")
 
 

@@ -233,15 +233,30 @@ def test_will_without_permission_is_not_published(secure: MqttServer) -> None:
 
 
 @unlike_mosquitto("lets a client id belong to anybody")
-def test_session_belongs_to_its_user(secure: MqttServer, name: str) -> None:
-    """§5.4: somebody else with the same client id does not get its messages."""
+@pytest.mark.parametrize(("version", "code"), [(3, 5), (4, 5), (5, NOT_AUTHORIZED)])
+def test_session_belongs_to_its_user(serve: StartServer, name: str, version: int, code: int) -> None:
+    """§5.4: another user neither gets a session by its client id nor ends it, connected or not, nor after a restart."""
+    secure = serve(MqttInstance(users=USERS, security=SECURITY, rules=RULES, persistent=True))
     session = [(packets.Property.SESSION_EXPIRY, 3600)]
-    with opened(secure, f"c-{name}", clean=False, user="alice", password="alice-pass", given=session) as alice:
+    client_id = f"c-{name}"[:20]
+
+    def stolen() -> int:
+        with Raw(secure, version) as thief:
+            given = session if version == 5 else []
+            thief.send(packets.connect(version, client_id, False, 0, given, None, "bob", "bob-pass"))
+            return thief.read().code
+
+    with opened(secure, client_id, clean=False, user="alice", password="alice-pass", given=session) as alice:
         alice.subscribe("read/a", options=1)
+        assert stolen() == code
+        alice.ping()
         alice.disconnect()
     with login(secure, "admin") as admin:
         admin.publish("read/a", b"for alice", 1)
-    with Raw(secure) as thief:
-        thief.send(packets.connect(5, f"c-{name}", False, 0, session, None, "bob", "bob-pass"))
-        connack = thief.read()
-        assert connack.code >= 0x80 or thief.waiting() == []
+    assert stolen() == code
+    secure.kill()
+    secure.run()
+    assert stolen() == code
+    with opened(secure, client_id, clean=False, user="alice", password="alice-pass", given=session) as alice:
+        assert alice.connack.session_present
+        assert alice.receive().payload == b"for alice"
