@@ -9,7 +9,6 @@ Nothing is decided here. Each part gets what it needs passed in, so two brokers 
 """
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -29,6 +28,7 @@ from artemis_py.core.postoffice import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
 from artemis_py.core.reaper import Reaper
 from artemis_py.core.settings import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.errors import ConfigError, Problem, StoreError
+from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
@@ -55,7 +55,7 @@ from artemis_py.transport.worker import Worker
 NODE_ID: Final = b"node-id"
 """Under which key the store keeps who we are."""
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 ENTRY_POINTS: Final = "artemis_py.protocols"
 
@@ -154,6 +154,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         turn = Turn(self.postoffice, loop)
         self._exits.append(turn.stop)
+        self._count_log_lines(loop)
         turn.enter()
         self._exits.append(self.postoffice.discards.tell)
         factories = installed_protocols() if self._factories is None else self._factories
@@ -339,6 +340,20 @@ class Broker:
         useless = self.postoffice.retained.load(formats)
         if useless:
             LOGGER.error("retained messages that cannot be read were forgotten: count=%d", useless)
+
+    def _count_log_lines(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the log say, once a period, how many lines were left out."""
+
+        def count() -> None:
+            count_left_out()
+            timer[0] = loop.call_later(PERIOD_S, count)
+
+        def stop() -> None:
+            timer[0].cancel()
+            count_left_out(all_of_them=True)
+
+        timer = [loop.call_later(PERIOD_S, count)]
+        self._exits.append(stop)
 
     def _watch_disk(self, folder: Path, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
         """Before anybody connects, and from then on."""

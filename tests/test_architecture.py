@@ -14,6 +14,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[1]
 ROWS: Final = {
     "artemis_py": 0,  # the package itself holds nothing but its docstring
     "artemis_py.errors": 1,
+    "artemis_py.logs": 1,
     "artemis_py.peers": 1,
     "artemis_py.core": 2,
     "artemis_py.protocol": 3,

@@ -7,7 +7,7 @@ import click
 
 from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.manage import Request, call, call_all
-from artemis_py.cli.render import print_json, print_table
+from artemis_py.cli.render import print_json, print_table, say
 
 as_json = click.option("--json", "json_wanted", is_flag=True, help="JSON instead of text.")
 
@@ -110,4 +110,4 @@ def _done(text: str, fact: dict[str, object], json_wanted: bool) -> None:
     if json_wanted:
         print_json(fact)
     else:
-        click.echo(text)
+        say(text)

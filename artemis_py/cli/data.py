@@ -11,7 +11,7 @@ from attrs import asdict
 from artemis_py.broker import Broker, installed_protocols, journal_folder, large_messages_folder
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
-from artemis_py.cli.render import Progress, print_json, print_table
+from artemis_py.cli.render import Progress, print_json, print_table, say
 from artemis_py.config import BrokerConfig, load
 from artemis_py.core.message import MessageFormat
 from artemis_py.core.plain import PLAIN_FORMAT
@@ -80,14 +80,14 @@ def check(instance: Path) -> None:
     with Progress("checking", None) as bar:
         findings = _told(lambda: check_store(journal, _watcher(bar), bodies))
     for damaged in findings.damaged:
-        click.echo(f"set aside earlier: {damaged}")
+        say(f"set aside earlier: {damaged}")
     if findings.unreferenced_files:
         click.echo(
             f"note: {findings.unreferenced_files} files of large messages, {findings.unreferenced_bytes} bytes, that "
             "no stored message refers to: arriving, not durable, or removed by the next start"
         )
     for problem in findings.problems:
-        click.echo(problem)
+        say(str(problem))
     if findings.problems:
         raise Failed(f"{len(findings.problems)} problems in {findings.values} values")
     click.echo(f"ok: {findings.values} values")
@@ -136,7 +136,7 @@ def export(instance: Path, target: Path, name: str | None) -> None:
             )
         )
     for line in exported.left_out:
-        click.echo(line)
+        say(line)
     if exported.left_out:
         raise Failed(f"{len(exported.left_out)} values were left out of {target}")
     click.echo(f"{exported.entries} entries written to {target}")
@@ -166,7 +166,7 @@ def take_in(instance: Path, source: Path, name: str | None) -> None:
             )
         )
     for line in imported.left_out:
-        click.echo(line)
+        say(line)
     if imported.left_out:
         raise Failed(f"{source} was taken in, but for what is named above")
     if imported.resumed_at == imported.entries:

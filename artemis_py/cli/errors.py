@@ -3,15 +3,23 @@
 import click
 
 from artemis_py.errors import ConfigError
+from artemis_py.logs import clean
 
 
-class Failed(click.ClickException):
+class _Told(click.ClickException):
+    """An error whose text may have names in it that clients made."""
+
+    def format_message(self) -> str:
+        return "\n".join(clean(line, limit=len(line)) for line in self.message.split("\n"))
+
+
+class Failed(_Told):
     """The broker refused, or could not do, what was asked."""
 
     exit_code = 1
 
 
-class NotConnected(click.ClickException):
+class NotConnected(_Told):
     """There is no broker at the given URL, or the connection to it broke."""
 
     exit_code = 3

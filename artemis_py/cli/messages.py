@@ -2,11 +2,14 @@
 
 import base64
 import json
+import sys
 from typing import Any
 from uuid import UUID
 
 import click
 from proton import Message
+
+from artemis_py.cli.render import json_text, say
 
 PRINTED = ("body", "json", "nothing")
 
@@ -14,12 +17,15 @@ PRINTED = ("body", "json", "nothing")
 def print_message(message: Message, printed: str) -> None:
     """One line per message: its body, all of it as JSON, or no line at all."""
     if printed == "json":
-        click.echo(json.dumps(as_json(message), ensure_ascii=False))
+        click.echo(json_text(as_json(message)))
     elif printed == "body":
         body: Any = message.body
         if isinstance(body, memoryview):
             body = bytes(body)
-        click.echo("" if body is None else body if isinstance(body, str | bytes) else json.dumps(_plain(body)))
+        if isinstance(body, str) and sys.stdout.isatty():
+            say(body)  # what a sender wrote must not reach a terminal as it is; into a file or pipe it goes unchanged
+        else:
+            click.echo("" if body is None else body if isinstance(body, str | bytes) else json.dumps(_plain(body)))
 
 
 def as_json(message: Message) -> dict[str, object]:

@@ -8,13 +8,29 @@ from typing import Any, Final
 
 import click
 
+from artemis_py.logs import clean
+
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
 """A table that goes into a file or pipe is never cut or wrapped."""
 
 
 def print_json(value: object) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(json_text(value, indent=2))
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """JSON in which every character can be printed: the others are written as JSON's own escapes.
+
+    `json` escapes the control characters of ASCII only, and a terminal knows others.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+
+
+def say(text: str, err: bool = False) -> None:
+    """One line of text that may have names in it: clients made them, so what cannot be printed is escaped."""
+    click.echo(clean(text, limit=len(text)), err=err)
 
 
 def print_table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str], title: str | None = None) -> None:

@@ -6,7 +6,6 @@ of the refusal.
 """
 
 import json
-import logging
 from collections.abc import Callable, Generator
 from typing import Final
 
@@ -19,6 +18,7 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.view import MessageView
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
+from artemis_py.logs import LogBrake, named_logger
 from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
 from artemis_py.management.broker_control import BrokerControl
@@ -29,7 +29,7 @@ from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
 from artemis_py.management.writer_control import WRITER, WriterControl
 
-LOGGER: Final = logging.getLogger(__name__)
+BRAKE: Final = LogBrake(named_logger(__name__))
 
 RESOURCE: Final = "_AMQ_ResourceName"
 OPERATION: Final = "_AMQ_OperationName"
@@ -183,7 +183,7 @@ def _deliver(name: str, send: Callable[[], int]) -> None:
     try:
         send()
     except Refusal as refusal:
-        LOGGER.warning("management reply not sent: address=%s reason=%s", name, refusal)
+        BRAKE.warning(name, "management reply not sent: address=%s reason=%s", name, refusal)
 
 
 def _text(request: MessageView, name: str) -> str | None:

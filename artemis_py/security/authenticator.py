@@ -1,13 +1,13 @@
 """What one acceptor offers to one peer; fulfils `protocol.Authenticator`."""
 
 import base64
-import logging
 import secrets
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
 from artemis_py.core.access import Subject
+from artemis_py.logs import named_logger
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.security.logins import Attempt, LoginService
 from artemis_py.security.passwords import SCRAM_NAME
@@ -21,7 +21,7 @@ from artemis_py.security.sasl import (
     ScramExchange,
 )
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 MECHANISMS: Final = (EXTERNAL, SCRAM_NAME, PLAIN, ANONYMOUS)
 """All that are implemented, strongest first."""

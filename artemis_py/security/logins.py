@@ -6,7 +6,6 @@ all three are passed in. Everything runs on the event loop's thread but the func
 """
 
 import hmac
-import logging
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -15,12 +14,13 @@ from typing import Final, Protocol, TypeVar
 from attrs import frozen
 
 from artemis_py.core.access import Subject
+from artemis_py.logs import LogBrake, named_logger
 from artemis_py.peers import address_of
 from artemis_py.protocol import LoginOutcome, LoginResult
 from artemis_py.security.passwords import ScramKeys
 from artemis_py.security.users import Users
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 T = TypeVar("T")
 
@@ -38,7 +38,6 @@ FAILURE_MEMORY_S: Final = 60.0
 BRAKE_DELAY_S: Final = 1.0
 BRAKED_LIMIT: Final = 10
 """Attempts of one braked address that wait at one time: so many guesses a second it can make at most."""
-BRAKED_LOG_INTERVAL_S: Final = 10.0
 ADDRESSES_LIMIT: Final = 10_000
 """Addresses with failures that are remembered; the longest known is forgotten for a new one."""
 
@@ -66,13 +65,11 @@ class Attempt:
 class _Address:
     """What one peer address did lately."""
 
-    __slots__ = ("failures", "log_after", "unlogged", "waiting")
+    __slots__ = ("failures", "waiting")
 
     def __init__(self) -> None:
         self.failures: deque[float] = deque(maxlen=FREE_FAILURES)
         self.waiting: int = 0
-        self.log_after: float = 0.0
-        self.unlogged: int = 0
 
 
 class LoginService:
@@ -85,6 +82,7 @@ class LoginService:
         self._call_later = call_later
         self._now = now
         self._pending = 0
+        self._brake = LogBrake(LOGGER, now)
         # Credentials are remembered under a keyed hash, so that memory holds no password longer than its check lasts.
         self._key = secrets.token_bytes(32)
         self._remembered: dict[bytes, tuple[float, Subject]] = {}
@@ -143,15 +141,7 @@ class LoginService:
         now = self._now()
         address = self._address(attempt.peer)
         address.failures.append(now)
-        if not self._is_braked(address, now):
-            _log(attempt, reason)
-        elif now >= address.log_after:
-            more = f" ({address.unlogged} more since the last such line)" if address.unlogged else ""
-            _log(attempt, reason + more)
-            address.log_after = now + BRAKED_LOG_INTERVAL_S
-            address.unlogged = 0
-        else:
-            address.unlogged += 1
+        self._log(attempt, reason)
         done(LoginResult(LoginOutcome.BAD_CREDENTIALS))
 
     def _admit(self, attempt: Attempt, start: Callable[[], None], done: Callable[[LoginResult], None]) -> None:
@@ -161,7 +151,7 @@ class LoginService:
             start()
             return
         if address.waiting >= BRAKED_LIMIT:
-            address.unlogged += 1
+            self._log(attempt, f"{BRAKED_LIMIT} attempts of this address wait already")
             done(LoginResult(LoginOutcome.BUSY))
             return
         braked = address
@@ -181,7 +171,7 @@ class LoginService:
         done: Callable[[LoginResult], None],
     ) -> None:
         if self._pending >= PENDING_LIMIT:
-            _log(attempt, f"{PENDING_LIMIT} logins are being checked already")
+            self._log(attempt, f"{PENDING_LIMIT} logins are being checked already")
             done(LoginResult(LoginOutcome.BUSY))
             return
         self._pending += 1
@@ -191,6 +181,12 @@ class LoginService:
             finish(result)
 
         self._submit(job, completed)
+
+    def _log(self, attempt: Attempt, reason: str) -> None:
+        user = "anonymous" if attempt.user is None else ascii(attempt.user[:100])
+        template = "login failed: user=%s peer=%s mechanism=%s reason=%s"
+        source = address_of(attempt.peer)
+        self._brake.warning(source, template, user, attempt.peer, attempt.mechanism, reason)
 
     def _is_braked(self, address: _Address, now: float) -> bool:
         """Whether the last so many failures are all of the last minute."""
@@ -224,10 +220,3 @@ class LoginService:
         if len(self._remembered) >= REMEMBERED_LIMIT:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[credentials] = self._now() + REMEMBERED_S, subject
-
-
-def _log(attempt: Attempt, reason: str) -> None:
-    user = "anonymous" if attempt.user is None else ascii(attempt.user[:100])
-    LOGGER.warning(
-        "login failed: user=%s peer=%s mechanism=%s reason=%s", user, attempt.peer, attempt.mechanism, reason
-    )

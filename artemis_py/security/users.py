@@ -7,13 +7,13 @@ authenticator calls the slow methods of `Users` away from the event loop, which 
 
 import hashlib
 import hmac
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from artemis_py.core.access import Subject
 from artemis_py.errors import ConfigError, Problem
+from artemis_py.logs import named_logger
 from artemis_py.security.passwords import (
     DEFAULT_COST,
     HashCost,
@@ -26,7 +26,7 @@ from artemis_py.security.passwords import (
 )
 from artemis_py.security.properties import read_properties, split_list, unescape
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 Password = HashedPassword | str
 """A str is a plain one."""

@@ -6,7 +6,6 @@ the whole. Below it producers are held back; below half of it they are refused, 
 another program, went on. The other half is what consumers need to make room again.
 """
 
-import logging
 import shutil
 from collections.abc import Callable
 from enum import IntEnum
@@ -15,7 +14,9 @@ from typing import Final
 
 from attrs import frozen
 
-LOGGER: Final = logging.getLogger(__name__)
+from artemis_py.logs import named_logger
+
+LOGGER: Final = named_logger(__name__)
 
 DEFAULT_FREE_BYTES: Final = 1 << 30
 """Where nothing is said: what a fast disk takes in some seconds, so that the next look comes early enough."""

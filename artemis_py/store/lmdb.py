@@ -8,7 +8,6 @@ removed again.
 Batches are cut in calls of their own from the loop, hence between turns and never within one.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,13 +21,14 @@ from artemis_py.core.page import SCHEDULED_RANK, Page
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
 from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
+from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.definitions import address_record, queue_record
 from artemis_py.store.environment import INITIAL_MAP_BYTES, Environment
 from artemis_py.store.large import LargeFiles, Worker
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 # What nobody waits for is written after this time: about one commit of a common disk, so that it costs at most one
 # commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.

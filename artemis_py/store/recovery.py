@@ -17,7 +17,6 @@ found when its turn comes: one with a wrong checksum, or whose message is missin
 of a protocol that is not installed waits in its queue.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -30,13 +29,14 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.storage import RESERVED_SEQUENCES
 from artemis_py.errors import Refusal, StoreError
+from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.schema import DamagedValue
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 MAX_SKIPPED: Final = 100
 """Ranges of skipped numbers remembered of a queue: more crashes than a reader will sleep through."""

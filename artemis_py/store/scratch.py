@@ -11,7 +11,6 @@ whatever ends the process gives the room back. Keys are those of the store; a va
 What is spilled gathers and is written some hundred at a time, before anything is read at the latest.
 """
 
-import logging
 import shutil
 import tempfile
 from collections import deque
@@ -24,10 +23,11 @@ from artemis_py.core.message import MessageFormat
 from artemis_py.core.page import Page
 from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
+from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.environment import INITIAL_MAP_BYTES, MAPPED_BYTES
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 # One write for so many messages costs 2 us each, and holds up the loop for a millisecond.
 GATHERED_MESSAGES: Final = 500

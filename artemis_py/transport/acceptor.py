@@ -1,16 +1,16 @@
 """A listening socket."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.errors import ConfigError, Problem
+from artemis_py.logs import named_logger
 from artemis_py.protocol import ProtocolManager
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.driver import Terms, accept
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 
 class Acceptor:

@@ -5,7 +5,6 @@ It feeds what is read, writes once per turn, keeps the one login deadline, turns
 """
 
 import asyncio
-import logging
 import socket
 import ssl
 import sys
@@ -19,6 +18,7 @@ from typing import Final, cast
 
 from attrs import field, frozen
 
+from artemis_py.logs import LogBrake, named_logger
 from artemis_py.peers import address_of
 from artemis_py.protocol import (
     DEFAULT_OUTPUT_LIMIT_BYTES,
@@ -27,7 +27,6 @@ from artemis_py.protocol import (
     ProtocolConnection,
     ProtocolManager,
 )
-from artemis_py.transport.brake import LogBrake
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import Connections
 from artemis_py.transport.detection import UnknownProtocol, recognise
@@ -36,7 +35,7 @@ from artemis_py.transport.strangers import Standing, WatchedAuthenticator
 from artemis_py.transport.tls import distinguished_name
 from artemis_py.transport.turn import Turn
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 # Time for the last words to reach a peer that reads, and for its own end to come back: some round trips of a slow
 # link. A peer that does not read loses them.
@@ -61,7 +60,7 @@ class Terms:
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
     idle_timeout_override_ms: int | None = None
     """For `ConnectionContext`."""
-    brake: LogBrake = field(factory=LogBrake)
+    brake: LogBrake = field(factory=lambda: LogBrake(LOGGER))
 
 
 class State(Enum):
@@ -147,7 +146,7 @@ class Driver(asyncio.Protocol):
         config = terms.config
         refusal = terms.connections.admit(self, config.connections_allowed, config.strangers_per_address)
         if refusal is not None:
-            terms.brake.warn("connection refused", f"peer={self._peer} reason={refusal}", now)
+            terms.brake.warning(self._peer_address, "connection refused: peer=%s reason=%s", self._peer, refusal)
             self._state = State.LOST
             self._transport.abort()
             return
@@ -175,7 +174,7 @@ class Driver(asyncio.Protocol):
     def tls_failed(self, error: ssl.SSLError) -> None:
         """No TLS, or not what the acceptor asks for (called by `TlsLayer`)."""
         now = self._terms.turn.enter()
-        self._terms.brake.warn("TLS failed", f"peer={self._peer} reason={error}", now)
+        self._terms.brake.warning(self._peer_address, "TLS failed: peer=%s reason=%s", self._peer, error)
         self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
@@ -188,7 +187,7 @@ class Driver(asyncio.Protocol):
                 self._has_spoken = True
                 return
             data = self._head = self._head + data
-            connection = self._detect(now)
+            connection = self._detect()
             if connection is None:
                 return
         try:
@@ -283,7 +282,8 @@ class Driver(asyncio.Protocol):
             self._terms.turn.enter()
             if self._state is not State.LINGERING:
                 seconds = self._terms.config.handshake_timeout_s
-                self._terms.brake.warn("login took too long", f"peer={self._peer} seconds={seconds}", now)
+                template = "login took too long: peer=%s seconds=%d"
+                self._terms.brake.warning(self._peer_address, template, self._peer, seconds)
             self.abort()
             return
         connection = self._connection
@@ -333,8 +333,8 @@ class Driver(asyncio.Protocol):
 
     def displace(self, reason: str) -> None:
         """Make place for a new connection (called by `Connections`): this one is not logged in."""
-        terms = self._terms
-        terms.brake.warn("stranger displaced", f"peer={self._peer} reason={reason}", terms.turn.enter())
+        self._terms.turn.enter()
+        self._terms.brake.warning(self._peer_address, "stranger displaced: peer=%s reason=%s", self._peer, reason)
         self.abort()
 
     def wake(self) -> None:
@@ -350,16 +350,16 @@ class Driver(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=limit, low=limit // RESUME_DIVISOR)
         self._state = State.DETECTING
 
-    def _detect(self, now: float) -> ProtocolConnection | None:
+    def _detect(self) -> ProtocolConnection | None:
         """Find the protocol by what was received so far, and open a conversation in it."""
         terms = self._terms
         try:
             manager = recognise(terms.managers, self._head)
         except UnknownProtocol:
             # The first bytes may be part of a secret sent to the wrong port, so no more than a protocol's name of them.
-            head = f"peer={self._peer} first_bytes={self._head[:4].hex()}"
-            terms.brake.warn("connection speaks no protocol of this acceptor", head, now)
-            self._turn_away(now)
+            template = "connection speaks no protocol of this acceptor: peer=%s first_bytes=%s"
+            terms.brake.warning(self._peer_address, template, self._peer, self._head[:4].hex())
+            self._turn_away()
             return None
         if manager is None:
             return None
@@ -402,7 +402,7 @@ class Driver(asyncio.Protocol):
         if when < self.planned_at:
             self._terms.turn.plan_deadline(self, when)
 
-    def _turn_away(self, now: float) -> None:
+    def _turn_away(self) -> None:
         """Tell what is spoken here, if a protocol has words for that (AMQP 1.0 §2.2), and close."""
         greeting = next((manager.greeting for manager in self._terms.managers if manager.greeting), b"")
         if not greeting or self._transport is None:
@@ -410,7 +410,7 @@ class Driver(asyncio.Protocol):
             return
         self._head = b""
         self._transport.write(greeting)
-        self._say_goodbye(now)
+        self._say_goodbye(self._terms.turn.enter())
 
     def _release(self, reason: str) -> None:
         """Let go of the connection: it gives back what it holds, now and not when the peer has closed its side."""
@@ -422,13 +422,17 @@ class Driver(asyncio.Protocol):
         try:
             connection.connection_lost()
         except Exception:
-            LOGGER.exception("connection failed in connection_lost: id=%d peer=%s", self.id, self._peer)
+            self._log_failure("connection_lost")
         self._terms.turn.plan()  # what it gave back may go to others now
 
     def _fail(self, where: str) -> None:
         """An exception that a connection must never let out: log it, end this connection, spare the others."""
-        LOGGER.exception("connection failed in %s: id=%d peer=%s", where, self.id, self._peer)
+        self._log_failure(where)
         self.abort()
+
+    def _log_failure(self, where: str) -> None:
+        template = "connection failed in %s: id=%d peer=%s"
+        self._terms.brake.exception(self._peer_address, template, where, self.id, self._peer)
 
     def _say_goodbye(self, now: float) -> None:
         """Send what is left, then wait a little for the peer to close.

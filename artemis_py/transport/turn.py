@@ -5,14 +5,14 @@ was read is dispatched together and each connection's output goes out in one wri
 timer that all deadlines share, and stamps the core with the wall clock.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from artemis_py.logs import LogBrake, named_logger
 from artemis_py.transport.deadlines import Deadlines, Waiter
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 # The core counts in wall-clock time and the loop does not: looked at this often, a wall clock that was set is
 # noticed within these seconds. One look at one number costs nothing.
@@ -83,6 +83,7 @@ class Turn:
         self._timer: Cancellable | None = None
         self._core_rests_until = 0.0
         self._is_stopped = False
+        self._brake = LogBrake(LOGGER)
 
     def enter(self) -> float:
         """Stamp the core with the time; returns the monotonic one. To be called before anything reaches the core."""
@@ -125,7 +126,7 @@ class Turn:
             has_more = self._core.run()
         except Exception:
             # No connection can be blamed here, so all of them go on; the next event brings the next attempt.
-            LOGGER.exception("dispatch failed")
+            self._brake.exception("", "dispatch failed")
             has_more = False
         marked, self._marked = self._marked, []
         for connection in marked:

@@ -1,7 +1,7 @@
 """A link on which a client receives: deliveries become transfers, and the client's states become outcomes."""
 
-import logging
 from functools import partial
+from logging import ERROR
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp import errors
@@ -28,8 +28,6 @@ from artemis_py.errors import LimitExceeded, ProtocolError, StoreError, UnknownT
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
-
-logger = logging.getLogger(__name__)
 
 ACCEPTED_STATE: Final = encode(Accepted())
 
@@ -101,6 +99,11 @@ class Deliveries(Sink):
         if consumer.credit > 0 and not link.can_send:
             consumer.blocked = True
 
+    def log_damage(self, reference: Reference, error: StoreError) -> None:
+        """A large body cannot be read."""
+        template = "large message not delivered: queue=%s reason=%s"
+        self._handler.brake.log(ERROR, self._handler.source, template, reference.queue.name, error)
+
     def _deliver_large(self, reference: Reference, consumer: Consumer) -> None:
         message = reference.message
         head = self.head(reference, message.annotations)
@@ -110,7 +113,7 @@ class Deliveries(Sink):
         try:
             self.send_large(reference, head, self._settled, None)
         except StoreError as error:
-            logger.error("large message not delivered: queue=%s reason=%s", reference.queue.name, error)
+            self.log_damage(reference, error)
             consumer.refuse(reference, FAILED)
             return
         if consumer.credit > 0 and not self._link.can_send:
@@ -326,5 +329,5 @@ class OutgoingLink(SenderLinkHandler):
         try:
             self.deliveries.send_large(reference, head, False, tag)
         except StoreError as error:
-            logger.error("large message not delivered: queue=%s reason=%s", reference.queue.name, error)
+            self.deliveries.log_damage(reference, error)
             consumer.settle(reference, FAILED, here=False)

@@ -4,7 +4,6 @@ The engine (`connection`, `session`, `link`) knows what may come when; this modu
 consuming and transactions have modules of their own.
 """
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -62,12 +61,11 @@ from artemis_py.core.session import Producer, Session
 from artemis_py.core.span import Span
 from artemis_py.core.staging import Stage
 from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
+from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 
 if TYPE_CHECKING:
     from artemis_amqp.manager import AmqpProtocolManager, Parameters
-
-logger = logging.getLogger(__name__)
 
 DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
 STAGE_PROPERTY: Final = Symbol("artemis:stage")
@@ -117,7 +115,8 @@ class LinkEnd:
 
     def stolen(self) -> None:
         """Another attach took our name (AMQP 1.0 §2.6.1)."""
-        logger.info("link stolen: container=%s link=%s", self.key[0], self.key[2])
+        handler = self.handler
+        handler.brake.info(handler.source, "link stolen: container=%s link=%s", self.key[0], self.key[2])
         self.handler.steal(self)
 
 
@@ -130,6 +129,9 @@ class AmqpHandler:
         self.parameters: Final = parameters
         self.prefixes: Final[Prefixes] = parameters.prefixes
         self.postoffice: Final = manager.postoffice
+        self.brake: Final = manager.brake
+        self.source: Final = address_of(context.peer)
+        """Whose lines in the log are counted together."""
         self.stores: Final[bool] = manager.postoffice.storage.is_durable
         self.container_id: str = ""
         self.sole_policy: sole.Policy | None = None
@@ -260,7 +262,8 @@ class AmqpHandler:
         """The client chose a mechanism."""
         self._exchange = self.context.authenticator.begin(mechanism, self.context)
         if self._exchange is None:
-            logger.info("login refused: peer=%s mechanism=%s is not offered", self.context.peer, mechanism)
+            template = "login refused: peer=%s mechanism=%s is not offered"
+            self.brake.info(self.source, template, self.context.peer, mechanism)
             self.engine.send_sasl_outcome(_SASL_AUTH, b"")
             return
         self._exchange.respond(initial_response, self._challenge, self._logged_in)
@@ -326,9 +329,8 @@ class AmqpHandler:
         self._session = Session(self.postoffice, subject, self.container_id, self.context.peer, "AMQP")
         self.manager.remember(self)
         self.engine.send_open(self._our_open(sole.answer(self.sole_policy)))
-        logger.info(
-            "connection opened: peer=%s user=%s container=%s", self.context.peer, subject.name, self.container_id
-        )
+        template = "connection opened: peer=%s user=%s container=%s"
+        self.brake.info(self.source, template, self.context.peer, subject.name, self.container_id)
 
     def end(self, error: AmqpError) -> None:
         """Close this connection from our side."""
@@ -368,9 +370,8 @@ class AmqpHandler:
 
     def on_error(self, error: AmqpError) -> None:
         """The client broke the protocol; the engine has said so."""
-        logger.warning(
-            "protocol error: peer=%s condition=%s reason=%r", self.context.peer, error.condition, error.description
-        )
+        template = "protocol error: peer=%s condition=%s reason=%s"
+        self.brake.warning(self.source, template, self.context.peer, error.condition, error.description)
         self._close_core(failed=True)
 
     def on_writable(self) -> None:
@@ -412,7 +413,8 @@ class AmqpHandler:
                 assert isinstance(link, SenderLink)
                 self._attach_consumer(end, link, attach)
         except (Refusal, MalformedFrame, errors.Condition) as error:
-            logger.info("link refused: peer=%s link=%s reason=%s", self.context.peer, attach.name, error)
+            template = "link refused: peer=%s link=%s reason=%s"
+            self.brake.info(self.source, template, self.context.peer, attach.name, error)
             self._clean_up(end)
             if end.subscription is not None and end.subscription.afterlife is Afterlife.TEMPORARY:
                 self.core_session.delete_temporary(end.subscription.queue.name)
@@ -428,8 +430,9 @@ class AmqpHandler:
         remedy = missing_prefix(terminus.address, self.prefixes)
         if remedy is not None:
             self._has_warned_of_prefix = True
-            logger.warning(
-                "prefix taken as part of the address: peer=%s address=%.200r; "
+            self.brake.warning(
+                self.source,
+                "prefix taken as part of the address: peer=%s address=%s; "
                 "if it should be cut off, add %s to the parameters of the acceptor",
                 self.context.peer,
                 terminus.address,
@@ -726,7 +729,8 @@ class AmqpHandler:
             try:
                 self.core_session.delete_queue(queue.name)
             except Refusal as refusal:
-                logger.warning("subscription not deleted: queue=%s reason=%s", queue.name, refusal)
+                template = "subscription not deleted: queue=%s reason=%s"
+                self.brake.warning(self.source, template, queue.name, refusal)
 
     def _clean_up(self, end: LinkEnd) -> None:
         """Undo what an attach made for the link alone."""
@@ -746,7 +750,8 @@ class AmqpHandler:
         session, self._session = self._session, None
         session.close(failed)
         self.manager.lifetimes.connection_closed(session)
-        logger.info(
+        self.brake.info(
+            self.source,
             "connection closed: peer=%s user=%s container=%s",
             self.context.peer,
             session.subject.name,

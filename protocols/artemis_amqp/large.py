@@ -4,7 +4,6 @@ header | annotations | properties | application-properties | body ...
 '------------------ in memory, for routing ---------------' '--- the storage's, as it arrives
 """
 
-import logging
 from typing import Final
 
 from artemis_amqp.errors import MESSAGE_SIZE_EXCEEDED, Condition
@@ -15,8 +14,9 @@ from artemis_amqp.types import MalformedValue
 from artemis_py.core.large import LargeBody, LargeReader
 from artemis_py.core.storage import Storage
 from artemis_py.errors import MalformedFrame, Refusal, StoreError
+from artemis_py.logs import named_logger
 
-logger = logging.getLogger(__name__)
+logger = named_logger(__name__)
 
 # What stands before the body is kept in memory with the message. JMS properties and tracing headers take a few KiB.
 LEADING_LIMIT_BYTES: Final = 1024 * 1024

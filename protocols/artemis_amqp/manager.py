@@ -17,6 +17,7 @@ from artemis_amqp.termini import Termini
 from artemis_py.core.large import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.message import MessageFormat
 from artemis_py.core.postoffice import PostOffice
+from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Parameter
 
 _HEAD: Final = b"AMQP"
@@ -154,6 +155,8 @@ class AmqpProtocolManager:
         self.lifetimes: Final = Lifetimes(postoffice)
         self.termini: Final = Termini(postoffice.hub.timers, lambda: postoffice.now_ms)
         self.version: Final = _version()
+        self.brake: Final = LogBrake(named_logger("artemis_amqp"))
+        """For what clients can have logged."""
         self._containers: dict[str, list[AmqpHandler]] = {}
 
     def start(self) -> None:

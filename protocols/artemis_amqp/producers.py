@@ -4,7 +4,6 @@ An outcome is written once the message is where it was asked to be: durable mess
 are answered in the same turn. Credit is topped up as answers go out, and withheld while the address is full.
 """
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -32,11 +31,12 @@ from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.transaction import Transaction
 from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, Refusal
+from artemis_py.logs import named_logger
 
 if TYPE_CHECKING:
     from artemis_amqp.handler import AmqpHandler
 
-logger = logging.getLogger(__name__)
+logger = named_logger(__name__)
 
 ACCEPTED_STATE: Final = encode(Accepted())
 RELEASED_STATE: Final = encode(Released())

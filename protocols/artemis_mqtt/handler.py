@@ -34,12 +34,12 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.errors import LimitExceeded, NotAuthorized, Refusal
+from artemis_py.logs import LogBrake
+from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult
 
 if TYPE_CHECKING:
     from artemis_mqtt.manager import MqttProtocolManager, Parameters
-
-logger = logging.getLogger(__name__)
 
 _EXTERNAL: Final = "EXTERNAL"
 
@@ -63,6 +63,9 @@ class ClientHandler(MqttHandler):
         self.postoffice: PostOffice = manager.postoffice
         self.hub: Hub = manager.postoffice.hub
         self.client_id: str = ""
+        self.brake: LogBrake = manager.brake
+        self.source: str = address_of(context.peer)
+        """Whose lines in the log are counted together."""
         self.engine: MqttConnection = MqttConnection(self, parameters.limits(context))
         self._session: ClientSession | None = None
         self._core: Session | None = None
@@ -222,7 +225,9 @@ class ClientHandler(MqttHandler):
         try:
             will = self._will(connect, core)
         except Refusal as refusal:
-            logger.warning("connection refused for its will: peer=%s reason=%s", self.context.peer, refusal)
+            self.brake.warning(
+                self.source, "connection refused for its will: peer=%s reason=%s", self.context.peer, refusal
+            )
             core.close()
             self.engine.refuse(to_reason(refusal))
             return
@@ -267,8 +272,12 @@ class ClientHandler(MqttHandler):
                 self.client_id, core, connect.clean_start, expiry_s, parameters.max_sessions
             )
         except LimitExceeded as refusal:
-            logger.warning(
-                "connection refused: peer=%s client=%s reason=%s", self.context.peer, self.client_id, refusal
+            self.brake.warning(
+                self.source,
+                "connection refused: peer=%s client=%s reason=%s",
+                self.context.peer,
+                self.client_id,
+                refusal,
             )
             core.close()
             self.engine.refuse(to_reason(refusal))
@@ -295,7 +304,8 @@ class ClientHandler(MqttHandler):
         try:
             check_takeover(self.manager.sessions, earlier, core)
         except NotAuthorized as refusal:
-            logger.warning(
+            self.brake.warning(
+                self.source,
                 "connection refused, the session is another user's: peer=%s user=%s client=%s reason=%s",
                 self.context.peer,
                 core.subject.name,
@@ -334,7 +344,8 @@ class ClientHandler(MqttHandler):
         )
         self._releases += session.releases()
         outlet.go_on()
-        logger.info(
+        self.brake.info(
+            self.source,
             "connection opened: peer=%s user=%s client=%s version=%d session_present=%s",
             self.context.peer,
             subject.name,
@@ -351,7 +362,8 @@ class ClientHandler(MqttHandler):
             try:
                 resume(subscription, outlet, core)
             except Refusal as refusal:
-                logger.warning(
+                self.brake.warning(
+                    self.source,
                     "subscription given up: client=%s filter=%s reason=%s",
                     self.client_id,
                     subscription.topic_filter,
@@ -387,7 +399,7 @@ class ClientHandler(MqttHandler):
 
     def take_over(self) -> None:
         """Another connection came with our client identifier [MQTT-3.1.4-3]."""
-        logger.info("session taken over: client=%s from=%s", self.client_id, self.context.peer)
+        self.brake.info(self.source, "session taken over: client=%s from=%s", self.client_id, self.context.peer)
         self._end(reasons.SESSION_TAKEN_OVER, "another connection took the session over")
         self.wake()
 
@@ -407,8 +419,13 @@ class ClientHandler(MqttHandler):
 
     def on_failed(self, reason: int, text: str) -> None:
         """The client broke the protocol, or fell silent."""
-        logger.warning(
-            "connection failed: peer=%s client=%s reason=%#x %s", self.context.peer, self.client_id, reason, text
+        self.brake.warning(
+            self.source,
+            "connection failed: peer=%s client=%s reason=%#x %s",
+            self.context.peer,
+            self.client_id,
+            reason,
+            text,
         )
         self._leave(with_will=True)
 
@@ -468,7 +485,8 @@ class ClientHandler(MqttHandler):
     def _refuse(self, topic: str, qos: int, packet_id: int, refusal: Refusal) -> None:
         """Say no in version 5; in 3.x, which has no word for it, close or keep silent as configured."""
         level = logging.WARNING if isinstance(refusal, NotAuthorized) else logging.INFO
-        logger.log(level, "message refused: peer=%s client=%s reason=%s", self.context.peer, self.client_id, refusal)
+        template = "message refused: peer=%s client=%s reason=%s"
+        self.brake.log(level, self.source, template, self.context.peer, self.client_id, refusal)
         reason = to_reason(refusal)
         is_v5 = self.engine.version >= packets.MQTT_5
         if not is_v5 and self.parameters.closes_on_refusal:
@@ -550,7 +568,8 @@ class ClientHandler(MqttHandler):
                 )
                 self._show_system_topics(wanted.topic_filter)
             except Refusal as refusal:
-                logger.warning(
+                self.brake.warning(
+                    self.source,
                     "subscription refused: peer=%s client=%s filter=%s reason=%s",
                     self.context.peer,
                     self.client_id,
@@ -608,7 +627,8 @@ class ClientHandler(MqttHandler):
         """A message did not go to this client; the first one is logged."""
         if not self._left_out:
             self._left_out = True
-            logger.warning(
+            self.brake.warning(
+                self.source,
                 "message left out, it is too large for the client or its address is no topic: client=%s address=%s",
                 self.client_id,
                 reference.message.address,
@@ -616,6 +636,10 @@ class ClientHandler(MqttHandler):
 
     def unconverted(self, reference: Reference, error: Exception) -> None:
         """A message of another protocol became a dead letter."""
-        logger.warning(
-            "message not delivered: client=%s queue=%s reason=%s", self.client_id, reference.queue.name, error
+        self.brake.warning(
+            self.source,
+            "message not delivered: client=%s queue=%s reason=%s",
+            self.client_id,
+            reference.queue.name,
+            error,
         )

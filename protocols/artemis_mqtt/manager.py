@@ -14,6 +14,7 @@ from artemis_mqtt.system_topics import SystemTopics
 from artemis_mqtt.topics import topic_field
 from artemis_py.core.message import MessageFormat
 from artemis_py.core.postoffice import PostOffice
+from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Parameter
 
 _CONNECT: Final = 0x10
@@ -201,8 +202,11 @@ class MqttProtocolManager:
         self.names: Final = Names(syntax)
         self.format: Final = MqttFormat(syntax)
         self.formats: Sequence[MessageFormat] = (self.format,)
-        self.sessions: Final = Sessions(postoffice, self.names, self.format)
+        # For what clients can have logged.
+        brake = LogBrake(named_logger("artemis_mqtt"))
+        self.sessions: Final = Sessions(postoffice, self.names, self.format, brake)
         self.system_topics: Final = SystemTopics(self)
+        self.brake: Final = brake
         self._topic_fields: dict[str, bytes] = {}
 
     def matches(self, head: bytes) -> bool | None:

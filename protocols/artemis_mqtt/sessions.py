@@ -1,6 +1,5 @@
 """All sessions of a broker: who takes one up, when one ends, which wills are due, what a restart brings back."""
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,19 +17,21 @@ from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
 from artemis_py.errors import LimitExceeded, Refusal
+from artemis_py.logs import LogBrake, named_logger
 
 if TYPE_CHECKING:
     from artemis_mqtt.addressing import Names
     from artemis_mqtt.format import MqttFormat
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 
 class Sessions:
     """Sessions by client identifier."""
 
-    def __init__(self, postoffice: PostOffice, names: "Names", format: "MqttFormat") -> None:
+    def __init__(self, postoffice: PostOffice, names: "Names", format: "MqttFormat", brake: LogBrake) -> None:
         self.postoffice: Final = postoffice
+        self._brake: Final = brake
         self._names: Final = names
         self._format: Final = format
         self._sessions: dict[str, ClientSession] = {}
@@ -77,7 +78,8 @@ class Sessions:
         if session is not None:
             adopt(session, core)
         if session is not None and session.user != user:
-            LOGGER.warning("session of another user ended: client=%s user=%s by=%s", client_id, session.user, user)
+            template = "session of another user ended: client=%s user=%s by=%s"
+            self._brake.warning(core.subject.name, template, client_id, session.user, user)
             self.end(session, "another user came under its identifier")
             session = None
         if session is not None and clean_start:
@@ -175,7 +177,8 @@ class Sessions:
                 will.topic, will.payload, will.qos, will.retain, will.properties, will.expiry_s
             )
         except Refusal as refusal:
-            LOGGER.warning("will not published: client=%s reason=%s", session.client_id, refusal)
+            template = "will not published: client=%s reason=%s"
+            self._brake.warning(subject.name, template, session.client_id, refusal)
         finally:
             core.close()
 
