@@ -36,6 +36,7 @@ from artemis_py.protocol import Authenticator, ManagerFactory, ProtocolManager
 from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
+from artemis_py.security.revocation import apply_change, subject_now
 from artemis_py.security.users import UserFiles
 from artemis_py.store.disk import DEFAULT_FREE_BYTES, DiskLimit, DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
@@ -66,6 +67,9 @@ SERVER_GOODBYE_S: Final = 3.0
 
 # How often the files of users and roles are looked at (two calls of stat); as Artemis looks at its files.
 USERS_REFRESH_S: Final = 5.0
+
+# A file that has just changed may still be written: it is taken when it stayed the same for so long.
+USERS_SETTLE_S: Final = 1.0
 
 ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 """What a client on this machine connects to where the broker listens on every interface."""
@@ -164,7 +168,7 @@ class Broker:
             raise ConfigError(problems)
         worker = Worker(loop, turn.enter)
         self._exits.append(worker.stop)
-        authenticator = self._authenticators(loop, worker)
+        authenticator = self._authenticators(loop, worker, turn)
         override_ms = self.config.connection_ttl_override_ms
         self._acceptors = [
             Acceptor(
@@ -270,7 +274,7 @@ class Broker:
         return AccessRules(self.config.security_settings, self.config.settings)
 
     def _authenticators(
-        self, loop: asyncio.AbstractEventLoop, worker: Worker
+        self, loop: asyncio.AbstractEventLoop, worker: Worker, turn: Turn
     ) -> Callable[[AcceptorConfig], Authenticator]:
         """What makes the authenticator of each acceptor. Raises ConfigError if the users' files cannot be used."""
         if not self.config.security_enabled:
@@ -279,13 +283,26 @@ class Broker:
         login = self.config.login
         files = UserFiles(login.folder / login.users_file, login.folder / login.roles_file)
         logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
+        self.postoffice.subject_now = lambda subject: subject_now(logins.users, subject)
 
         def refresh() -> None:
-            users = files.reload()
+            is_settled = files.is_settled()
+            users = files.reload() if is_settled else None
             if users is not None:
+                turn.enter()
+                old = logins.users
                 logins.replace_users(users)
-                LOGGER.info("users reloaded: file=%s", login.users_file)
-            timer[0] = loop.call_later(USERS_REFRESH_S, refresh)
+                revoked = apply_change(self.postoffice, old, users)
+                # These were checked against the old ones, or are about to be.
+                self.connections.end_logins("the users were changed: log in again")
+                turn.plan()
+                LOGGER.info(
+                    "users reloaded: file=%s sessions_ended=%d sessions_changed=%d",
+                    login.users_file,
+                    revoked.ended,
+                    revoked.changed,
+                )
+            timer[0] = loop.call_later(USERS_REFRESH_S if is_settled else USERS_SETTLE_S, refresh)
 
         timer = [loop.call_later(USERS_REFRESH_S, refresh)]
         self._exits.append(lambda: timer[0].cancel())

@@ -4,12 +4,12 @@ It owns the address model and nothing else: sessions ask it with the rights of a
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from attrs import evolve
 
-from artemis_py.core.access import AccessControl, OpenAccess
+from artemis_py.core.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.address import WildcardTrie, is_unicode, parse_fqqn
 from artemis_py.core.creations import Creations
 from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAccount
@@ -98,6 +98,8 @@ class PostOffice:
         scratch: Scratch | None = None,
     ) -> None:
         self.settings: SettingsRepository = settings
+        self.subject_now: Callable[[Subject], Subject] = _as_it_was
+        """Who was logged in earlier with the rights of now; for what is done in the name of a client that is gone."""
         self.options: BrokerSettings = options
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
@@ -715,3 +717,7 @@ def _given(value: int | None, default: int) -> int:
 
 def _kind(routing_type: RoutingType) -> str:
     return "queue" if routing_type is RoutingType.ANYCAST else "topic"
+
+
+def _as_it_was(subject: Subject) -> Subject:
+    return subject

@@ -5,6 +5,7 @@ decides which addresses and queues come into being on demand (reference §1.3) i
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 from uuid import uuid4
 
 from attrs import evolve
@@ -159,6 +160,16 @@ class Producer:
         return self.address is not None and self.address.must_wait
 
 
+class Client(Protocol):
+    """The connection of a session, as far as its rights go. Fulfilled by a protocol that has something to end."""
+
+    def user_removed(self, reason: str) -> None:
+        """The user may not be here any more: end the connection, in the protocol's words."""
+
+    def rights_changed(self) -> None:
+        """The session has another subject: end what it may not have open any more, forget what was allowed before."""
+
+
 class Session:
     """One client's rights, and all it has open: consumers, transactions, temporary addresses and queues."""
 
@@ -167,6 +178,8 @@ class Session:
     ) -> None:
         self.postoffice: PostOffice = postoffice
         self.subject: Subject = subject
+        self.client: Client | None = None
+        """Told when the rights change; without one they are only checked at what comes next."""
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = postoffice.new_id()
@@ -192,6 +205,18 @@ class Session:
             self.postoffice.listener.denied(self.subject, permission, address, queue, self._peer)
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
+
+    def set_rights(self, subject: Subject) -> None:
+        """The user's roles were changed."""
+        self.subject = subject
+        if self.client is not None:
+            self.client.rights_changed()
+
+    def revoke(self, reason: str) -> None:
+        """The user may not be here any more: whatever still comes is denied."""
+        self.subject = Subject(self.subject.user)
+        if self.client is not None:
+            self.client.user_removed(reason)
 
     def check_consumer(self, queue: Queue, browse: bool = False) -> None:
         """Raises NotAuthorized, and has it reported, if the client may not attach to this queue.

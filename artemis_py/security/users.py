@@ -62,6 +62,18 @@ class Users:
         """The user with its roles."""
         return Subject(user, self._roles.get(user, frozenset()))
 
+    def refusal(self, user: str, old: "Users") -> str | None:
+        """Why a login of `user` under the `old` users would not hold now; None if it would."""
+        if old.exists(user) and not self.exists(user):
+            return f"user '{user}' was removed"
+        if self._passwords.get(user) != old._passwords.get(user):
+            return f"the password of user '{user}' was changed"
+        return None
+
+    def exists(self, user: str) -> bool:
+        """Whether either file has the user; one that comes by certificate is in that of the roles only."""
+        return user in self._passwords or user in self._roles
+
     def verify(self, user: str, password: str) -> bool:
         """Whether this is the user's password. Slow.
 
@@ -97,10 +109,11 @@ class UserFiles:
         self._roles_file = roles_file
         self._cost = cost
         self._seen: tuple[object, object] | None = None
+        self._last_look: tuple[object, object] | None = None
 
     def load(self) -> Users:
         """Read both. Raises ConfigError with the mistakes of both; warns of plain passwords."""
-        self._seen = self._marks()
+        self._seen = self._last_look = self._marks()
         problems: list[Problem] = []
         passwords: dict[str, Password] = {}
         roles: dict[str, set[str]] = {}
@@ -122,6 +135,11 @@ class UserFiles:
                 users.plain_count,
             )
         return users
+
+    def is_settled(self) -> bool:
+        """Whether both files are as they were at the last call: one that is being written may be read in half."""
+        before, self._last_look = self._last_look, self._marks()
+        return self._last_look == before
 
     def reload(self) -> Users | None:
         """The users as the files have them now; None if neither changed since it was last read.

@@ -164,6 +164,11 @@ class Connections:
         if not self._members:
             self._empty.set()
 
+    def end_logins(self, reason: str) -> None:
+        """End all connections whose login is under way; their clients may begin again."""
+        for stranger in self._strangers.logging_in():
+            cast(Member, stranger).shutdown(reason)
+
     async def wait_empty(self) -> None:
         """Until the last connection is gone."""
         await self._empty.wait()

@@ -145,6 +145,10 @@ class Strangers:
         if standing in self._crowds:
             self._crowds[standing].add(stranger)
 
+    def logging_in(self) -> list[Stranger]:
+        """Those whose login is under way, credentials being checked or not."""
+        return [stranger for stranger, standing in self._standings.items() if standing is not Standing.SILENT]
+
     def weakest(self) -> Stranger | None:
         """The one that goes first; None if the credentials of all are being checked."""
         silent, logging_in = self._crowds.values()

@@ -60,7 +60,7 @@ from artemis_py.core.reference import Reference
 from artemis_py.core.session import Producer, Session
 from artemis_py.core.span import Span
 from artemis_py.core.staging import Stage
-from artemis_py.errors import MalformedFrame, NoSuchQueue, Refusal
+from artemis_py.errors import MalformedFrame, NoSuchQueue, NotAuthorized, Refusal
 from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 
@@ -327,10 +327,32 @@ class AmqpHandler:
             for other in others:
                 other.end(sole.taken_over())
         self._session = Session(self.postoffice, subject, self.container_id, self.context.peer, "AMQP")
+        self._session.client = self
         self.manager.remember(self)
         self.engine.send_open(self._our_open(sole.answer(self.sole_policy)))
         template = "connection opened: peer=%s user=%s container=%s"
         self.brake.info(self.source, template, self.context.peer, subject.name, self.container_id)
+
+    def user_removed(self, reason: str) -> None:
+        """The client may not be here any more."""
+        if not self.engine.closed:
+            self.end(AmqpError(errors.UNAUTHORIZED_ACCESS, reason))
+
+    def rights_changed(self) -> None:
+        """Detach the links that the client may not have any more."""
+        session = self._session
+        if session is None or self.engine.closed:
+            return
+        self._subject = session.subject
+        for end in list(self._ends.values()):
+            outgoing, incoming = end.outgoing, end.incoming
+            try:
+                if outgoing is not None and outgoing.consumer is not None:
+                    session.check_consumer(outgoing.consumer.queue, outgoing.consumer.browse)
+                if incoming is not None:
+                    incoming.check_rights()
+            except NotAuthorized as error:
+                self.detach(end.link, errors.to_amqp(error))
 
     def end(self, error: AmqpError) -> None:
         """Close this connection from our side."""

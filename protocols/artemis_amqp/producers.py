@@ -22,6 +22,7 @@ from artemis_amqp.performatives import (
 )
 from artemis_amqp.sections import Sections, read_annotation, read_to, split_sections
 from artemis_amqp.types import MalformedValue, Symbol
+from artemis_py.core.access import Permission
 from artemis_py.core.destination import Address
 from artemis_py.core.duplicates import duplicate_id
 from artemis_py.core.hub import Hub
@@ -136,6 +137,13 @@ class IncomingLink(ReceiverLinkHandler):
     def has_unsettled(self) -> bool:
         """Whether there are outcomes, or will be, that the client has to settle (rcv-settle-mode second)."""
         return len(self.unsettled) > 0 or (self._unanswered > 0 and self._link.rcv_settle_mode != 0)
+
+    def check_rights(self) -> None:
+        """The client's rights changed. Raises NotAuthorized if it may not send to the link's target any more."""
+        self._relayed.clear()
+        producer = self._producer
+        if producer is not None:
+            self._session.check(Permission.SEND, producer.name, producer.queue_name or None)
 
     def stop(self) -> None:
         """The link is gone, and so is what it did not finish."""

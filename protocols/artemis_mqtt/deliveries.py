@@ -208,6 +208,11 @@ class Outlet:
 
     # -- rights ----------------------------------------------------------------------------------------------
 
+    def rights_changed(self, subject: Subject) -> None:
+        """What was allowed before counts no more."""
+        self.subject = subject
+        self._allowed.clear()
+
     def may_read(self, address: str) -> bool:
         """Whether the client may consume from an address that a wildcard led to."""
         allowed = self._allowed.get(address)

@@ -27,7 +27,7 @@ from artemis_mqtt.session import NEVER, ClientSession
 from artemis_mqtt.subscriptions import abandon, hand_over_retained, resume, subscribe, unsubscribe
 from artemis_mqtt.system_topics import is_system_topic
 from artemis_mqtt.topics import split_shared
-from artemis_py.core.access import Permission, Subject
+from artemis_py.core.access import Permission
 from artemis_py.core.consumer import ACCEPTED, REJECTED
 from artemis_py.core.hub import Hub
 from artemis_py.core.postoffice import PostOffice
@@ -222,6 +222,7 @@ class ClientHandler(MqttHandler):
             return
         self.client_id = connect.client_id or f"auto-{uuid4()}"
         core = Session(self.postoffice, subject, self.client_id, self.context.peer, "MQTT")
+        core.client = self
         try:
             will = self._will(connect, core)
         except Refusal as refusal:
@@ -231,7 +232,7 @@ class ClientHandler(MqttHandler):
             core.close()
             self.engine.refuse(to_reason(refusal))
             return
-        self._open(connect, core, subject, will)
+        self._open(connect, core, will)
 
     def _will(self, connect: packets.Connect, core: Session) -> StoredWill | None:
         """The will, if the client may publish it. Raises Refusal."""
@@ -252,7 +253,7 @@ class ClientHandler(MqttHandler):
             roles=tuple(sorted(core.subject.roles)),
         )
 
-    def _open(self, connect: packets.Connect, core: Session, subject: Subject, will: StoredWill | None) -> None:
+    def _open(self, connect: packets.Connect, core: Session, will: StoredWill | None) -> None:
         parameters = self.parameters
         sessions = self.manager.sessions
         sessions.max_retained = parameters.max_retained
@@ -291,7 +292,7 @@ class ClientHandler(MqttHandler):
 
         def stored() -> None:
             if not self._is_lost and not self.engine.closed:
-                self._admit(connect, session, core, subject, announced, is_present)
+                self._admit(connect, session, core, announced, is_present)
 
         if was_stored or session.has_record:
             # CONNACK promises that the session and its will are kept, and that one which was to end has ended.
@@ -322,12 +323,11 @@ class ClientHandler(MqttHandler):
         connect: packets.Connect,
         session: ClientSession,
         core: Session,
-        subject: Subject,
         announced: int | None,
         is_present: bool,
     ) -> None:
         """Answer CONNECT. Until now nothing was delivered, and what the client sent behind it waited."""
-        outlet = self._outlet = Outlet(self, session, subject)
+        outlet = self._outlet = Outlet(self, session, core.subject)
         self._resume(session, outlet, core)
         self.engine.accept(
             packets.Connack(
@@ -348,7 +348,7 @@ class ClientHandler(MqttHandler):
             self.source,
             "connection opened: peer=%s user=%s client=%s version=%d session_present=%s",
             self.context.peer,
-            subject.name,
+            core.subject.name,
             self.client_id,
             connect.version,
             is_present,
@@ -357,10 +357,16 @@ class ClientHandler(MqttHandler):
         self.wake()
 
     def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> None:
-        """Subscriptions of before; what the client may not read any more is given up."""
+        """Subscriptions of before; what the client may not read any more rests."""
         for subscription in list(session.subscriptions.values()):
             try:
                 resume(subscription, outlet, core)
+            except NotAuthorized as refusal:
+                # Its messages are the user's, and the right may come back: it waits as if the client were away.
+                template = "subscription rests, its client lost the permission: client=%s filter=%s reason=%s"
+                self.brake.warning(self.source, template, self.client_id, subscription.topic_filter, refusal)
+                abandon(subscription)
+                continue
             except Refusal as refusal:
                 self.brake.warning(
                     self.source,
@@ -370,7 +376,7 @@ class ClientHandler(MqttHandler):
                     refusal,
                 )
                 abandon(subscription)
-                unsubscribe(self.manager.sessions, subscription, core, "its client lost the permission")
+                unsubscribe(self.manager.sessions, subscription, core, "its client cannot consume from it any more")
                 continue
             hand_over_retained(subscription, self.postoffice)
 
@@ -394,6 +400,35 @@ class ClientHandler(MqttHandler):
         if connect.version < packets.MQTT_5 or ours < 0:
             return wanted
         return ours if wanted == 0 or 0 < ours < wanted else wanted
+
+    # -- rights --------------------------------------------------------------------------------------------------
+
+    def user_removed(self, reason: str) -> None:
+        """The client may not be here any more."""
+        if not self.engine.closed:
+            self._end(reasons.NOT_AUTHORIZED, reason)
+            self.wake()
+
+    def rights_changed(self) -> None:
+        """Read and publish by the new rights. MQTT cannot take one subscription away: the connection ends."""
+        session, core, outlet = self._session, self._core, self._outlet
+        if session is None or core is None or outlet is None or self._publisher is None or self.engine.closed:
+            return
+        outlet.rights_changed(core.subject)
+        self._publisher.forget_rights()
+        for subscription in list(session.subscriptions.values()):
+            try:
+                if subscription.consumer is None:
+                    resume(subscription, outlet, core)
+                else:
+                    core.check_consumer(subscription.queue)
+            except NotAuthorized as refusal:
+                if subscription.consumer is not None:
+                    self._end(reasons.NOT_AUTHORIZED, str(refusal))
+                    break
+            except Refusal:
+                continue
+        self.wake()
 
     # -- the end -------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,10 @@ class Publisher:
                 self._retained.remove(producer.name)
         return count
 
+    def forget_rights(self) -> None:
+        """The client's rights changed: each topic is checked again."""
+        self._producers.clear()
+
     def _make_producer(self, topic: str) -> Producer:
         """An unknown address becomes a MULTICAST one; the types of one that is there decide (reference §4.2.4)."""
         if is_system_topic(topic):

@@ -170,7 +170,7 @@ class Sessions:
         session.will = None
         if will is None:
             return
-        subject = Subject(will.user, frozenset(will.roles))
+        subject = self.postoffice.subject_now(Subject(will.user, frozenset(will.roles)))
         core = Session(self.postoffice, subject, session.client_id, "will", "MQTT")
         try:
             Publisher(core, self._names, self._format, self.max_retained).publish(

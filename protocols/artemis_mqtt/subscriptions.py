@@ -93,7 +93,10 @@ def _change(
     was_presettled = subscription.qos == 0
     _apply(subscription, request, identifier)
     consumer = subscription.consumer
-    if consumer is not None and was_presettled != (request.qos == 0):
+    if consumer is None:
+        # It rested, because the client had lost the permission.
+        resume(subscription, outlet, core)
+    elif was_presettled != (request.qos == 0):
         kept = list(consumer.outstanding.values())
         for reference in kept:
             consumer.relinquish(reference)

@@ -572,8 +572,8 @@ def test_a_will_needs_the_permission_when_it_is_left_and_when_it_goes_out() -> N
     assert bodies(watcher) == []
 
 
-def test_a_resumed_subscription_that_is_no_longer_allowed_is_given_up() -> None:
-    """Another user, or other rules, under the same client identifier."""
+def test_a_resumed_subscription_that_is_no_longer_allowed_rests() -> None:
+    """It reads nothing, and loses nothing: the right may have been taken by mistake."""
     access = Forbidden()
     site = Site(access=access)
     client = lasting(site, "c")
@@ -588,8 +588,11 @@ def test_a_resumed_subscription_that_is_no_longer_allowed_is_given_up() -> None:
 
     again = lasting(site, "c")
 
-    assert list(site.office.queues) == ["c.b"]
     assert bodies(again) == [b"b"]
+    assert again.subscribe("a", 2) == (0x87,)
+    access.forbidden = ()
+    assert again.subscribe("a", 2) == (2,)
+    assert bodies(again) == [b"a"]
 
 
 def test_a_session_is_not_handed_to_another_user() -> None:
