@@ -262,6 +262,9 @@ class PostOffice:
         Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest.
         """
         self._check_name("queue", config.name)
+        if "::" in config.name and not id:
+            # One that was stored before this was refused keeps its name.
+            raise InvalidRequest(f"the name of queue '{config.name}' may not contain '::', which ends an address")
         existing = self.queues.get(config.name)
         if existing is not None:
             raise QueueExists(

@@ -59,8 +59,10 @@ def queue_names(client_id: str, group: str, address: str) -> tuple[str, str]:
     """The names of a subscription's queue: the one that Artemis gives it, and one for the case that it is taken.
 
     Artemis' names are not unique: client `a.b` on `c` and client `a` on `b.c` meet in `a.b.c`, and the group `g` meets
-    the client `g` on every filter. The second name can only be the same kind of subscription's.
+    the client `g` on every filter. The second name can only be the same kind of subscription's. A queue's name has no
+    `::`, as an address has none.
     """
+    group, client_id = _COLONS.sub(r":\\\1", group), _COLONS.sub(r":\\\1", client_id)
     if group:
         return f"{group}.{address}", f"$share.{group}.{address}"
     return f"{client_id}.{address}", f"$mqtt.{client_id}.{address}"

@@ -282,3 +282,15 @@ def test_a_container_is_not_closed_by_another_user(secure: BrokerProcess) -> Non
             refused_late(first)
 
         assert taken_over.value.condition == "amqp:resource-locked"
+
+
+def test_no_queue_is_named_like_a_queue_of_an_address(secure: BrokerProcess) -> None:
+    """`::` ends the address: neither as the queue of an FQQN nor made up of container and link."""
+    with client_of(secure, "admin", container_id="box::1") as client:
+        with pytest.raises(Refused) as by_name:
+            client.receiver("any::a::b")
+        with pytest.raises(Refused) as as_subscription:
+            client.receiver("other", ("topic",), name="sub", durable=True)
+
+        for refused in (by_name, as_subscription):
+            assert "may not contain '::'" in str(refused.value)

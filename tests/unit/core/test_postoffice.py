@@ -3,7 +3,7 @@
 import pytest
 
 from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
 from artemis_py.errors import (
     AddressExists,
     AddressFull,
@@ -125,6 +125,17 @@ def test_a_queue_name_is_unique_and_the_error_names_the_owner() -> None:
 
     with pytest.raises(QueueExists, match="'q' exists already, on address 'a'"):
         make_queue(office, "q", address="b")
+
+
+def test_a_queue_may_not_be_named_like_a_queue_of_an_address() -> None:
+    """`a::q` could mean two queues; one that was stored before this was refused comes back."""
+    office = make_office()
+    office.create_address("a", frozenset((ANYCAST,)))
+    for name in ("a::b", "::", "b::"):
+        with pytest.raises(InvalidRequest, match="may not contain '::'"):
+            office.create_queue(QueueConfig(name=name, address="a", routing_type=ANYCAST))
+
+    assert office.create_queue(QueueConfig(name="a::b", address="a", routing_type=ANYCAST), id=5).name == "a::b"
 
 
 @pytest.mark.parametrize("name", ["", "a::b", "x" * 5000, "\ud800"])
