@@ -229,7 +229,7 @@ class Session:
             raise NotAuthorized(f"temporary queue '{queue.name}' belongs to another connection")
         self._check_owner(queue.address)
         if not browse and not self.owns(queue):
-            permission = _delete_permission(queue)
+            permission = delete_permission(queue)
             if not self.postoffice.access.allows(self.subject, permission, queue.address.name, queue.name):
                 self.postoffice.listener.denied(self.subject, permission, queue.address.name, queue.name, self._peer)
                 raise NotAuthorized(
@@ -248,7 +248,7 @@ class Session:
 
     def check_delete(self, queue: Queue) -> None:
         """Raises NotAuthorized, and has it reported, if the client may not delete this queue."""
-        self.check(_delete_permission(queue), queue.address.name, queue.name)
+        self.check(delete_permission(queue), queue.address.name, queue.name)
 
     # -- addresses and queues --------------------------------------------------------------------------------
 
@@ -532,5 +532,6 @@ class Session:
             self.delete_temporary(name)
 
 
-def _delete_permission(queue: Queue) -> Permission:
+def delete_permission(queue: Queue) -> Permission:
+    """What it takes to delete a queue."""
     return Permission.DELETE_DURABLE_QUEUE if queue.durable else Permission.DELETE_NON_DURABLE_QUEUE

@@ -19,7 +19,7 @@ from artemis_mqtt.connection import MqttConnection, MqttHandler
 from artemis_mqtt.deliveries import Outlet, Subscription, sent
 from artemis_mqtt.errors import to_reason, to_subscribe_reason
 from artemis_mqtt.flight import Delivery
-from artemis_mqtt.ownership import check_takeover
+from artemis_mqtt.ownership import check_takeover, check_unsubscribe, expiry_allowed
 from artemis_mqtt.properties import NO_PROPERTIES, Properties
 from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredWill
@@ -259,7 +259,7 @@ class ClientHandler(MqttHandler):
         sessions.max_retained = parameters.max_retained
         earlier = sessions.get(self.client_id)
         was_stored = earlier is not None and earlier.has_record
-        if earlier is not None and parameters.keeps_owners and not self._may_take_over(earlier, core):
+        if earlier is not None and not self._may_take_over(earlier, core, connect.clean_start):
             return
         if earlier is not None and earlier.handler is not None:
             if not parameters.allows_link_stealing:
@@ -283,6 +283,8 @@ class ClientHandler(MqttHandler):
             core.close()
             self.engine.refuse(to_reason(refusal))
             return
+        if connect.version >= packets.MQTT_5 and session.expiry_s != expiry_s:
+            announced = session.expiry_s
         self._core = core
         self._session = session
         self._publisher = Publisher(core, self.manager.names, self.manager.format, parameters.max_retained)
@@ -300,14 +302,14 @@ class ClientHandler(MqttHandler):
         else:
             stored()
 
-    def _may_take_over(self, earlier: ClientSession, core: Session) -> bool:
+    def _may_take_over(self, earlier: ClientSession, core: Session, clean_start: bool) -> bool:
         """Whether the session under our client identifier is ours, or ours to end; the client is told if not."""
         try:
-            check_takeover(self.manager.sessions, earlier, core)
+            check_takeover(self.manager.sessions, earlier, core, clean_start, self.parameters.keeps_owners)
         except NotAuthorized as refusal:
             self.brake.warning(
                 self.source,
-                "connection refused, the session is another user's: peer=%s user=%s client=%s reason=%s",
+                "connection refused, the session is not the user's to end: peer=%s user=%s client=%s reason=%s",
                 self.context.peer,
                 core.subject.name,
                 self.client_id,
@@ -447,9 +449,10 @@ class ClientHandler(MqttHandler):
         """The client said goodbye."""
         session = self._session
         interval = disconnect.properties.session_expiry_interval
-        if session is not None and interval is not None and session.expiry_s > 0:
+        if session is not None and self._core is not None and interval is not None and session.expiry_s > 0:
             longest = self.parameters.max_session_expiry_s
-            session.expiry_s = interval if longest < 0 else min(interval, longest)
+            wanted_s = interval if longest < 0 else min(interval, longest)
+            session.expiry_s = expiry_allowed(self.manager.sessions, session, self._core, wanted_s)
         self._leave(with_will=disconnect.reason == _DISCONNECT_WITH_WILL)
 
     def on_failed(self, reason: int, text: str) -> None:
@@ -633,17 +636,25 @@ class ClientHandler(MqttHandler):
 
     def on_unsubscribe(self, request: packets.Unsubscribe) -> None:
         """Each filter gets its own answer, though 3.x cannot be told."""
-        session = self._session
-        if session is None:
+        session, core = self._session, self._core
+        if session is None or core is None:
             return
         codes: list[int] = []
         for topic_filter in request.topic_filters:
             subscription = session.subscriptions.get(topic_filter)
             if subscription is None:
                 codes.append(reasons.NO_SUBSCRIPTION_EXISTED)
-            else:
-                unsubscribe(self.manager.sessions, subscription, self._core, "the client unsubscribed")
-                codes.append(reasons.SUCCESS)
+                continue
+            try:
+                check_unsubscribe(self.manager.sessions, subscription, core)
+            except NotAuthorized as refusal:
+                # It stays, in 3.x too: what the client may not delete does not go because it cannot be told.
+                template = "unsubscribe refused: peer=%s client=%s filter=%s reason=%s"
+                self.brake.warning(self.source, template, self.context.peer, self.client_id, topic_filter, refusal)
+                codes.append(to_reason(refusal))
+                continue
+            unsubscribe(self.manager.sessions, subscription, core, "the client unsubscribed")
+            codes.append(reasons.SUCCESS)
         packet_id = request.packet_id
         self._answer_later(lambda: self.engine.send_unsuback(packet_id, codes))
 

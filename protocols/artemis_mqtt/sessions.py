@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_mqtt import records
 from artemis_mqtt.deliveries import OWN, SHARED, Sent, Subscription, sent
 from artemis_mqtt.flight import RELEASED, SENT, Delivery, IncomingFlight
-from artemis_mqtt.ownership import adopt
+from artemis_mqtt.ownership import adopt, expiry_allowed
 from artemis_mqtt.publish import subscription_identifier_property
 from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredSession, SubscriptionRecord
@@ -87,7 +87,7 @@ class Sessions:
             session = None
         if session is not None:
             self._wake(session)
-            session.expiry_s = expiry_s
+            session.expiry_s = expiry_allowed(self, session, core, expiry_s)
             return session, True
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
             raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")

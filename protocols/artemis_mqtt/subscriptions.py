@@ -89,7 +89,7 @@ def _change(
     """The same filter again replaces the options; messages are not lost over it [MQTT-3.8.4-3]."""
     if request.no_local != subscription.no_local and subscription.kind == OWN:
         text = _no_local(subscription.session.client_id) if request.no_local else ""
-        core.postoffice.update_queue(subscription.queue.name, {"filter": text or None})
+        core.update_queue(subscription.queue.name, {"filter": text or None})
     was_presettled = subscription.qos == 0
     _apply(subscription, request, identifier)
     consumer = subscription.consumer

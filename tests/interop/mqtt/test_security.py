@@ -260,3 +260,26 @@ def test_session_belongs_to_its_user(serve: StartServer, name: str, version: int
     with opened(secure, client_id, clean=False, user="alice", password="alice-pass", given=session) as alice:
         assert alice.connack.session_present
         assert alice.receive().payload == b"for alice"
+
+
+@unlike_mosquitto("has no permission for it")
+@pytest.mark.parametrize("version", [4, 5])
+def test_unsubscribe_needs_a_permission(serve: StartServer, name: str, version: int) -> None:
+    """What is acknowledged to a durable subscription is not deleted by a client that may not delete its queue: not by
+    UNSUBSCRIBE, and not by a clean start."""
+    security = SECURITY.replace(
+        'type="deleteDurableQueue" roles="admin,alice"', 'type="deleteDurableQueue" roles="admin"'
+    )
+    secure = serve(MqttInstance(users=USERS, security=security))
+    with Raw(secure, version) as alice, login(secure, "admin") as admin:
+        given = [(packets.Property.SESSION_EXPIRY, 3600)] if version == 5 else []
+        alice.connect("alice", False, 0, given, None, "alice", "alice-pass")
+        alice.subscribe("read/a", options=1)
+        codes = alice.unsubscribe("read/a")
+        admin.publish("read/a", b"still", 1)
+
+        assert codes == ((NOT_AUTHORIZED,) if version == 5 else ())
+        assert alice.receive().payload == b"still"
+    with Raw(secure, version) as again:
+        refused = again.connect("alice", True, 0, [], None, "alice", "alice-pass")
+        assert refused.code == (NOT_AUTHORIZED if version == 5 else 5)

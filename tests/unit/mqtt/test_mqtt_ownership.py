@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from artemis_mqtt import records
-from artemis_mqtt.packets import MQTT_3_1, MQTT_3_1_1, MQTT_5, Will
+from artemis_mqtt.packets import MQTT_3_1, MQTT_3_1_1, MQTT_5, Disconnect, Unsuback, Unsubscribe, Will
 from artemis_mqtt.properties import Properties
 from artemis_py.core.access import Permission, Subject
 from artemis_py.core.message import RoutingType
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
 from artemis_py.errors import NotAuthorized
+from tests import mqtt_harness as wire
 from tests.core_harness import Recorder
 from tests.mqtt_site import Client, Site, connected, lasting
 
@@ -202,3 +203,104 @@ def test_the_queue_of_a_session_is_consumed_by_its_user_only() -> None:
     with pytest.raises(NotAuthorized, match="another user's subscription"):
         Session(site.office, Subject("bob")).consume(queue, Recorder())
     Session(site.office, Subject("admin")).consume(queue, Recorder())
+
+
+# -- what a client may do to its own -------------------------------------------------------------------------------
+
+
+def unsubscribe(client: Client, *filters: str) -> tuple[int, ...]:
+    """The codes of UNSUBACK; 3.x has none."""
+    client.send(wire.unsubscribe(client.version, Unsubscribe(packet_id=7, topic_filters=filters)))
+    (answer,) = [packet for packet in client.packets() if isinstance(packet, Unsuback)]
+    return tuple(answer.reasons)
+
+
+def test_unsubscribe_needs_the_permission_to_delete_a_durable_queue() -> None:
+    """UNSUBACK 0x87: the subscription stays, with its messages, and goes on."""
+    site = guarded()
+    ann = lasting(site, "c", username="ann")
+    ann.subscribe("t", 1)
+    ann.subscribe("$share/g/t", 1)
+
+    assert unsubscribe(ann, "t", "$share/g/t", "unknown") == (0x87, 0x87, 0x11)
+    ann.publish("t", b"still", 0)
+    assert bodies(ann) == [b"still"] * 2
+    admin = lasting(site, "a", username="admin")
+    admin.subscribe("t", 1)
+    assert unsubscribe(admin, "t") == (0,)
+    assert sorted(site.office.queues) == ["c.t", "g.t"]
+
+
+def test_a_member_may_leave_a_group_that_has_others() -> None:
+    """Nothing is deleted; only the last one of them takes the queue along."""
+    site = guarded()
+    one, other = lasting(site, "one", username="ann"), lasting(site, "other", username="bob")
+    for client in (one, other):
+        client.subscribe("$share/g/t", 1)
+
+    assert unsubscribe(one, "$share/g/t") == (0,)
+    assert unsubscribe(other, "$share/g/t") == (0x87,)
+    assert "g.t" in site.office.queues
+
+
+def test_a_queue_that_ends_with_its_connection_goes_without_permission() -> None:
+    """It is temporary, whatever the client does."""
+    site = guarded()
+    ann = connected(site, "c", username="ann")
+    ann.subscribe("t", 1)
+
+    assert unsubscribe(ann, "t") == (0,)
+    assert not site.office.queues
+
+
+def test_version_3_cannot_be_told() -> None:
+    """It gets its UNSUBACK [MQTT-3.10.4-4], and the log says that the subscription stays."""
+    site = guarded()
+    ann = Client(site, MQTT_3_1_1)
+    ann.connect("c", username="ann", clean_start=False)
+    ann.subscribe("t", 1)
+
+    assert unsubscribe(ann, "t") == ()
+    assert "c.t" in site.office.queues
+
+
+@pytest.mark.parametrize(("version", "code"), [(MQTT_3_1_1, 5), (MQTT_5, 0x87)])
+def test_a_clean_start_needs_the_permission_as_well(version: int, code: int) -> None:
+    """It would delete the same queues."""
+    site = guarded()
+    ann_with_a_message(site)
+
+    assert Client(site, version).connect("c", username="ann", clean_start=True).reason == code
+    assert bodies(lasting(site, "c", username="ann")) == [b"for ann"]
+
+
+def test_a_session_does_not_end_sooner_without_the_permission() -> None:
+    """Neither by CONNECT, whose answer says so, nor by DISCONNECT; that it expires is the broker's act."""
+    site = guarded()
+    lasting(site, "c", expiry_s=100, username="ann").subscribe("t", 1)
+    ann = Client(site)
+    answer = ann.connect("c", username="ann", clean_start=False, properties=Properties(session_expiry_interval=50))
+    ann.send(wire.disconnect(5, Disconnect(reason=0, properties=Properties(session_expiry_interval=1))))
+    ann.lose()
+    site.pass_time(99)
+
+    assert answer.properties.session_expiry_interval == 100
+    assert "c.t" in site.office.queues
+    site.pass_time(2)
+    assert not site.office.queues
+    admin = lasting(site, "a", expiry_s=100, username="admin")
+    admin.subscribe("t", 1)
+    admin.send(wire.disconnect(5, Disconnect(reason=0, properties=Properties(session_expiry_interval=0))))
+    assert not site.office.queues
+
+
+def test_a_client_identifier_with_two_colons_makes_a_queue_without() -> None:
+    """`::` ends an address: no queue may have it, and every client identifier is legal in MQTT."""
+    site = guarded()
+    for client_id in ("dev::1", "dev:\\:1", "dev:::1"):
+        client = lasting(site, client_id, username="ann")
+        assert client.subscribe("t", 1) == (1,)
+        assert client.subscribe("$share/g::h/t", 1) == (1,)
+
+    names = sorted(site.office.queues)
+    assert names == [r"dev:\:1.t", r"dev:\:\:1.t", r"dev:\\:1.t", r"g:\:h.t"]
