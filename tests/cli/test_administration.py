@@ -105,3 +105,24 @@ def test_a_refusal_says_why_and_has_exit_code_1(artemis: Command, arguments: tup
 
     assert (outcome.code, outcome.out) == (1, "")
     assert reason in outcome.err
+
+
+def test_names_reach_no_terminal_as_they_are(artemis: Command, name: str) -> None:
+    """Clients make names: escapes, also C1's, and text that runs backwards are shown, in text, JSON and errors."""
+    hostile = f"{name}\x1b[2J\x9b31m\u202egpj\u2028x"
+    outcomes = [
+        artemis("queue", "create", hostile),
+        artemis("queue", "stat", "--name", name),
+        artemis("queue", "stat", "--name", name, "--json"),
+        artemis("address", "show", hostile),
+        artemis("queue", "create", hostile),
+        artemis("queue", "delete", hostile),
+    ]
+
+    assert [outcome.code for outcome in outcomes] == [0, 0, 0, 0, 1, 0], outcomes
+    for outcome in outcomes:
+        for line in (outcome.out + outcome.err).split("\n"):
+            assert line.isprintable(), ascii(line)
+    assert outcomes[2].json()["queues"][0]["name"] == hostile
+    assert r"\x1b[2J\x9b31m\u202egpj\u2028x" in outcomes[0].out
+    assert "exists already" in outcomes[4].err
