@@ -1,18 +1,18 @@
 """`data check`: every value of a store is read, and held against those it belongs with.
 
     database     each value                        together
-    meta         a number of its length
+    meta         checksum of each number
     addresses    checksum, an address              two never have one name
     queues       checksum, a queue                 two never have one name; its id is below next-queue-id
-    marks        a number of its length
+    marks        checksum, a number
     references   checksum, a message or the id     its queue is there, its sequence is below the queue's mark or its
                  of a shared one                   running number below next-scheduled, its message id below
                                                    next-message-id
     counts       checksum, count and bytes         so many references of this queue and rank, and so large
     drops        checksum, a range
     messages     checksum, a message               somebody shares it
-    shares       a number of its length            so many references share the message, which is there
-    bodies       a number of its length            so many messages have the body; its file is there, has its size
+    shares       checksum, a count                 so many references share the message, which is there
+    bodies       checksum, a count                 so many messages have the body; its file is there, has its size
                                                    and its checksum
     attempts     checksum, a count                 there is a reference at this place
     duplicates   checksum                          its address is there
@@ -27,7 +27,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from struct import error as StructError
-from typing import Final
 
 from attrs import define, field
 
@@ -41,13 +40,6 @@ from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.large import body_files, body_path, read_body
 from artemis_py.store.schema import DamagedValue
-
-_META_SIZES: Final = {
-    schema.FORMAT_KEY: schema.U32.size,
-    schema.NEXT_MESSAGE_ID: schema.U64.size,
-    schema.NEXT_QUEUE_ID: schema.U32.size,
-    schema.NEXT_SCHEDULED: schema.U64.size,
-}
 
 
 @define
@@ -102,7 +94,7 @@ class _Check:
             schema.META: self._meta,
             schema.ADDRESSES: self._address,
             schema.QUEUES: self._queue,
-            schema.MARKS: _mark,
+            schema.MARKS: self._mark,
             schema.REFERENCES: self._reference,
             schema.COUNTS: self._counts,
             schema.DROPS: _drop,
@@ -134,8 +126,11 @@ class _Check:
         return self._findings
 
     def _meta(self, key: bytes, value: bytes) -> None:
-        if key in _META_SIZES and len(value) != _META_SIZES[key]:
-            raise DamagedValue("it is no number")
+        if key in schema.NUMBERS:
+            self._snapshot.number(schema.META, key)
+
+    def _mark(self, key: bytes, value: bytes) -> None:
+        self._snapshot.number(schema.MARKS, key)
 
     def _address(self, key: bytes, value: bytes) -> None:
         self._take_name(schema.ADDRESSES, read_address(schema.unseal(key, value)).name)
@@ -196,11 +191,21 @@ class _Check:
     def _share(self, key: bytes, value: bytes) -> None:
         if not self._snapshot.has(schema.MESSAGES, key):
             self._say(schema.SHARES, key, "its message is missing")
-        self._tallies.take_shares(key, _count(value))
+        try:
+            count = schema.read_count(key, value)
+        except DamagedValue:
+            self._tallies.forget_shares(key)
+            raise
+        self._tallies.take_shares(key, count)
 
     def _body(self, key: bytes, value: bytes) -> None:
         size_and_checksum = self._tallies.body_sizes.get(key)
-        self._tallies.take_bodies(key, _count(value))
+        try:
+            count = schema.read_count(key, value)
+        except DamagedValue:
+            self._tallies.forget_bodies(key)
+            raise
+        self._tallies.take_bodies(key, count)
         if size_and_checksum is None:
             return
         try:
@@ -244,17 +249,14 @@ class _Check:
         self._names.add((database, name))
 
     def _number(self, database: bytes, key: bytes) -> int:
-        """A number of four or eight octets; 0 if it is missing or none, which is said when its turn comes."""
-        value = self._snapshot.get(database, key)
-        return int.from_bytes(value, "big") if value is not None and len(value) in (4, 8) else 0
+        """A number, 0 if it is missing; one that is damaged is said when its turn comes, and then no more."""
+        try:
+            return self._snapshot.number(database, key) or 0
+        except DamagedValue:
+            return 1 << 64
 
     def _say(self, database: bytes, key: bytes, problem: str) -> None:
         self._findings.problems.append(f"{database.decode()} {key.hex()}: {problem}")
-
-
-def _mark(key: bytes, value: bytes) -> None:
-    if len(value) != schema.U64.size:
-        raise DamagedValue("it is no number")
 
 
 def _drop(key: bytes, value: bytes) -> None:
@@ -264,10 +266,3 @@ def _drop(key: bytes, value: bytes) -> None:
 def _record(key: bytes, value: bytes) -> None:
     schema.unseal(key, value)
     schema.read_record_key(key)
-
-
-def _count(value: bytes) -> int:
-    """A count of four octets. Raises DamagedValue."""
-    if len(value) != schema.U32.size:
-        raise DamagedValue("it is no number")
-    return int(schema.U32.unpack(value)[0])

@@ -158,7 +158,8 @@ class Entries:
                 pass
         except StoreError as error:
             raise DamagedValue(f"its large body cannot be used: {error}") from error
-        if self._snapshot.get(schema.BODIES, schema.U64.pack(large.id)) != schema.U32.pack(1):
+        body_key = schema.U64.pack(large.id)
+        if schema.count_or_unknown(body_key, self._snapshot.get(schema.BODIES, body_key) or b"") != 1:
             self._shared_bodies.add(large.id)
         pieces = read_body(path, large.size, large.checksum, PIECE_BYTES)
         yield BodyEntry(id=large.id, size=large.size, checksum=large.checksum, pieces=pieces)
@@ -171,9 +172,14 @@ class Entries:
     def _queue(self, key: bytes, value: bytes) -> QueueEntry:
         record = read_queue(schema.unseal(key, value))
         self._queue_names[schema.U32.unpack(key)[0]] = record.config.name
-        mark = self._snapshot.get(schema.MARKS, key)
         id = schema.U32.unpack(key)[0]
-        return QueueEntry(id=id, record=record, next_sequence=1 if mark is None else schema.U64.unpack(mark)[0])
+        try:
+            mark = self._snapshot.number(schema.MARKS, key)
+        except DamagedValue as error:
+            # An import counts on from the queue's last message.
+            self._tell(f"left out: marks {key.hex()}: {error}")
+            mark = None
+        return QueueEntry(id=id, record=record, next_sequence=1 if mark is None else mark)
 
     def _shared_message(self, key: bytes, value: bytes) -> MessageEntry:
         return MessageEntry(message=schema.decode_message(schema.unseal(key, value), self._formats, self._bodies))

@@ -8,7 +8,6 @@ before, but of names.
 
 import json
 from pathlib import Path
-from struct import Struct
 from typing import Final
 
 import lmdb
@@ -99,20 +98,31 @@ def fresh_names(environment: Environment, bodies: Path) -> Names:
     """Where an import begins; `bodies` is the folder of the large ones."""
     with environment.begin() as transaction:
         meta = environment.database(schema.META)
-        next_message_id = transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
-        next_queue_id = transaction.get(schema.NEXT_QUEUE_ID, db=meta)
+        next_message_id = _number(schema.NEXT_MESSAGE_ID, transaction.get(schema.NEXT_MESSAGE_ID, db=meta))
+        next_queue_id = _number(schema.NEXT_QUEUE_ID, transaction.get(schema.NEXT_QUEUE_ID, db=meta))
         addresses = transaction.cursor(db=environment.database(schema.ADDRESSES))
         last_address_id = schema.U32.unpack(addresses.key())[0] if addresses.last() else 0
-        next_scheduled = transaction.get(schema.NEXT_SCHEDULED, db=meta)
+        next_scheduled = _number(schema.NEXT_SCHEDULED, transaction.get(schema.NEXT_SCHEDULED, db=meta))
         records = transaction.stat(environment.database(schema.RECORDS))["entries"]
     return Names(
-        message_base=0 if next_message_id is None else schema.U64.unpack(next_message_id)[0] - 1,
-        queue_base=0 if next_queue_id is None else schema.U32.unpack(next_queue_id)[0] - 1,
+        message_base=0 if next_message_id is None else next_message_id - 1,
+        queue_base=0 if next_queue_id is None else next_queue_id - 1,
         body_base=max((id for id, _ in body_files(bodies)), default=0),
         next_address_id=last_address_id + 1,
-        next_scheduled=1 if next_scheduled is None else schema.U64.unpack(next_scheduled)[0],
+        next_scheduled=1 if next_scheduled is None else next_scheduled,
         takes_records=next_queue_id is None and last_address_id == 0 and records == 0,
     )
+
+
+def _number(key: bytes, value: "bytes | memoryview[int] | None") -> int | None:
+    """A number of the store; None if it has none. Raises StoreError."""
+    try:
+        return None if value is None else schema.read_number(key, bytes(value))
+    except DamagedValue as error:
+        raise StoreError(
+            f"the store is damaged: the number {key.decode('ascii', 'replace')}: {error}; start a broker on it, which "
+            "makes a new one"
+        ) from error
 
 
 def read_names(content: bytes) -> Names:
@@ -221,12 +231,9 @@ class _BatchWriter:
         self._mark(queue, entry.next_sequence)
 
     def _existing_queue(self, id: int, internal: bool) -> QueueNumbers:
-        mark = self._get(schema.MARKS, schema.U32.pack(id))
-        return QueueNumbers(
-            id=id,
-            base=0 if mark is None else schema.U64.unpack(mark)[0] - 1,
-            internal=internal,
-        )
+        key = schema.U32.pack(id)
+        mark = _number(key, self._get(schema.MARKS, key))
+        return QueueNumbers(id=id, base=0 if mark is None else mark - 1, internal=internal)
 
     def _reference(self, entry: ReferenceEntry) -> None:
         queue = self._names.queues[entry.queue]
@@ -274,27 +281,25 @@ class _BatchWriter:
         """What may not be given again, and how many there are."""
         for queue_id, mark in self._marks.items():
             key = schema.U32.pack(queue_id)
-            value = self._get(schema.MARKS, key)
-            before = 0 if value is None else int(schema.U64.unpack(value)[0])
-            self._put(schema.MARKS, key, schema.U64.pack(max(before, mark)))
+            before = _number(key, self._get(schema.MARKS, key)) or 0
+            self._put(schema.MARKS, key, schema.number_value(key, max(before, mark)))
         for database, counted in ((schema.SHARES, self._shares), (schema.BODIES, self._bodies)):
             for id, count in counted.items():
                 key = schema.U64.pack(id)
                 value = self._get(database, key)
-                before = 0 if value is None else int(schema.U32.unpack(value)[0])
-                self._put(database, key, schema.U32.pack(before + count))
+                before = 0 if value is None else schema.count_or_unknown(key, value)
+                self._put(database, key, schema.count_value(key, before + count))
         for rank, (count, size_bytes) in self._counts.items():
             value = self._get(schema.COUNTS, rank)
             before, bytes_before = (0, 0) if value is None else schema.read_counts(rank, value)
             self._put(schema.COUNTS, rank, schema.counts(rank, before + count, bytes_before + size_bytes))
-        self._raise_number(schema.NEXT_MESSAGE_ID, self._highest_message_id + 1, schema.U64)
-        self._raise_number(schema.NEXT_QUEUE_ID, self._highest_queue_id + 1, schema.U32)
-        self._raise_number(schema.NEXT_SCHEDULED, self._names.next_scheduled, schema.U64)
+        self._raise_number(schema.NEXT_MESSAGE_ID, self._highest_message_id + 1)
+        self._raise_number(schema.NEXT_QUEUE_ID, self._highest_queue_id + 1)
+        self._raise_number(schema.NEXT_SCHEDULED, self._names.next_scheduled)
 
-    def _raise_number(self, name: bytes, number: int, form: Struct) -> None:
-        value = self._get(schema.META, name)
-        before = 1 if value is None else int(form.unpack(value)[0])
-        self._put(schema.META, name, form.pack(max(before, number)))
+    def _raise_number(self, name: bytes, number: int) -> None:
+        before = _number(name, self._get(schema.META, name)) or 1
+        self._put(schema.META, name, schema.number_value(name, max(before, number)))
 
     def _last_key(self, database: bytes, id: int) -> bytes | None:
         """The last key that begins with an id."""

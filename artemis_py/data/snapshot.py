@@ -68,6 +68,15 @@ class Snapshot:
         with self.environment.begin() as transaction:
             return transaction.get(key, db=self._databases[database]) is not None
 
+    def number(self, database: bytes, key: bytes) -> int | None:
+        """The number under a key; None if there is none. Raises DamagedValue."""
+        value = self.get(database, key)
+        if value is None:
+            return None
+        if self.format == schema.UNSEALED_FORMAT:
+            return int.from_bytes(value, "big")
+        return schema.read_number(key, value)
+
     def count(self, database: bytes) -> int:
         """How many values a database has."""
         return int(self._transaction.stat(self._databases[database])["entries"])
@@ -97,6 +106,6 @@ def _read_format(environment: lmdb.Environment) -> int:
     with environment.begin() as transaction:
         value = transaction.get(schema.FORMAT_KEY, db=meta)
     version = 0 if value is None or len(value) != schema.U32.size else int(schema.U32.unpack(value)[0])
-    if version != schema.FORMAT_VERSION:
+    if version not in (schema.UNSEALED_FORMAT, schema.FORMAT_VERSION):
         raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.FORMAT_VERSION}")
     return version

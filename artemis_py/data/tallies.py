@@ -102,6 +102,14 @@ class Tallies:
         if found != count:
             raise DamagedValue(f"{found} references share the message, {count} were counted")
 
+    def forget_shares(self, key: bytes) -> None:
+        """The count of a shared message is there, and damaged."""
+        self._shares.pop(key, None)
+
+    def forget_bodies(self, key: bytes) -> None:
+        """The count of a large body is there, and damaged."""
+        self._bodies.pop(key, None)
+
     def take_bodies(self, key: bytes, count: int) -> None:
         """What the store counted of a large body. Raises DamagedValue."""
         found = self._bodies.pop(key, 0)

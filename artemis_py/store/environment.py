@@ -131,7 +131,7 @@ class Environment:
                 self._create()
             self._env = self._open(map_bytes)
             with self._env.begin(write=True) as transaction:
-                self._databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
+                self.databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
                 self._check_format(transaction)
                 if not for_import:
                     self._check_whole(transaction)
@@ -201,12 +201,26 @@ class Environment:
                 f"the store in {self.folder} has format {version}, this release of artemis_py reads "
                 f"{schema.FORMAT_VERSION}: start it with the newer release that wrote it"
             )
-        if version < schema.FORMAT_VERSION:
+        if version == schema.UNSEALED_FORMAT:
+            self._seal_numbers(transaction)
+        elif version < schema.FORMAT_VERSION:
             raise StoreError(
                 f"the store in {self.folder} has format {version}, this release of artemis_py reads "
                 f"{schema.FORMAT_VERSION}: have its messages consumed by the older release that wrote it, and start "
                 "this one with an empty journal-directory"
             )
+
+    def _seal_numbers(self, transaction: lmdb.Transaction) -> None:
+        """Give the numbers of a store of the format before their checksums."""
+        meta, marks = self.database(schema.META), self.database(schema.MARKS)
+        numbers = [(meta, key, transaction.get(key, db=meta)) for key in schema.NUMBERS]
+        numbers += [(marks, bytes(key), value) for key, value in transaction.cursor(db=marks)]
+        for database, key, value in numbers:
+            # One of another length is damaged, and stays so until its turn comes.
+            if value is not None and len(value) in (schema.U32.size, schema.U64.size):
+                number = int.from_bytes(value, "big")
+                transaction.put(key, schema.number_value(key, number), db=database)
+        transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
 
     def _check_whole(self, transaction: lmdb.Transaction) -> None:
         if transaction.get(schema.IMPORT, db=self.database(schema.META)) is not None:
@@ -217,7 +231,7 @@ class Environment:
 
     def database(self, name: bytes) -> "lmdb._Database":
         """The handle of a named database."""
-        return self._databases[name]
+        return self.databases[name]
 
     def begin(self, write: bool = False) -> lmdb.Transaction:
         """A transaction of LMDB."""
@@ -250,7 +264,7 @@ class Environment:
     ) -> tuple[Page, list[tuple[bytes, bytes, bytes, str]]]:
         """A page of a queue, and what was found damaged on the way; see `PageReader`. Raises lmdb.Error."""
         with self._resizing, self.begin() as transaction:
-            reader = PageReader(self._databases, transaction, formats, bodies)
+            reader = PageReader(self.databases, transaction, formats, bodies)
             page = reader.read(queue, rank, after, upto, max_messages, max_bytes, skipped, above)
             self._touched_bytes += reader.read_bytes
         return page, reader.damaged
@@ -284,7 +298,7 @@ class Environment:
 
         def change(transaction: lmdb.Transaction) -> None:
             nonlocal touched_bytes
-            writer = Writer(self._databases, transaction, self.drop_slice)
+            writer = Writer(self.databases, transaction, self.drop_slice)
             writer.write(batch)
             touched_bytes = writer.touched_bytes
 
@@ -312,7 +326,7 @@ class Environment:
         """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
         while True:
             with self.begin(write=True) as transaction:
-                if not Writer(self._databases, transaction, self.drop_slice).drop_some():
+                if not Writer(self.databases, transaction, self.drop_slice).drop_some():
                     return
 
     def unmap(self) -> None:

@@ -139,8 +139,8 @@ class LmdbStore:
                     environment.write(self._in_flight)
                 for queue in queues:
                     if queue.is_stored:
-                        key = (schema.MARKS, schema.U32.pack(queue.id))
-                        batch.definitions[key] = schema.U64.pack(queue.next_sequence)
+                        key = schema.U32.pack(queue.id)
+                        batch.definitions[(schema.MARKS, key)] = schema.number_value(key, queue.next_sequence)
                 if batch.puts:
                     self._reserve_numbers(batch)
                 environment.write(batch)
@@ -298,7 +298,8 @@ class LmdbStore:
         self._define(schema.QUEUES, key, schema.seal(key, queue_record(queue)))
         if queue.id > self._highest_queue_id:
             self._highest_queue_id = queue.id
-            self._define(schema.META, schema.NEXT_QUEUE_ID, schema.U32.pack(queue.id + 1))
+            value = schema.number_value(schema.NEXT_QUEUE_ID, queue.id + 1)
+            self._define(schema.META, schema.NEXT_QUEUE_ID, value)
 
     def forget_queue(self, queue: Queue) -> None:
         """Gather its end; see `Storage`."""
@@ -367,7 +368,8 @@ class LmdbStore:
         if self.failure is not None:
             return UNLIMITED
         mark = queue.next_sequence + RESERVED_SEQUENCES
-        self._define(schema.MARKS, schema.U32.pack(queue.id), schema.U64.pack(mark))
+        key = schema.U32.pack(queue.id)
+        self._define(schema.MARKS, key, schema.number_value(key, mark))
         return mark - RESERVED_SEQUENCES // 2
 
     def _define(self, database: bytes, key: bytes, value: bytes | None) -> None:
@@ -436,11 +438,11 @@ class LmdbStore:
         """Never give an id again: a shared message is stored under its own. Nor a scheduled reference's number."""
         if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
             self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
-            mark = schema.U64.pack(self._reserved_message_id)
+            mark = schema.number_value(schema.NEXT_MESSAGE_ID, self._reserved_message_id)
             batch.definitions[(schema.META, schema.NEXT_MESSAGE_ID)] = mark
         if self._next_scheduled > self._reserved_scheduled:
             self._reserved_scheduled = self._next_scheduled + RESERVED_MESSAGE_IDS
-            mark = schema.U64.pack(self._reserved_scheduled)
+            mark = schema.number_value(schema.NEXT_SCHEDULED, self._reserved_scheduled)
             batch.definitions[(schema.META, schema.NEXT_SCHEDULED)] = mark
 
     def _committed(self, failure: str | None) -> None:

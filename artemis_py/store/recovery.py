@@ -5,6 +5,7 @@ There is nothing to repair: LMDB shows the last commit. What is left to decide a
     case                                       why it can happen                  decision
     a value's checksum is wrong                the medium, or another program     moved to `damaged`, named in the log
     the value of a count is wrong              the same                           its references are counted again
+    a number that only goes up is wrong        the same                           it goes on far above what is there
     a file that no large message needs         it was not complete, not durable,  removed, counted in the log
                                                or not deleted yet
     references of a queue that is not there    the queue's value was damaged      left alone, counted in the log
@@ -34,6 +35,7 @@ from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.numbers import FAR, Numbers
 from artemis_py.store.schema import DamagedValue
 
 LOGGER: Final = named_logger(__name__)
@@ -83,6 +85,7 @@ class _Recovery:
         self._office = postoffice
         self._queues: dict[int, Queue] = {}
         self._found = Recovered()
+        self._numbers_there = Numbers(environment.databases, transaction)
         self._marks: dict[int, int] = {}
         """Where the numbers of each queue go on."""
         self._scheduled_below = 1
@@ -105,10 +108,25 @@ class _Recovery:
     def _large_bodies(self) -> None:
         """Files that no stored message refers to: never finished, not durable, or not deleted in time."""
         bodies = self._environment.database(schema.BODIES)
-        count, size = self._store.files.open(
-            lambda id: self._transaction.get(schema.U64.pack(id), db=bodies) is not None
-        )
+        kept_below = self._number(schema.META, schema.KEPT_BODIES)
+        kept = 0
+
+        def is_needed(id: int) -> bool:
+            nonlocal kept
+            if self._transaction.get(schema.U64.pack(id), db=bodies) is not None:
+                return True
+            stays = kept_below is None or id < kept_below
+            kept += stays
+            return stays
+
+        count, size = self._store.files.open(is_needed)
         self._found.orphans = count
+        if kept:
+            LOGGER.warning(
+                "large messages of a store that was damaged are kept, nobody refers to them: folder=%s count=%d",
+                self._store.files.folder,
+                kept,
+            )
         if count:
             LOGGER.info("large messages nobody refers to were removed: count=%d bytes=%d", count, size)
 
@@ -151,22 +169,49 @@ class _Recovery:
     def _reserve(self, queue: Queue, key: bytes) -> None:
         """Go on where the numbers of the run before are certainly not used."""
         marks = self._environment.database(schema.MARKS)
-        value = self._transaction.get(key, db=marks)
-        mark = 1 if value is None else schema.U64.unpack(value)[0]
+        mark = self._number(schema.MARKS, key)
+        if mark is None or (mark == 1 and self._numbers_there.last_sequence(queue.id)):
+            mark = self._new_mark(queue)
         queue.next_sequence = self._marks[queue.id] = mark
         queue.sequence_limit = mark + RESERVED_SEQUENCES // 2
-        self._transaction.put(key, schema.U64.pack(mark + RESERVED_SEQUENCES), db=marks)
+        self._transaction.put(key, schema.number_value(key, mark + RESERVED_SEQUENCES), db=marks)
+
+    def _new_mark(self, queue: Queue) -> int:
+        """Behind everything that the queue may have given; what is skipped is noted at once, so that it stays so."""
+        ranges = self._skipped(queue)
+        last = self._numbers_there.last_sequence(queue.id)
+        start = max(ranges[-1][1] if ranges else 1, last + 1)
+        mark = start + FAR
+        LOGGER.error("the sequences of a queue go on far above: queue=%s last=%d next=%d", queue.name, last, mark)
+        self._write_skipped(queue, [*ranges, (start, mark)])
+        return mark
+
+    def _number(self, database: bytes, key: bytes) -> int | None:
+        """A number that may not be given twice, 1 if none was noted yet; None if it is damaged."""
+        value = self._transaction.get(key, db=self._environment.database(database))
+        if value is None:
+            return 1
+        try:
+            return schema.read_number(key, bytes(value))
+        except DamagedValue as error:
+            self._set_aside(database, key, bytes(value), str(error))
+            return None
+
+    def _meta_number(self, name: bytes) -> int:
+        number = self._number(schema.META, name)
+        if number is None:
+            number = self._numbers_there.next_number(name)
+            LOGGER.error("a number goes on far above what is there: name=%s next=%d", name.decode(), number)
+            value = schema.number_value(name, number)
+            self._transaction.put(name, value, db=self._environment.database(schema.META))
+        return number
 
     def _numbers(self) -> None:
-        meta = self._environment.database(schema.META)
-        message_id = self._transaction.get(schema.NEXT_MESSAGE_ID, db=meta)
-        queue_id = self._transaction.get(schema.NEXT_QUEUE_ID, db=meta)
-        scheduled = self._transaction.get(schema.NEXT_SCHEDULED, db=meta)
-        self._scheduled_below = 1 if scheduled is None else schema.U64.unpack(scheduled)[0]
+        self._scheduled_below = self._meta_number(schema.NEXT_SCHEDULED)
         self._store.know_scheduled(self._scheduled_below)
-        next_message_id = 1 if message_id is None else schema.U64.unpack(message_id)[0]
+        next_message_id = self._meta_number(schema.NEXT_MESSAGE_ID)
         self._store.know_message_id(next_message_id)
-        self._office.go_on_from(next_message_id, 1 if queue_id is None else schema.U32.unpack(queue_id)[0])
+        self._office.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
 
     def _counts(self) -> None:
         for key, value in self._all(schema.COUNTS):
@@ -182,35 +227,37 @@ class _Recovery:
                 continue
             self._found.references += count
             if count and rank < SCHEDULED_RANK:
-                self._last[queue_id] = max(self._last.get(queue_id, 0), self._last_sequence(key))
+                last = self._numbers_there.last_sequence_of(queue_id, rank)
+                self._last[queue_id] = max(self._last.get(queue_id, 0), last)
             if count:
                 queue.restore(rank, count, size_bytes, self._scheduled_below)
 
-    def _last_sequence(self, prefix: bytes) -> int:
-        """The highest sequence of a rank that has some."""
-        cursor = self._transaction.cursor(db=self._environment.database(schema.REFERENCES))
-        # A sequence has seven octets: this is behind the last of them.
-        found = cursor.prev() if cursor.set_range(prefix + b"\xff" * 8) else cursor.last()
-        key = bytes(cursor.key())
-        return int.from_bytes(key[len(prefix) :], "big") if found and key.startswith(prefix) else 0
-
     def _skip(self) -> None:
         """Remember which numbers a crash left out: a reader that counts on all of them is told (`heads`)."""
-        records = self._environment.database(schema.RECORDS)
         for queue in self._queues.values():
-            key = schema.skipped_key(queue.name)
-            value = bytes(self._transaction.get(key, b"", db=records))
-            try:
-                ranges = schema.read_ranges(schema.unseal(key, value)) if value else []
-            except DamagedValue as error:
-                self._set_aside(schema.RECORDS, key, value, str(error))
-                ranges = []
+            ranges = self._skipped(queue)
             mark = self._marks[queue.id]
             start = max(ranges[-1][1] if ranges else 1, mark - RESERVED_SEQUENCES, self._last.get(queue.id, 0) + 1)
             if start < mark:
-                ranges = [*ranges, (start, mark)][-MAX_SKIPPED:]
-                self._transaction.put(key, schema.seal(key, schema.write_ranges(ranges)), db=records)
+                ranges = self._write_skipped(queue, [*ranges, (start, mark)])
             queue.skipped = tuple(ranges)
+
+    def _skipped(self, queue: Queue) -> list[tuple[int, int]]:
+        """Ranges of sequences that the queue may never have given."""
+        key = schema.skipped_key(queue.name)
+        value = bytes(self._transaction.get(key, b"", db=self._environment.database(schema.RECORDS)))
+        try:
+            return schema.read_ranges(schema.unseal(key, value)) if value else []
+        except DamagedValue as error:
+            self._set_aside(schema.RECORDS, key, value, str(error))
+            return []
+
+    def _write_skipped(self, queue: Queue, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Note the last of them; returns what was noted."""
+        key = schema.skipped_key(queue.name)
+        value = schema.seal(key, schema.write_ranges(ranges[-MAX_SKIPPED:]))
+        self._transaction.put(key, value, db=self._environment.database(schema.RECORDS))
+        return ranges[-MAX_SKIPPED:]
 
     def _count_again(self, key: bytes) -> tuple[int, int]:
         """What a count should be."""

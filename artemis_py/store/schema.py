@@ -4,22 +4,23 @@ One LMDB environment (folder `journal-directory`: `data.mdb`, `lock.mdb`, and `b
 named databases:
 
     meta         b"format"            u32     FORMAT_VERSION
-                 b"next-message-id"   u64     ids below it may be taken
-                 b"next-queue-id"     u32     ids below it may be taken
-                 b"next-scheduled"    u64     running numbers below it may be taken
+                 b"next-message-id"   number  ids below it may be taken
+                 b"next-queue-id"     number  ids below it may be taken
+                 b"next-scheduled"    number  running numbers below it may be taken
+                 b"kept-bodies"       number  large bodies below it stay, also if nothing refers to them (`salvage`)
                  b"import"            text    JSON: how far an unfinished `data import` came; a broker does not start
                  b"import-map"        text    JSON: what its names and numbers became
                  b"imported:" digest  u64     lines of a finished import; SHA-256 of its file in hexadecimal
     addresses    u32 address id       text    JSON: what `definitions.address_record` gives
     queues       u32 queue id         text    JSON: what `definitions.queue_record` gives
-    marks        u32 queue id         u64     sequences below it may be taken
+    marks        u32 queue id         number  sequences below it may be taken
     references   place                one reference of a queue, mostly with its message
     counts       u32 queue id, u8 rank        how many references of this rank there are, and their size in memory
     drops        u64 number           references that are still to be deleted: a purge, or the end of a queue
     messages     u64 message id       a message that several references share
-    shares       u64 message id       u32     how many references share it
-    bodies       u64 body id          u32     how many stored messages have this large body
-    attempts     place                failed deliveries of a reference, and what consumers changed; absent: none
+     shares       u64 message id       count   how many references share it
+     bodies       u64 body id          count   how many stored messages have this large body
+     attempts     place                failed deliveries of a reference, and what consumers changed; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
                  The store's own: "skipped", by queue name (beyond 256 octets: 0xff, its SHA-256), u64 from
@@ -48,13 +49,15 @@ Rank and sequence as one number (for rank 10: rank and running number) are `Refe
 (`SHARED`) says that the message is not in the reference's own value. What orders the references of one rank is their
 position: the sequence, or for rank 10 the delivery time times 2**64 plus the number.
 
-Every value above whose type is not text or a number, and every JSON text, begins with a checksum:
+Every value above but `format`, those of an import and what is in `damaged` begins with a checksum:
 
      0         4
     +---------+-----------
     | u32     | content     CRC-32 of database key and content
     +---------+-----------
 
+    number:                  u64
+    count:                   u32; 2**31 and more: it was damaged and is not known, so what it counts stays
     content of references:   u8 1, then a message          it has the message to itself
                              u8 2, then u64 message id     the message is in `messages`
     content of counts:       u64 count, u64 bytes (`Message.size`)
@@ -66,6 +69,9 @@ Every value above whose type is not text or a number, and every JSON text, begin
                              those of the message
     content of messages:     a message
     content of duplicates:   the id, as `core.duplicates` makes it
+
+Format 2 had numbers and counts without a checksum. The first start changes the numbers; a count changes when it is
+written the next time, and is known by its four octets until then.
 
 A message:
 
@@ -103,7 +109,9 @@ from artemis_py.core.page import SCHEDULED_RANK
 from artemis_py.core.view import MessageView
 from artemis_py.errors import ArtemisError, ProtocolError, StoreError
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+UNSEALED_FORMAT: Final = 2
+"""Its numbers have no checksum; it is read, and changed by the first start."""
 
 META: Final = b"meta"
 ADDRESSES: Final = b"addresses"
@@ -141,6 +149,8 @@ FORMAT_KEY: Final = b"format"
 NEXT_MESSAGE_ID: Final = b"next-message-id"
 NEXT_QUEUE_ID: Final = b"next-queue-id"
 NEXT_SCHEDULED: Final = b"next-scheduled"
+KEPT_BODIES: Final = b"kept-bodies"
+NUMBERS: Final = (NEXT_MESSAGE_ID, NEXT_QUEUE_ID, NEXT_SCHEDULED, KEPT_BODIES)
 NODE_RECORDS: Final = "broker"
 """The space of the records that say who the broker is."""
 IMPORT: Final = b"import"
@@ -179,6 +189,9 @@ _LARGE_FLAG: Final = 128
 
 ALONE: Final = b"\x01"
 SHARING: Final = b"\x02"
+
+
+UNKNOWN_COUNT: Final = 1 << 31
 
 
 class DamagedValue(ArtemisError):
@@ -394,6 +407,42 @@ def unseal(key: bytes, value: bytes) -> bytes:
     if len(value) < 4 or U32.unpack_from(value)[0] != crc32(content, crc32(key)):
         raise DamagedValue("its checksum is wrong")
     return content
+
+
+def number_value(key: bytes, number: int) -> bytes:
+    """The value that keeps a number which may only go up."""
+    return seal(key, U64.pack(number))
+
+
+def read_number(key: bytes, value: bytes) -> int:
+    """The number of a value. Raises DamagedValue."""
+    content = unseal(key, value)
+    if len(content) != U64.size:
+        raise DamagedValue("it is no number")
+    return int(U64.unpack(content)[0])
+
+
+def count_value(key: bytes, count: int) -> bytes:
+    """The value that keeps how many there are of something."""
+    content = U32.pack(count)
+    return U32.pack(crc32(key + content)) + content
+
+
+def read_count(key: bytes, value: bytes) -> int:
+    """The count of a value. Raises DamagedValue."""
+    if len(value) == U32.size:
+        return int(U32.unpack(value)[0])
+    if len(value) != 2 * U32.size or U32.unpack_from(value)[0] != crc32(key + value[U32.size :]):
+        raise DamagedValue("its checksum is wrong")
+    return int(U32.unpack_from(value, U32.size)[0])
+
+
+def count_or_unknown(key: bytes, value: bytes) -> int:
+    """The count of a value; one that was damaged never comes to nothing, so what it counts stays."""
+    try:
+        return read_count(key, value)
+    except DamagedValue:
+        return UNKNOWN_COUNT
 
 
 class Bodies(Protocol):

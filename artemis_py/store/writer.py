@@ -91,7 +91,7 @@ class Writer:
                     message_key = schema.U64.pack(id)
                     # Scheduled references that fell due get new places here, and give up the old ones below.
                     shared = self._transaction.get(message_key, db=self._shares)
-                    shares[id] = 0 if shared is None else schema.U32.unpack(shared)[0]
+                    shares[id] = 0 if shared is None else schema.count_or_unknown(message_key, bytes(shared))
                     self._count_body(message, message_key, self._messages)
                     put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
                 shares[id] += 1
@@ -101,7 +101,8 @@ class Writer:
                 put(key, schema.alone(key, message), db=references)
             self._count(queue_id, schema.rank_in(handle), 1, message.size)
         for id, count in shares.items():
-            put(schema.U64.pack(id), schema.U32.pack(count), db=self._shares)
+            message_key = schema.U64.pack(id)
+            put(message_key, schema.count_value(message_key, count), db=self._shares)
 
     def _remove(self, batch: Batch) -> None:
         delete = self._transaction.delete
@@ -121,9 +122,9 @@ class Writer:
         """One reference to a shared message is gone; the message goes with the last."""
         key = schema.U64.pack(message_id)
         value = self._transaction.get(key, db=self._shares)
-        count: int = 0 if value is None else schema.U32.unpack(value)[0] - 1
+        count: int = 0 if value is None else schema.count_or_unknown(key, bytes(value)) - 1
         if count > 0:
-            self._transaction.put(key, schema.U32.pack(count), db=self._shares)
+            self._transaction.put(key, schema.count_value(key, count), db=self._shares)
         else:
             message = self._transaction.get(key, db=self._messages)
             if message is not None:
@@ -136,8 +137,8 @@ class Writer:
         if message.large is not None and self._transaction.get(key, db=database) is None:
             body_key = schema.U64.pack(message.large.id)
             value = self._transaction.get(body_key, db=self._bodies)
-            count: int = 0 if value is None else schema.U32.unpack(value)[0]
-            self._transaction.put(body_key, schema.U32.pack(count + 1), db=self._bodies)
+            count: int = 0 if value is None else schema.count_or_unknown(body_key, bytes(value))
+            self._transaction.put(body_key, schema.count_value(body_key, count + 1), db=self._bodies)
 
     def _release_body(self, value: bytes, offset: int) -> None:
         """The message at `offset` of a value is gone; if it was large, one message less has its body."""
@@ -147,9 +148,9 @@ class Writer:
         self._touched.add(id)
         key = schema.U64.pack(id)
         counted = self._transaction.get(key, db=self._bodies)
-        count: int = 0 if counted is None else schema.U32.unpack(counted)[0] - 1
+        count: int = 0 if counted is None else schema.count_or_unknown(key, bytes(counted)) - 1
         if count > 0:
-            self._transaction.put(key, schema.U32.pack(count), db=self._bodies)
+            self._transaction.put(key, schema.count_value(key, count), db=self._bodies)
         else:
             self._transaction.delete(key, db=self._bodies)
 

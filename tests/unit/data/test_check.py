@@ -8,6 +8,7 @@ from artemis_py.data.check import check, check_folder
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
+from artemis_py.store.schema import number_value as number
 from tests.unit.data.stores import body_file, changed, fill, fill_large, in_another_process, leave_a_drop
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies
@@ -37,8 +38,9 @@ def test_a_sound_store_has_no_problems(tmp_path: Path) -> None:
         (schema.DUPLICATES, "checksum"),
         (schema.COUNTS, "checksum"),
         (schema.RECORDS, "checksum"),
-        (schema.BODIES, "1 messages have this body, 65 were counted"),
-        (schema.SHARES, "2 references share the message, 66 were counted"),
+        (schema.BODIES, "checksum"),
+        (schema.SHARES, "checksum"),
+        (schema.MARKS, "checksum"),
     ],
 )
 def test_a_damaged_value_is_found_and_left(tmp_path: Path, database: bytes, said: str) -> None:
@@ -94,10 +96,10 @@ def test_values_that_were_set_aside_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("database", "key", "value", "said"),
     [
-        (schema.META, schema.NEXT_MESSAGE_ID, schema.U64.pack(1), "its message id may be given again"),
-        (schema.META, schema.NEXT_QUEUE_ID, schema.U32.pack(1), "its id may be given again"),
-        (schema.MARKS, schema.U32.pack(1), schema.U64.pack(1), "its sequence may be given again"),
-        (schema.META, schema.NEXT_SCHEDULED, schema.U64.pack(1), "its running number may be given again"),
+        (schema.META, schema.NEXT_MESSAGE_ID, number(schema.NEXT_MESSAGE_ID, 1), "its message id may be given again"),
+        (schema.META, schema.NEXT_QUEUE_ID, number(schema.NEXT_QUEUE_ID, 1), "its id may be given again"),
+        (schema.MARKS, schema.U32.pack(1), number(schema.U32.pack(1), 1), "its sequence may be given again"),
+        (schema.META, schema.NEXT_SCHEDULED, number(schema.NEXT_SCHEDULED, 1), "its running number may be given again"),
         (
             schema.COUNTS,
             schema.rank_key(1, 3),
@@ -107,12 +109,17 @@ def test_values_that_were_set_aside_are_listed(tmp_path: Path) -> None:
         (schema.COUNTS, schema.rank_key(2, 5), COUNT, "its references take 5"),
         (schema.DROPS, schema.U64.pack(1), schema.seal(schema.U64.pack(1), b""), "it is no drop"),
         (schema.RECORDS, b"key", schema.seal(b"key", b""), "its key has no space"),
-        (schema.BODIES, schema.U64.pack(9), schema.U32.pack(1), "0 messages have this body, 1 were counted"),
+        (
+            schema.BODIES,
+            schema.U64.pack(9),
+            schema.count_value(schema.U64.pack(9), 1),
+            "0 messages have this body, 1 were counted",
+        ),
         (schema.COUNTS, b"odd", COUNT, "its checksum is wrong"),
         (schema.REFERENCES, b"odd", schema.seal(b"odd", schema.ALONE), "no length that it can have"),
-        (schema.MARKS, schema.U32.pack(1), b"", "it is no number"),
-        (schema.META, schema.NEXT_QUEUE_ID, b"", "it is no number"),
-        (schema.SHARES, schema.U64.pack(77), schema.U32.pack(1), "its message is missing"),
+        (schema.MARKS, schema.U32.pack(1), b"", "its checksum is wrong"),
+        (schema.META, schema.NEXT_QUEUE_ID, schema.seal(schema.NEXT_QUEUE_ID, b""), "it is no number"),
+        (schema.SHARES, schema.U64.pack(77), schema.count_value(schema.U64.pack(77), 1), "its message is missing"),
         (schema.MESSAGES, schema.U64.pack(77), b"", "its checksum is wrong"),
     ],
 )

@@ -8,11 +8,15 @@ import pytest
 
 from artemis_py.core.message import Message
 from artemis_py.core.plain import PLAIN_FORMAT
+from artemis_py.data.check import check_folder
 from artemis_py.errors import ProtocolError, StoreError
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles
+from artemis_py.store.numbers import FAR
 from artemis_py.store.schema import DamagedValue, MissingFormat
+from tests.core_harness import START_MS
+from tests.unit.data.stores import BODY, fill_large, large_bodies
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
 
@@ -27,7 +31,7 @@ def spoil(folder: Path, database: bytes, offset: int = -1) -> bytes:
         return key
 
 
-@pytest.mark.parametrize(("version", "advice"), [(3, "newer release"), (1, "older release")])
+@pytest.mark.parametrize(("version", "advice"), [(4, "newer release"), (1, "older release")])
 def test_another_format_is_refused_with_what_to_do(tmp_path: Path, version: int, advice: str) -> None:
     """A store is never read by guessing."""
     with Environment(tmp_path, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:
@@ -37,6 +41,143 @@ def test_another_format_is_refused_with_what_to_do(tmp_path: Path, version: int,
     for _ in range(2):  # the folder is free again after the refusal
         with pytest.raises(StoreError, match=f"has format {version}.*{advice}"):
             Environment(tmp_path, SMALL_MAP_BYTES)
+
+
+def unseal_numbers(folder: Path) -> None:
+    """Make a store what the release before wrote: numbers and counts have no checksums."""
+    with Environment(folder, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:
+        meta, marks = environment.database(schema.META), environment.database(schema.MARKS)
+        transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.UNSEALED_FORMAT), db=meta)
+        forms = {
+            schema.NEXT_MESSAGE_ID: schema.U64,
+            schema.NEXT_QUEUE_ID: schema.U32,
+            schema.NEXT_SCHEDULED: schema.U64,
+        }
+        for key, form in forms.items():
+            number = schema.read_number(key, bytes(transaction.get(key, b"", db=meta)))
+            transaction.put(key, form.pack(number), db=meta)
+        for database in (marks, environment.database(schema.SHARES), environment.database(schema.BODIES)):
+            for name, value in list(transaction.cursor(db=database)):
+                transaction.put(bytes(name), bytes(value)[schema.U32.size :], db=database)
+
+
+def test_a_store_without_checksums_of_numbers_is_changed_by_its_first_start(tmp_path: Path) -> None:
+    """What the release before wrote is read, goes on with its numbers, and has its checksums afterwards."""
+    with World(tmp_path) as world:
+        multicast(world, "t", "t.a", "t.b")
+        world.send("t", "old")
+        world.settle()
+        world.stop()
+    unseal_numbers(tmp_path)
+    assert check_folder(tmp_path) == []
+
+    with World(tmp_path) as world:
+        world.send("t", "new")
+        world.settle()
+        world.audit()
+        assert [bodies(world.queue(name)) for name in ("t.a", "t.b")] == [["old", "new"]] * 2
+        for reference in world.queue("t.a").browse_all():
+            world.queue("t.a").acknowledge(reference)
+        world.settle()
+        world.audit()
+        world.stop()
+    assert check_folder(tmp_path) == []
+
+
+def lower(folder: Path, database: bytes, key: bytes) -> None:
+    """Put a number back by the bits of a damaged octet, as no program would write it."""
+    with Environment(folder, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:
+        value = bytearray(transaction.get(key, b"", db=environment.database(database)))
+        value[-8:] = schema.U64.pack(1)
+        transaction.put(key, bytes(value), db=environment.database(database))
+
+
+def test_a_lowered_mark_overwrites_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Sequences go on far above, the readers of the queue are told of the gap, and the log of the damage."""
+    old = [f"old{number}" for number in range(30)]
+    new = [f"new{number}" for number in range(30)]
+    with World(tmp_path) as world:
+        world.queue()
+        world.send("q", *old)
+        world.settle()
+        world.stop()
+    lower(tmp_path, schema.MARKS, schema.U32.pack(1))
+
+    with caplog.at_level(logging.ERROR), World(tmp_path) as world:
+        world.send("q", *new)
+        world.settle()
+        world.audit()
+        assert bodies(world.queue()) == [*old, *new]
+        last = world.queue().browse_all()[-1].sequence
+        assert world.queue().skipped == ((31, 31 + FAR),)
+        assert last == 31 + FAR + 29
+        world.stop()
+    assert "queue=q last=30" in caplog.text
+    with World(tmp_path) as world:
+        assert bodies(world.queue()) == [*old, *new]
+    assert check_folder(tmp_path) == []
+
+
+def test_a_mark_damaged_twice_gives_no_sequence_twice(tmp_path: Path) -> None:
+    """Also if nothing is left that had one: what was skipped is remembered."""
+    given = []
+    for _ in range(3):
+        with World(tmp_path) as world:
+            world.queue()
+            world.send("q", "m")
+            world.settle()
+            (reference,) = world.queue().browse_all()
+            given.append(reference.sequence)
+            world.queue().acknowledge(reference)
+            world.settle()
+            world.stop()
+        lower(tmp_path, schema.MARKS, schema.U32.pack(1))
+
+    assert len(set(given)) == 3
+    assert given == sorted(given)
+
+
+@pytest.mark.parametrize("name", [schema.NEXT_MESSAGE_ID, schema.NEXT_QUEUE_ID, schema.NEXT_SCHEDULED])
+def test_a_lowered_number_gives_nothing_twice(tmp_path: Path, name: bytes) -> None:
+    """Shared messages, queues and scheduled messages keep what they have."""
+    due = START_MS + 1_000_000
+    with World(tmp_path) as world:
+        multicast(world, "t", "t.a", "t.b")
+        world.send("t", "old")
+        world.queue()
+        world.send("q", "later", delivery_time_ms=due)
+        world.settle()
+        world.stop()
+    lower(tmp_path, schema.META, name)
+
+    with World(tmp_path) as world:
+        multicast(world, "u", "u.a", "u.b")
+        world.send("u", "new")
+        world.send("q", "later still", delivery_time_ms=due)
+        world.settle()
+        world.audit()
+        world.stop()
+    with World(tmp_path) as world:
+        assert [bodies(world.queue(f"t.{one}")) for one in "ab"] == [["old"], ["old"]]
+        assert [bodies(world.queue(f"u.{one}")) for one in "ab"] == [["new"], ["new"]]
+        world.audit()
+    assert check_folder(tmp_path) == []
+
+
+@pytest.mark.parametrize("database", [schema.SHARES, schema.BODIES])
+def test_a_damaged_count_keeps_what_it_counts(tmp_path: Path, database: bytes) -> None:
+    """A message, or the file of a body, that may still be needed is not deleted."""
+    fill_large(tmp_path)
+    spoil(tmp_path, database)
+
+    with World(tmp_path) as world:
+        for name in ("l.a", "t.a", "big"):
+            for reference in list(world.queue(name).browse_all()):
+                world.queue(name).acknowledge(reference)
+        world.settle()
+        assert large_bodies(world, "l.b") == [BODY[::-1]]
+        assert bodies(world.queue("t.b")) == ["shared"]
+        assert (world.count(schema.MESSAGES), world.count(database)) == (2, 2)
 
 
 def test_a_second_broker_on_the_folder_is_refused_and_told_who_has_it(tmp_path: Path) -> None:

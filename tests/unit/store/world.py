@@ -132,7 +132,7 @@ class World:
                 for key, value in transaction.cursor(db=self.environment.database(schema.COUNTS))
             }
             shares = {
-                bytes(key): schema.U32.unpack(value)[0]
+                bytes(key): schema.read_count(bytes(key), bytes(value))
                 for key, value in transaction.cursor(db=self.environment.database(schema.SHARES))
             }
             messages = [bytes(key) for key, _ in transaction.cursor(db=self.environment.database(schema.MESSAGES))]
