@@ -36,6 +36,7 @@ HOT = [
     "artemis_py/store/batch.py",
     "artemis_py/store/pages.py",
     "artemis_py/store/schema.py",
+    "artemis_py/store/structure.py",
     "artemis_py/store/writer.py",
     "protocols/artemis_amqp/amendments.py",
     "protocols/artemis_amqp/codec.py",

@@ -1,0 +1,564 @@
+"""Reads LMDB's file without LMDB: whether every page is what its place says, and what can still be read if not.
+
+LMDB maps the file and trusts it. A file that was cut ends the process with SIGBUS, a page that is not what it should be
+with SIGABRT, and neither can be caught. This module reads with `pread` and checks every offset, so that nothing that
+stands in a file can harm the process.
+
+    page      u64 number, u16 unused, u16 flags, u16 lower, u16 upper, then the offset of each node as u16; the nodes
+              stand from `upper` to the end. Of an overflow page u32 pages in the place of lower and upper, then octets
+    node      u32 size, u16 flags, u16 length of the key, key, data. In a branch size and flags are the child's number
+    meta      pages 0 and 1, written in turn: u32 magic, u32 version, u64 address, u64 size of the map, the tree of free
+              pages, the main tree, u64 last page, u64 transaction
+    tree      u32 page size (in the first), u16 flags, u16 depth, u64 branch, leaf and overflow pages, u64 entries,
+              u64 root. A named database is a tree in the data of a node of the main tree
+
+Numbers are those of the machine; the layout is that of 64 bits and little-endian (`IS_READABLE`).
+"""
+
+import os
+import struct
+import sys
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+IS_READABLE: Final = sys.byteorder == "little" and struct.calcsize("P") == 8
+"""Whether this machine has the layout that is read here. On others nothing can be told of a file."""
+
+MAGIC: Final = 0xBEEFC0DE
+VERSION: Final = 1
+META_PAGES: Final = 2
+NO_PAGE: Final = (1 << 64) - 1
+
+BRANCH: Final = 0x01
+LEAF: Final = 0x02
+OVERFLOW: Final = 0x04
+META: Final = 0x08
+
+BIG: Final = 0x01
+"""Flag of a node: its data is the number of the first overflow page."""
+NAMED: Final = 0x02
+"""Flag of a node: its data is the tree of a named database."""
+
+FREE: Final = "free pages"
+"""What the tree of free pages is called in a problem."""
+MAIN: Final = "names"
+
+LONGEST_KEY: Final = 511
+MAX_DEPTH: Final = 32
+"""LMDB's own limit."""
+
+HEAD_BYTES: Final = 16
+NODE_BYTES: Final = 8
+
+_HEAD: Final = Struct("<QHHHH")
+_OVERFLOW_HEAD: Final = Struct("<QHHI")
+_NODE: Final = Struct("<IHH")
+_CHILD: Final = Struct("<IH")
+_U64: Final = Struct("<Q")
+_TREE: Final = Struct("<IHHQQQQQ")
+_META: Final = Struct("<IIQQ")
+_META_END: Final = Struct("<QQ")
+_FREE_OFFSET: Final = HEAD_BYTES + _META.size
+_MAIN_OFFSET: Final = _FREE_OFFSET + _TREE.size
+_END_OFFSET: Final = _MAIN_OFFSET + _TREE.size
+META_BYTES: Final = _END_OFFSET + _META_END.size
+SMALLEST_PAGE: Final = 512
+LARGEST_PAGE: Final = 65536
+
+IN_USE: Final = 1
+FREED: Final = 2
+"""What is noted of a page."""
+
+# Of a file in which every page is wrong nobody reads more than this.
+MAX_PROBLEMS: Final = 1000
+
+
+class Tree:
+    """Where a database begins, and what it counts of itself."""
+
+    def __init__(self, data: bytes, offset: int) -> None:
+        fields: tuple[int, ...] = _TREE.unpack_from(data, offset)
+        self.page_size: int = fields[0]
+        self.flags: int = fields[1]
+        self.depth: int = fields[2]
+        self.branch_pages: int = fields[3]
+        self.leaf_pages: int = fields[4]
+        self.overflow_pages: int = fields[5]
+        self.entries: int = fields[6]
+        self.root: int = fields[7]
+
+
+class Meta:
+    """One of the two meta pages: the file as one commit left it."""
+
+    def __init__(self, page: bytes) -> None:
+        """Of a page that `is_meta` found sound."""
+        self.free: Tree = Tree(page, _FREE_OFFSET)
+        self.main: Tree = Tree(page, _MAIN_OFFSET)
+        last_page, transaction = _META_END.unpack_from(page, _END_OFFSET)
+        self.last_page: int = last_page
+        self.transaction: int = transaction
+        self.page_size: int = self.free.page_size
+
+
+def is_meta(page: bytes, number: int) -> bool:
+    """Whether this can be the meta page of this number."""
+    if len(page) < META_BYTES:
+        return False
+    head: tuple[int, ...] = _HEAD.unpack_from(page)
+    magic, version, _, _ = _META.unpack_from(page, HEAD_BYTES)
+    if head[0] != number or head[2] != META or magic != MAGIC or version != VERSION:
+        return False
+    meta = Meta(page)
+    size = meta.page_size
+    is_page_size = SMALLEST_PAGE <= size <= LARGEST_PAGE and size & (size - 1) == 0
+    # The first transaction is the empty file; afterwards each writes the page that the one before did not.
+    is_in_turn = meta.transaction & 1 == number or meta.transaction == 0
+    return is_page_size and is_in_turn and _is_tree(meta.free, meta) and _is_tree(meta.main, meta)
+
+
+def _is_tree(tree: Tree, meta: Meta) -> bool:
+    if tree.root == NO_PAGE:
+        return tree.depth == 0 and tree.entries == 0
+    return 0 < tree.depth <= MAX_DEPTH and META_PAGES <= tree.root <= meta.last_page
+
+
+class PageFile:
+    """An LMDB file, open for reading."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError."""
+        self._file: int = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size: int = os.fstat(self._file).st_size
+        self.page_size: int = 0
+        self.metas: list[Meta] = []
+        """The sound ones, the newest first."""
+        self.broken_metas: list[int] = []
+        """Numbers of the others."""
+        # The first meta page says how large pages are; without it the second does, by where it stands.
+        first = self._read(0, META_BYTES)
+        if is_meta(first, 0):
+            self.page_size = Meta(first).page_size
+        else:
+            for shift in range(9, 17):
+                second = self._read(1 << shift, META_BYTES)
+                if is_meta(second, 1) and Meta(second).page_size == 1 << shift:
+                    self.page_size = 1 << shift
+        if self.page_size:
+            self._read_metas()
+
+    def _read_metas(self) -> None:
+        for number in range(META_PAGES):
+            page = self._read(number * self.page_size, META_BYTES)
+            if is_meta(page, number) and Meta(page).page_size == self.page_size:
+                self.metas.append(Meta(page))
+            else:
+                self.broken_metas.append(number)
+        if len(self.metas) == 2 and self.metas[1].transaction > self.metas[0].transaction:
+            self.metas.reverse()
+
+    def is_short(self, meta: Meta) -> bool:
+        """Whether it ends before its last page; LMDB leaves out free ones at the end."""
+        return self.size < (meta.last_page + 1) * self.page_size
+
+    def page(self, number: int) -> bytes:
+        """A page; shorter, or nothing, if it is not there or cannot be read."""
+        return self._read(number * self.page_size, self.page_size)
+
+    def head(self, number: int) -> bytes:
+        """What a page begins with."""
+        return self._read(number * self.page_size, HEAD_BYTES)
+
+    def overflow(self, number: int, size: int) -> bytes:
+        """So many octets of a value that begins on this page."""
+        return self._read(number * self.page_size + HEAD_BYTES, size)
+
+    def ahead(self, first: int, count: int) -> None:
+        """Have the system read pages while others are looked at."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file, first * self.page_size, count * self.page_size, os.POSIX_FADV_WILLNEED)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        try:
+            return os.pread(self._file, size, offset)
+        except (OSError, OverflowError):
+            return b""
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class Branch:
+    """A branch page on the way down: its children, and between which keys theirs are."""
+
+    def __init__(self, children: list[int], bounds: list[bytes]) -> None:
+        self.children: list[int] = children
+        self.bounds: list[bytes] = bounds
+        """One more than children; empty at an end: no bound."""
+        self.index: int = 0
+
+
+class Walk:
+    """All pages of one commit: each is read once, and what is wrong is noted.
+
+    Problems are lines of text, in the order in which they were found.
+    """
+
+    def __init__(
+        self,
+        file: PageFile,
+        meta: Meta,
+        key_lengths: Mapping[str, Collection[int]],
+        doubtful: set[int] | None = None,
+    ) -> None:
+        """`key_lengths` by database, where keys have certain lengths only. `doubtful` pages are passed over."""
+        self._key_lengths: Mapping[str, Collection[int]] = key_lengths
+        self._file: PageFile = file
+        self._meta: Meta = meta
+        self._page_size: int = file.page_size
+        # A page beyond the file is never there, so a damaged number needs no memory.
+        self._pages: int = min(meta.last_page, file.size // file.page_size) + 1
+        self._used: bytearray = bytearray(self._pages)
+        self.problems: list[str] = []
+        self.databases: dict[str, Tree] = {}
+        """Named ones, by name."""
+        self.doubtful: set[int] = set() if doubtful is None else doubtful
+        """Pages that are in use and, by a list that is in order, free: one of both is of another time."""
+        self.damaged: set[str] = set()
+        """Names of the trees in which something was wrong."""
+        self._entries: int = 0
+        self._branch_pages: int = 0
+        self._leaf_pages: int = 0
+        self._overflow_pages: int = 0
+
+    def run(self) -> bool:
+        """Look at everything; whether the file is sound."""
+        self.read_names()
+        for name, tree in self.databases.items():
+            self._check_tree(name, tree)
+        free: list[bytes] = []
+        for page in self.leaves(FREE, self._meta.free):
+            for _, value in self.entries(FREE, page):
+                free.append(value)
+        self._compare(FREE, self._meta.free)
+        for ids in free:
+            self._check_free(ids)
+        return not self.problems
+
+    def read_names(self) -> None:
+        """Find the named databases."""
+        for page in self.leaves(MAIN, self._meta.main):
+            for offset in self._nodes(page):
+                size, flags, key_length = _NODE.unpack_from(page, offset)
+                start = offset + NODE_BYTES + key_length
+                name = page[offset + NODE_BYTES : start].decode("utf-8", "replace")
+                if not flags & NAMED or size != _TREE.size:
+                    self._say(MAIN, f"'{name}' is no database")
+                    continue
+                tree = Tree(page, start)
+                if tree.flags or not _is_tree(tree, self._meta):
+                    self._say(name, "the page it begins with is not known")
+                    continue
+                self.databases[name] = tree
+        self._compare(MAIN, self._meta.main)
+
+    def _check_tree(self, name: str, tree: Tree) -> None:
+        for _ in self.leaves(name, tree):
+            pass
+        self._compare(name, tree)
+
+    def _compare(self, name: str, tree: Tree) -> None:
+        """What was found of the tree that `leaves` went through last, and what it counts."""
+        if name in self.damaged:
+            return
+        found = (self._entries, self._branch_pages, self._leaf_pages, self._overflow_pages)
+        if found != (tree.entries, tree.branch_pages, tree.leaf_pages, tree.overflow_pages):
+            self._say(name, f"it has {self._entries} entries, {tree.entries} were counted, or pages of another time")
+
+    def _check_free(self, ids: bytes) -> None:
+        """A page that is free and in use would be overwritten."""
+        count = _U64.unpack_from(ids)[0] if len(ids) >= _U64.size else 0
+        if len(ids) < _U64.size * (count + 1):
+            self._say(FREE, "a list is cut short")
+            return
+        numbers: tuple[int, ...] = struct.unpack_from(f"<{count}Q", ids, _U64.size)
+        if any(one <= other for one, other in pairwise(numbers)):
+            self._say(FREE, "a list is not in order")
+            return
+        for number in numbers:
+            if not META_PAGES <= number <= self._meta.last_page:
+                self._say(FREE, f"page {number} does not exist")
+            elif number < self._pages:
+                if self._used[number]:
+                    self._say(FREE, f"page {number} is in use")
+                    if self._used[number] != FREED:
+                        self.doubtful.add(number)
+                self._used[number] = FREED
+
+    # -- one tree ----------------------------------------------------------------------------------------------
+
+    def leaves(self, name: str, tree: Tree) -> Iterator[bytes]:
+        """The leaf pages of a tree that are there, in the order of their keys; of a damaged one what can be read."""
+        self._entries = self._branch_pages = self._leaf_pages = self._overflow_pages = 0
+        if tree.root == NO_PAGE:
+            return
+        way = [Branch([tree.root], [b"", b""])]
+        while way:
+            branch = way[-1]
+            index = branch.index
+            if index == len(branch.children):
+                way.pop()
+                continue
+            branch.index = index + 1
+            number = branch.children[index]
+            page = self._take(name, number, LEAF if len(way) == tree.depth else BRANCH)
+            if not page:
+                continue
+            if len(way) == tree.depth:
+                self._leaf_pages += 1
+                reason = self._check_leaf(name, page, branch.bounds[index], branch.bounds[index + 1])
+                if reason:
+                    self._say(name, f"page {number}: {reason}")
+                yield page
+            else:
+                self._branch_pages += 1
+                below = self._branch(name, number, page, branch.bounds[index], branch.bounds[index + 1])
+                way.append(below)
+                if len(way) == tree.depth:
+                    self._read_ahead(below.children)
+
+    def _take(self, name: str, number: int, flags: int) -> bytes:
+        """A page that belongs here; nothing if it is not, or was taken before."""
+        if 0 <= number < self._pages and (self._used[number] or number in self.doubtful):
+            self._say(name, f"page {number} is in use elsewhere")
+            return b""
+        page = self._page(name, number, flags)
+        if page:
+            self._used[number] = IN_USE
+        return page
+
+    def _page(self, name: str, number: int, flags: int) -> bytes:
+        """A page of this kind; nothing if it is none."""
+        if not META_PAGES <= number < self._pages:
+            self._say(name, f"page {number} is beyond the end of the file")
+            return b""
+        page = self._file.page(number)
+        if len(page) != self._page_size:
+            self._say(name, f"page {number} cannot be read")
+            return b""
+        head: tuple[int, ...] = _HEAD.unpack_from(page)
+        if head[0] != number or head[2] != flags:
+            self._say(name, f"page {number} is {_kind(head[2])} {head[0]}, and should be {_kind(flags)} {number}")
+            return b""
+        lower, upper = head[3], head[4]
+        if lower < HEAD_BYTES or lower & 1 or lower > upper or upper > self._page_size:
+            self._say(name, f"page {number} has no sound beginning")
+            return b""
+        return page
+
+    def find(self, name: str, key: bytes) -> bytes | None:
+        """The value under a key of a named database; None if it is not there or cannot be read."""
+        tree = self.databases.get(name)
+        if tree is None or tree.root == NO_PAGE:
+            return None
+        number = tree.root
+        for _ in range(tree.depth - 1):
+            page = self._page(name, number, BRANCH)
+            below = self._branch(name, number, page, b"", b"") if page else Branch([], [])
+            if not below.children:
+                return None
+            number = below.children[bisect_right(below.bounds, key, 1, len(below.children)) - 1]
+        page = self._page(name, number, LEAF)
+        for found, value in self.entries(name, page) if page else ():
+            if found == key:
+                return value
+        return None
+
+    def _branch(self, name: str, number: int, page: bytes, low: bytes, high: bytes) -> Branch:
+        """Children that can be told, and the bounds of their keys."""
+        children: list[int] = []
+        bounds: list[bytes] = []
+        before = low
+        offsets = _offsets(page)
+        ends: list[int] = []
+        is_free = name == FREE
+        # LMDB gives a page of named databases that has a single child no second look: it ends the process.
+        if len(offsets) < (1 if is_free else 2):
+            self._say(name, f"page {number} has too few children")
+        for index, offset in enumerate(offsets):
+            if offset < HEAD_BYTES or offset + NODE_BYTES > self._page_size:
+                self._say(name, f"page {number}: a node is outside of it")
+                continue
+            low_part, high_part, key_length = _NODE.unpack_from(page, offset)
+            end = offset + NODE_BYTES + key_length
+            ends.append(end + (end & 1))
+            key = page[offset + NODE_BYTES : end]
+            if is_free:
+                key = key[::-1]
+            if index == 0:
+                key = low
+            elif len(key) != key_length or key_length > LONGEST_KEY or key <= before or (high and key >= high):
+                self._say(name, f"page {number}: its keys are not in order")
+                continue
+            children.append(low_part | high_part << 32)
+            bounds.append(key)
+            before = key
+        if not _is_filled(offsets, ends, _HEAD.unpack_from(page)[4], self._page_size):
+            self._say(name, f"page {number}: its nodes do not stand side by side")
+        bounds.append(high)
+        return Branch(children, bounds)
+
+    def _check_leaf(self, name: str, page: bytes, low: bytes, high: bytes) -> str:
+        """What is wrong with a leaf page, which is never more than one thing; empty if it is sound."""
+        offsets = _offsets(page)
+        if not offsets:
+            return "it is empty"
+        self._entries += len(offsets)
+        page_size = self._page_size
+        is_free = name == FREE
+        lengths = self._key_lengths.get(name)
+        upper: int = _HEAD.unpack_from(page)[4]
+        before = b""
+        ends: list[int] = []
+        for offset in offsets:
+            if offset < upper or offset + NODE_BYTES > page_size:
+                return "a node is outside of it"
+            size, flags, key_length = _NODE.unpack_from(page, offset)
+            end = offset + NODE_BYTES + key_length
+            key = page[offset + NODE_BYTES : end]
+            if is_free:
+                key = key[::-1]
+            if not 0 < key_length <= LONGEST_KEY or key <= before:
+                return "its keys are not in order"
+            before = key
+            if lengths is not None and key_length not in lengths:
+                return "a key has a length that none has"
+            if flags & BIG:
+                end += _U64.size
+                if end > page_size:
+                    return "a node is outside of it"
+                reason = self._check_overflow(_U64.unpack_from(page, end - _U64.size)[0], size)
+                if reason:
+                    return reason
+            elif flags & ~NAMED or (flags and name != MAIN):
+                return "a node is of no kind that is known"
+            else:
+                end += size
+            ends.append(end + (end & 1))
+        if not _is_filled(offsets, ends, upper, page_size):
+            return "its nodes do not stand side by side"
+        first = self._key(name, page, offsets[0])
+        if first < low or (high and before >= high):
+            return "its keys belong elsewhere"
+        return ""
+
+    def _key(self, name: str, page: bytes, offset: int) -> bytes:
+        _, _, key_length = _NODE.unpack_from(page, offset)
+        key = page[offset + NODE_BYTES : offset + NODE_BYTES + key_length]
+        return key[::-1] if name == FREE else key
+
+    def _check_overflow(self, number: int, size: int) -> str:
+        """The pages of one long value."""
+        needed = (HEAD_BYTES + size + self._page_size - 1) // self._page_size
+        if number < META_PAGES or number + needed > self._pages:
+            return f"page {number} is beyond the end of the file"
+        head = self._file.head(number)
+        if len(head) != HEAD_BYTES:
+            return f"page {number} cannot be read"
+        found: tuple[int, ...] = _OVERFLOW_HEAD.unpack(head)
+        # A shorter value may have taken the place of a longer one.
+        if found[0] != number or found[2] != OVERFLOW or found[3] < needed:
+            return f"page {number} is {_kind(found[2])} {found[0]}, and should be {_kind(OVERFLOW)} {number}"
+        pages = found[3]
+        if number + pages > self._meta.last_page + 1:
+            return f"page {number} goes on beyond the end of the file"
+        if any(self._used[number : number + pages]):
+            return f"page {number} is in use elsewhere"
+        stop = min(number + pages, self._pages)
+        self._used[number:stop] = b"\x01" * (stop - number)
+        self._overflow_pages += pages
+        return ""
+
+    def _read_ahead(self, numbers: list[int]) -> None:
+        """Leaf pages that stand side by side are asked for together."""
+        first = count = 0
+        for number in numbers:
+            if number == first + count:
+                count += 1
+                continue
+            if 0 < first < self._pages:
+                self._file.ahead(first, count)
+            first, count = number, 1
+        if 0 < first < self._pages:
+            self._file.ahead(first, count)
+
+    # -- what a page holds -------------------------------------------------------------------------------------
+
+    def _nodes(self, page: bytes) -> list[int]:
+        """Offsets of the nodes of a leaf that lie within it."""
+        found: list[int] = []
+        for offset in _offsets(page):
+            if HEAD_BYTES <= offset <= self._page_size - NODE_BYTES:
+                size, flags, key_length = _NODE.unpack_from(page, offset)
+                length = _U64.size if flags & BIG else size
+                if 0 < key_length <= LONGEST_KEY and offset + NODE_BYTES + key_length + length <= self._page_size:
+                    found.append(offset)
+        return found
+
+    def entries(self, name: str, page: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values of a leaf page that `leaves` gave, as far as they can be read."""
+        lengths = self._key_lengths.get(name)
+        for offset in self._nodes(page):
+            size, flags, key_length = _NODE.unpack_from(page, offset)
+            start = offset + NODE_BYTES + key_length
+            key = page[offset + NODE_BYTES : start]
+            if lengths is not None and key_length not in lengths:
+                continue
+            if not flags & BIG:
+                yield key, page[start : start + size]
+                continue
+            value = self.overflow(_U64.unpack_from(page, start)[0], size)
+            if value is not None:
+                yield key, value
+            else:
+                self._say(name, f"the value of {key.hex()} cannot be read")
+
+    def overflow(self, number: int, size: int) -> bytes | None:
+        """A long value; None if its pages are not there."""
+        head = self._file.head(number) if META_PAGES <= number < self._pages else b""
+        if len(head) != HEAD_BYTES:
+            return None
+        found: tuple[int, ...] = _OVERFLOW_HEAD.unpack(head)
+        if found[0] != number or found[2] != OVERFLOW:
+            return None
+        value = self._file.overflow(number, size)
+        return value if len(value) == size else None
+
+    def _say(self, name: str, problem: str) -> None:
+        self.damaged.add(name)
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(f"{name}: {problem}")
+
+
+def _is_filled(starts: tuple[int, ...], ends: list[int], upper: int, page_size: int) -> bool:
+    """Whether nodes stand side by side from `upper` to the end: LMDB moves them together by their sizes."""
+    return [*sorted(starts), page_size] == [upper, *sorted(ends)]
+
+
+def _offsets(page: bytes) -> tuple[int, ...]:
+    """Of the nodes, from the start of the page."""
+    lower: int = _HEAD.unpack_from(page)[3]
+    return struct.unpack_from(f"<{(lower - HEAD_BYTES) >> 1}H", page, HEAD_BYTES)
+
+
+def _kind(flags: int) -> str:
+    """What a page calls itself."""
+    kinds = {BRANCH: "a branch", LEAF: "a leaf", OVERFLOW: "an overflow page", META: "a meta page"}
+    return kinds.get(flags, "no page") + ","
