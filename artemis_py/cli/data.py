@@ -57,19 +57,24 @@ def data() -> None:
 @instance_argument
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(instance: Path, as_json: bool) -> None:
-    """Count what the store of the instance in DIR holds."""
+    """Count what the store of the instance in DIR holds. Exit code 1 if its file is damaged: then what can be read."""
     found = _told(lambda: statistics(*_folders_of(instance)))
     rows = [asdict(queue) for queue in found.queues]
     if as_json:
         print_json({**asdict(found), "queues": rows, "messages": found.messages})
-        return
-    print_table(rows, QUEUE_COLUMNS)
-    click.echo(
-        f"{found.messages} messages, {found.shared_messages} of them shared, in {len(rows)} queues and "
-        f"{found.addresses} addresses; {found.damaged} damaged values set aside"
-    )
-    click.echo(f"{found.large_messages} large bodies, {found.large_bytes} bytes in files of their own")
-    click.echo(f"{found.file_bytes} bytes on disk, {found.used_bytes} in use; format {found.format}")
+    else:
+        print_table(rows, QUEUE_COLUMNS)
+        click.echo(
+            f"{found.messages} messages, {found.shared_messages} of them shared, in {len(rows)} queues and "
+            f"{found.addresses} addresses; {found.damaged} damaged values set aside"
+        )
+        click.echo(f"{found.large_messages} large bodies, {found.large_bytes} bytes in files of their own")
+        click.echo(f"{found.file_bytes} bytes on disk, {found.used_bytes} in use; format {found.format}")
+    if found.problems:
+        raise Failed(
+            f"the store is damaged: {found.problems[0]} ({len(found.problems)} problems, `data check` names them all); "
+            "`data export` takes out what can be read, and the next start goes on with it"
+        )
 
 
 @data.command()

@@ -1,6 +1,7 @@
 """`artemis-py run`: a broker in the foreground."""
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
@@ -43,6 +44,7 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
     It prints where it listens, then "ready", logs to standard error, and stops in good order on SIGTERM and Ctrl-C.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
+    tell_fatal_signals()
     brokers: list[Broker] = []
 
     def ready(broker: Broker) -> None:
@@ -74,6 +76,14 @@ def leave(brokers: list[Broker]) -> None:
             stream.flush()
     if brokers:
         os._exit(0)
+
+
+def tell_fatal_signals() -> None:
+    """Have a signal that nothing can catch (a page of the store that the disk lost) leave a line and where it was."""
+    if not faulthandler.is_enabled():
+        # Without a standard error there is nobody to tell.
+        with suppress(AttributeError, RuntimeError, ValueError, OSError):
+            faulthandler.enable(sys.__stderr__)  # type: ignore[arg-type]
 
 
 def announce(broker: Broker, port_file: Path | None) -> None:

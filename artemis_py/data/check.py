@@ -38,6 +38,7 @@ from artemis_py.data.tallies import Tallies, read_message
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
+from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_files, body_path, read_body
 from artemis_py.store.schema import DamagedValue
 
@@ -109,6 +110,7 @@ class _Check:
 
     def run(self) -> Findings:
         """Everything, in the order of `schema.DATABASES`: counts come after what they count."""
+        self._findings.problems.extend(f"{FILE_NAME} {problem}" for problem in self._snapshot.problems)
         for database in schema.DATABASES:
             read = self._readers[database]
             for key, value in self._snapshot.items(database):

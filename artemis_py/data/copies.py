@@ -17,6 +17,7 @@ from artemis_py.data.bodies import opened_with_bodies
 from artemis_py.data.snapshot import Progress, Snapshot, opened
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
+from artemis_py.store.condition import leave_note
 from artemis_py.store.environment import FILE_NAME, NEW_NAME, FolderLock, sync_folder
 from artemis_py.store.large import body_path
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
@@ -46,6 +47,7 @@ def back_up(
         shutil.rmtree(aside, ignore_errors=True)
         (aside / JOURNAL_NAME).mkdir(parents=True)
         with opened_with_bodies(folder, large_messages_folder) as (snapshot, bodies):
+            _check_sound(snapshot)
             copied = _copy_bodies(snapshot, bodies.folder, aside / LARGE_MESSAGES_NAME, progress)
             size = _copy(snapshot, aside / JOURNAL_NAME, progress, copied)
         # Bodies first: without a journal there is no store yet.
@@ -67,6 +69,15 @@ def _check_free(target: Path, is_resumed: bool) -> None:
         raise StoreError(f"{target} is not empty; a backup needs a folder of its own")
     if is_resumed:
         shutil.rmtree(target / LARGE_MESSAGES_NAME, ignore_errors=True)
+
+
+def _check_sound(snapshot: Snapshot) -> None:
+    """A copy is a store, which a damaged file is not any more. Raises StoreError."""
+    if snapshot.problems:
+        raise StoreError(
+            f"the store is damaged and is not copied: {snapshot.problems[0]}; a broker that starts on it takes over "
+            "what can be read, and `artemis-py data export` takes it out"
+        )
 
 
 def _copy_bodies(snapshot: Snapshot, source: Path, target: Path, progress: Progress) -> int:
@@ -101,11 +112,13 @@ def compact(folder: Path, progress: Progress = lambda done, total: None) -> tupl
         aside = folder / NEW_NAME
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
-        with opened(folder) as snapshot:
+        with opened(folder, holds_lock=True) as snapshot:
+            _check_sound(snapshot)
             after = _copy(snapshot, aside, progress)
         (aside / FILE_NAME).replace(file)
         shutil.rmtree(aside)
         sync_folder(folder)
+        leave_note(file)
         return before, after
     except OSError as error:
         raise StoreError(f"{error.filename}: {error.strerror}") from error

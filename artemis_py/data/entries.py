@@ -17,7 +17,14 @@ from artemis_py.data.drops import Drops
 from artemis_py.data.snapshot import Snapshot
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from artemis_py.store.definitions import AddressRecord, QueueRecord, read_address, read_queue
+from artemis_py.store.definitions import (
+    AddressRecord,
+    QueueRecord,
+    read_address,
+    read_queue,
+    recovered_address,
+    recovered_queue,
+)
 from artemis_py.store.large import body_path, read_body
 from artemis_py.store.schema import DamagedValue
 
@@ -125,6 +132,8 @@ class Entries:
         self._drops: Final = Drops(snapshot)
         self._address_names: dict[bytes, str] = {}
         self._queue_names: dict[int, str] = {}
+        self._lost: set[int] = set()
+        """Shared messages that were left out."""
         self._shared_bodies: set[int] = set()
         """Those that came already and that further messages have."""
         self.total: Final = sum(snapshot.count(database) for database in self._readers)
@@ -142,9 +151,20 @@ class Entries:
                     if self._are_bodies_apart and isinstance(entry, MessageEntry | ReferenceEntry):
                         yield from self._body_before(entry)
                 except DamagedValue as error:
+                    if database == schema.MESSAGES and len(key) == schema.U64.size:
+                        self._lost.add(schema.U64.unpack(key)[0])
                     self._tell(f"left out: {database.decode()} {key.hex()}: {error}")
+                    if database == schema.QUEUES and len(key) == schema.U32.size:
+                        yield from self._recovered(key)
                 else:
                     yield entry
+
+    def _recovered(self, key: bytes) -> Iterator[Entry]:
+        """Address and queue for the messages of a queue whose definition is damaged, as a start makes them."""
+        id = schema.U32.unpack(key)[0]
+        address_key, address = recovered_address(id, 0)
+        yield AddressEntry(record=read_address(schema.unseal(address_key, address)))
+        yield self._queue(*recovered_queue(id))
 
     def _body_before(self, entry: MessageEntry | ReferenceEntry) -> Iterator[BodyEntry]:
         """The large body of a message, when it comes for the first time. Raises DamagedValue."""
@@ -191,6 +211,8 @@ class Entries:
         if queue is None:
             raise DamagedValue("its queue is not there")
         id = schema.shared_id(content)
+        if id is not None and (id in self._lost or not self._snapshot.has(schema.MESSAGES, schema.U64.pack(id))):
+            raise DamagedValue(f"its message {id} cannot be read")
         message = schema.decode_message(content[1:], self._formats, self._bodies) if id is None else id
         attempts = self._snapshot.get(schema.ATTEMPTS, key)
         delivery_count, due_ms, amendment = (0, 0, b"") if attempts is None else schema.read_attempts(key, attempts)

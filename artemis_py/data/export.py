@@ -38,7 +38,7 @@ class Exported:
 
     entries: int = 0
     left_out: list[str] = field(factory=list)
-    """Damaged values, and messages that the format cannot express: one line each."""
+    """Damaged pages and values, and messages that the format cannot express: one line each."""
 
 
 def export_folder(
@@ -60,6 +60,7 @@ def export_folder(
     exported = Exported()
     try:
         with opened_with_bodies(folder, large_messages_folder) as (snapshot, bodies), part.open("wb") as stream:
+            exported.left_out.extend(f"damaged: {problem}" for problem in snapshot.problems)
             is_jsonl = file_format is FileFormat.JSONL
             entries = Entries(snapshot, bodies, formats, exported.left_out.append, are_bodies_apart=is_jsonl)
             write = _write_lines if is_jsonl else _write_xml

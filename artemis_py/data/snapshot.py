@@ -2,9 +2,11 @@
 
 Reading needs no lock: LMDB gives every reader a state of its own, also while a broker writes. As long as one reads,
 the broker's file cannot reuse pages, so a look at a large store in heavy use makes the file grow a little.
+
+A file that is damaged would end the process, so it is read without LMDB, as far as it can be read (`DamagedSnapshot`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -13,7 +15,12 @@ import lmdb
 
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from artemis_py.store.environment import FILE_NAME, map_size_for
+from artemis_py.store.condition import Damage, examine, examine_in_use
+from artemis_py.store.condition import is_in_use as has_lock
+from artemis_py.store.definitions import queue_name, recovered_address, recovered_queue
+from artemis_py.store.environment import FILE_NAME, LOCK_NAME, map_size_for
+from artemis_py.store.salvage import values
+from artemis_py.store.structure import PageFile
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much; called often, and should return at once."""
@@ -21,6 +28,9 @@ Progress = Callable[[int, int], None]
 
 class Snapshot:
     """One moment of a store."""
+
+    problems: Sequence[str] = ()
+    """What is wrong with its file; its values are looked at by who reads them."""
 
     def __init__(
         self,
@@ -30,7 +40,7 @@ class Snapshot:
         version: int,
     ) -> None:
         self.environment: Final = environment
-        self.format: Final = version
+        self.format = version
         self._transaction: Final = transaction
         self._databases: Final = databases
 
@@ -82,12 +92,91 @@ class Snapshot:
         return int(self._transaction.stat(self._databases[database])["entries"])
 
 
+class DamagedSnapshot(Snapshot):
+    """What can be read of a damaged file that nobody else uses."""
+
+    def __init__(self, damage: Damage, file: PageFile) -> None:
+        """Raises StoreError if it has a format that this release does not read."""
+        self.problems = damage.problems
+        self._damage: Final = damage
+        self._file: Final = file
+        self._finder: Final = damage.walk(file)
+        self._known: dict[bytes, dict[bytes, bytes]] = {}
+        """Databases of which single values were asked for; none that a message is in."""
+        self._recovered: dict[bytes, dict[bytes, bytes]] = {}
+        self._recover()
+        self.format = _check_format(self.get(schema.META, schema.FORMAT_KEY) or schema.U32.pack(schema.FORMAT_VERSION))
+
+    @property
+    def used_bytes(self) -> int:
+        """Of the file, as far as it is there."""
+        return min(self._file.size, (self._damage.meta.last_page + 1) * self._file.page_size)
+
+    def keys(self, database: bytes) -> Iterator[bytes]:
+        """All keys of a database that can be read."""
+        for key, _ in self.items(database):
+            yield key
+
+    def items(self, database: bytes, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Keys that begin so and values, as far as they can be read."""
+        found: Iterable[tuple[bytes, bytes]] = values(self._damage.walk(self._file), database)
+        if database in self._recovered:
+            found = (dict(found) | self._recovered[database]).items()
+        for key, value in found:
+            if key.startswith(prefix):
+                yield key, value
+
+    def _recover(self) -> None:
+        """Name queues whose definitions are lost but whose messages are not, as a start does."""
+        queues, addresses = dict(self.items(schema.QUEUES)), dict(self.items(schema.ADDRESSES))
+        last_address = max(addresses, default=bytes(schema.U32.size))
+        ids = {key[: schema.U32.size] for key in self.keys(schema.REFERENCES) if len(key) > schema.U32.size}
+        for number, id in enumerate(sorted(ids), schema.U32.unpack(last_address)[0] + 1):
+            if id not in queues or queue_name(id, queues[id]) is None:
+                for database, (key, value) in (
+                    (schema.QUEUES, recovered_queue(schema.U32.unpack(id)[0])),
+                    (schema.ADDRESSES, recovered_address(schema.U32.unpack(id)[0], number)),
+                ):
+                    self._recovered.setdefault(database, {})[key] = value
+
+    def get(self, database: bytes, key: bytes) -> bytes | None:
+        """The value under a key; None if there is none, or if it cannot be read."""
+        if database in (schema.MESSAGES, schema.REFERENCES):
+            return self._finder.find(database.decode(), key)
+        if database not in self._known:
+            self._known[database] = dict(self.items(database))
+        return self._known[database].get(key)
+
+    def is_still_there(self, database: bytes, key: bytes) -> bool:
+        """Nobody changes it."""
+        return self.has(database, key)
+
+    def count(self, database: bytes) -> int:
+        """How many values a database has that can be read."""
+        return sum(1 for _ in self.items(database))
+
+
 @contextmanager
-def opened(folder: Path) -> Iterator[Snapshot]:
-    """The store in a folder as it is now, whether a broker uses it or not. Raises StoreError."""
+def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
+    """The store in a folder as it is now, whether a broker uses it or not. Raises StoreError.
+
+    `holds_lock`: the caller keeps brokers away.
+    """
     file = folder / FILE_NAME
     if not file.exists():
         raise StoreError(f"there is no store in {folder}")
+    is_in_use = not holds_lock and has_lock(folder / LOCK_NAME)
+    damage = examine_in_use(file) if is_in_use else examine(file)
+    if damage is not None and not is_in_use and not holds_lock and has_lock(folder / LOCK_NAME):
+        # A broker started while its file was looked at.
+        damage = examine_in_use(file)
+    if damage is not None:
+        pages = PageFile(file)
+        try:
+            yield DamagedSnapshot(damage, pages)
+        finally:
+            pages.close()
+        return
     try:
         with lmdb.open(
             str(folder), readonly=True, map_size=map_size_for(file), max_dbs=len(schema.DATABASES)
@@ -104,8 +193,11 @@ def _read_format(environment: lmdb.Environment) -> int:
     """Raises StoreError if this release does not read it."""
     meta = environment.open_db(schema.META, create=False)
     with environment.begin() as transaction:
-        value = transaction.get(schema.FORMAT_KEY, db=meta)
-    version = 0 if value is None or len(value) != schema.U32.size else int(schema.U32.unpack(value)[0])
+        return _check_format(bytes(transaction.get(schema.FORMAT_KEY, b"", db=meta)))
+
+
+def _check_format(value: bytes) -> int:
+    version = int(schema.U32.unpack(value)[0]) if len(value) == schema.U32.size else 0
     if version not in (schema.UNSEALED_FORMAT, schema.FORMAT_VERSION):
         raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.FORMAT_VERSION}")
     return version

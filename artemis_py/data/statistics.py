@@ -1,6 +1,7 @@
 """`data stat`: what is in a store, told by the counts that it keeps: no reference and no message is read."""
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class Statistics:
     records: int
     damaged: int
     queues: tuple[QueueStatistics, ...]
+    problems: tuple[str, ...] = ()
+    """Pages of the file that are damaged: what stood there is not counted."""
 
     @property
     def messages(self) -> int:
@@ -61,9 +64,8 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
         messages: Counter[int] = Counter()
         scheduled: Counter[int] = Counter()
         sizes: Counter[int] = Counter()
-        for key, value in snapshot.items(schema.COUNTS):
+        for key, count, size_bytes in _counted(snapshot):
             queue_id, rank = schema.read_rank(key)
-            count, size_bytes = _counts(snapshot, key, value)
             messages[queue_id] += count
             sizes[queue_id] += size_bytes
             if rank == SCHEDULED_RANK:
@@ -80,6 +82,7 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
             duplicates=snapshot.count(schema.DUPLICATES),
             records=snapshot.count(schema.RECORDS),
             damaged=snapshot.count(schema.DAMAGED),
+            problems=tuple(snapshot.problems),
             queues=tuple(
                 QueueStatistics(
                     id=id,
@@ -92,6 +95,21 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
                 for id in sorted(names.keys() | messages.keys())
             ),
         )
+
+
+def _counted(snapshot: Snapshot) -> Iterator[tuple[bytes, int, int]]:
+    """Rank, count and bytes; of a damaged file what is there instead of what was counted."""
+    if not snapshot.problems:
+        for key, value in snapshot.items(schema.COUNTS):
+            yield key, *_counts(snapshot, key, value)
+        return
+    there: Counter[bytes] = Counter()
+    sizes: Counter[bytes] = Counter()
+    for key, value in snapshot.items(schema.REFERENCES):
+        there[key[: schema.RANK_KEY_BYTES]] += 1
+        sizes[key[: schema.RANK_KEY_BYTES]] += len(value) + MESSAGE_OVERHEAD_BYTES
+    for key, count in there.items():
+        yield key, count, sizes[key]
 
 
 def _counts(snapshot: Snapshot, key: bytes, value: bytes) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 import json
 from enum import Enum
+from typing import Final
 
 from attrs import asdict, evolve, fields_dict, frozen
 
@@ -9,6 +10,7 @@ from artemis_py.core.destination import Address
 from artemis_py.core.message import RoutingType
 from artemis_py.core.queue import Queue
 from artemis_py.core.settings import QueueConfig
+from artemis_py.store import schema
 from artemis_py.store.schema import DamagedValue
 
 
@@ -22,6 +24,10 @@ class AddressRecord:
     internal: bool
     paused: bool
     creator: str | None = None
+
+
+RECOVERED_PREFIX: Final = "recovered-"
+"""Of queues whose own name is lost, with their id behind it."""
 
 
 @frozen(kw_only=True)
@@ -88,6 +94,39 @@ def read_queue(content: bytes) -> QueueRecord:
         return QueueRecord(config=QueueConfig(**config), paused=record["paused"])
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedValue(f"it is no queue: {error}") from error
+
+
+def queue_name(key: bytes, value: bytes) -> str | None:
+    """The name of a stored queue; None if its definition is damaged."""
+    try:
+        return read_queue(schema.unseal(key, value)).config.name
+    except DamagedValue:
+        return None
+
+
+def recovered_name(queue_id: int) -> str:
+    """What a queue is called whose definition is lost."""
+    return f"{RECOVERED_PREFIX}{queue_id}"
+
+
+def recovered_queue(id: int) -> tuple[bytes, bytes]:
+    """Key and value of a queue for messages whose own is lost: one that nobody else sends to."""
+    key, name = schema.U32.pack(id), recovered_name(id)
+    config = QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST)
+    return key, schema.seal(key, write_queue(QueueRecord(config=config, paused=False)))
+
+
+def recovered_address(queue_id: int, id: int) -> tuple[bytes, bytes]:
+    """Key and value of its address."""
+    key = schema.U32.pack(id)
+    record = AddressRecord(
+        name=recovered_name(queue_id),
+        routing_types=frozenset((RoutingType.ANYCAST,)),
+        auto_created=False,
+        internal=False,
+        paused=False,
+    )
+    return key, schema.seal(key, write_address(record))
 
 
 def _dump(record: dict[str, object]) -> bytes:

@@ -7,9 +7,11 @@ reports a lost write only once: nothing is tried again after it.
 """
 
 import fcntl
+import logging
 import mmap
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
@@ -24,15 +26,27 @@ from artemis_py.core.queue import Queue
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
+from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
 from artemis_py.store.large import body_files
 from artemis_py.store.pages import PageReader
+from artemis_py.store.salvage import copy_readable
 from artemis_py.store.schema import Bodies
 from artemis_py.store.writer import DROP_SLICE, Writer
+
+LOGGER: Final = logging.getLogger(__name__)
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
 NEW_NAME: Final = "new"
 """A folder in which a file is made before it takes its place."""
+
+DAMAGED_SUFFIX: Final = ".damaged"
+"""Behind the name of a file that was set aside, with a number if it is not the first."""
+
+MAX_PROBLEMS_LOGGED: Final = 20
+
+LOCK_ATTEMPTS: Final = 3
+LOCK_PAUSE_S: Final = 0.01
 
 # The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
@@ -83,7 +97,7 @@ class FolderLock:
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock()
         except OSError as error:
             owner = os.read(self._file, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._file)
@@ -93,6 +107,16 @@ class FolderLock:
             ) from error
         os.ftruncate(self._file, 0)
         os.write(self._file, f"{os.getpid()}\n".encode())
+
+    def _lock(self) -> None:
+        """Raises OSError. Commands that look whether a broker is there have the file for a moment."""
+        for _ in range(LOCK_ATTEMPTS - 1):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                time.sleep(LOCK_PAUSE_S)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         """Let others have the folder."""
@@ -111,7 +135,9 @@ class Environment:
     ) -> None:
         """Open or create the store in `folder`, and take the folder of its large messages if there shall be any.
 
-        A store that an import left half filled is opened `for_import` only. Raises StoreError with what to do.
+        A store that an import left half filled is opened `for_import` only. Of a damaged one the readable part is
+        copied into a new one first, and the log says what is lost; an import does not. Raises StoreError with what to
+        do.
         """
         self.folder: Final = folder
         self._locks: list[FolderLock] = []
@@ -126,9 +152,21 @@ class Environment:
         self._resident_before = resident_file_bytes()
         self._touched_bytes = 0
         """Since the file was mapped, about."""
+        self._is_sound = True
+        """No write failed: what is in the file is what LMDB meant."""
         try:
-            if not (folder / FILE_NAME).exists():
+            if (folder / FILE_NAME).exists():
+                self._examine(large_messages_folder, for_import)
+            else:
                 self._create()
+            remove_note(folder / FILE_NAME)
+        except StoreError:
+            self._release()
+            raise
+        except (lmdb.Error, OSError) as error:
+            self._release()
+            raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
+        try:
             self._env = self._open(map_bytes)
             with self._env.begin(write=True) as transaction:
                 self.databases = {name: self._env.open_db(name, txn=transaction) for name in schema.DATABASES}
@@ -183,6 +221,53 @@ class Environment:
         (aside / FILE_NAME).replace(self.folder / FILE_NAME)
         shutil.rmtree(aside)
         sync_folder(self.folder)
+
+    def _examine(self, large_messages_folder: Path | None, for_import: bool) -> None:
+        """See that LMDB can be given the file. Raises StoreError, lmdb.Error, OSError."""
+        file = self.folder / FILE_NAME
+        if not has_note(file):
+            LOGGER.info("pages of the store are checked, it was not stopped cleanly: file=%s", file)
+        damage = examine(file)
+        if damage is None:
+            return
+        if for_import:
+            raise StoreError(
+                f"the store {file} is damaged: {damage.problems[0]}; start a broker on it, which takes over what can "
+                "be read"
+            )
+        self._salvage(damage, large_messages_folder)
+
+    def _salvage(self, damage: Damage, large_messages_folder: Path | None) -> None:
+        """Go on with what can be read of a damaged file, and keep the file. Raises StoreError, lmdb.Error, OSError."""
+        file = damage.path
+        LOGGER.error("the store is damaged: file=%s problems=%d", file, len(damage.problems))
+        for problem in damage.problems[:MAX_PROBLEMS_LOGGED]:
+            LOGGER.error("damaged: %s", problem)
+        ids = [] if large_messages_folder is None else [id for id, _ in body_files(large_messages_folder)]
+        aside = self.folder / NEW_NAME
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        try:
+            map_bytes = map_size_for(file, 2 * INITIAL_MAP_BYTES)
+            losses = copy_readable(damage, aside, map_bytes, max(ids, default=0) + 1)
+        except (lmdb.Error, OSError) as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise StoreError(
+                f"the store {file} is damaged, and what can be read of it cannot be copied: {error}. Nothing was "
+                f"changed. If the disk is full, make room for {file.stat().st_size} bytes; `artemis-py data export` "
+                "takes out what can be read"
+            ) from error
+        kept = _set_aside(file)
+        (aside / FILE_NAME).replace(file)
+        shutil.rmtree(aside)
+        sync_folder(self.folder)
+        for loss in losses:
+            LOGGER.error("lost: %s", loss)
+        LOGGER.error(
+            "the broker goes on with what could be read of the store; put a backup in its place if you need what is "
+            "lost, or delete the damaged file: kept=%s",
+            kept,
+        )
 
     def _open(self, map_bytes: int) -> lmdb.Environment:
         map_bytes = map_size_for(self.folder / FILE_NAME, map_bytes)
@@ -277,6 +362,8 @@ class Environment:
     def close(self) -> None:
         """Close the files and let others have the folder."""
         self._env.close()
+        if self._is_sound:
+            leave_note(self.folder / FILE_NAME)
         self._release()
 
     def __enter__(self) -> "Environment":
@@ -321,6 +408,9 @@ class Environment:
                 # Nothing was written: the map is used up before the first page goes out.
                 with self._resizing:
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except (lmdb.Error, OSError):
+                self._is_sound = False
+                raise
 
     def drop_all(self) -> None:
         """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
@@ -337,6 +427,22 @@ class Environment:
         with self._resizing:
             self._touched_bytes = 0
             self._env.set_mapsize(self._env.info()["map_size"])
+
+
+def _set_aside(file: Path) -> Path:
+    """Give a damaged file a second name; the first one is taken over next. Returns it. Raises OSError."""
+    number = 1
+    while True:
+        kept = file.with_name(file.name + DAMAGED_SUFFIX + (f"-{number}" if number > 1 else ""))
+        try:
+            os.link(file, kept)
+            return kept
+        except FileExistsError:
+            number += 1
+        except OSError:
+            # A file system without hard links. Without any file, after a crash, the store would count as a new one.
+            shutil.copyfile(file, kept)
+            return kept
 
 
 def _sync_bodies(batch: Batch) -> None:

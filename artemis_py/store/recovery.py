@@ -8,7 +8,8 @@ There is nothing to repair: LMDB shows the last commit. What is left to decide a
     a number that only goes up is wrong        the same                           it goes on far above what is there
     a file that no large message needs         it was not complete, not durable,  removed, counted in the log
                                                or not deleted yet
-    references of a queue that is not there    the queue's value was damaged      left alone, counted in the log
+    references of a queue that is not there    the queue's value was damaged      a queue of their own, on an address
+                                                                                  of the same name, said in the log
     references that were to be deleted         the end came in between            deleted
     a queue whose address is not there         the address' value was damaged     the address is made for the queue's
                                                                                   routing type, said in the log
@@ -32,7 +33,13 @@ from artemis_py.core.storage import RESERVED_SEQUENCES
 from artemis_py.errors import Refusal, StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
-from artemis_py.store.definitions import read_address, read_queue
+from artemis_py.store.definitions import (
+    read_address,
+    read_queue,
+    recovered_address,
+    recovered_name,
+    recovered_queue,
+)
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.numbers import FAR, Numbers
@@ -53,7 +60,7 @@ class Recovered:
     references: int = 0
     damaged: int = 0
     lost_queues: int = 0
-    """References whose queue is not there."""
+    """Queues whose definition was lost, and which have their messages under another name."""
     orphans: int = 0
     """Files of large messages that nobody referred to."""
 
@@ -100,10 +107,7 @@ class _Recovery:
         self._numbers()
         self._counts()
         self._skip()
-        found = self._found
-        if found.lost_queues:
-            LOGGER.error("messages of queues that are not there were left alone: count=%d", found.lost_queues)
-        return found
+        return self._found
 
     def _large_bodies(self) -> None:
         """Files that no stored message refers to: never finished, not durable, or not deleted in time."""
@@ -223,14 +227,33 @@ class _Recovery:
             queue_id, rank = schema.read_rank(key)
             queue = self._queues.get(queue_id)
             if queue is None:
-                self._found.lost_queues += count
-                continue
+                if not count:
+                    continue
+                queue = self._queues[queue_id] = self._recover_queue(queue_id)
             self._found.references += count
             if count and rank < SCHEDULED_RANK:
                 last = self._numbers_there.last_sequence_of(queue_id, rank)
                 self._last[queue_id] = max(self._last.get(queue_id, 0), last)
             if count:
                 queue.restore(rank, count, size_bytes, self._scheduled_below)
+
+    def _recover_queue(self, id: int) -> Queue:
+        """A queue for messages whose own is lost: under a name that nobody sends to, for what it was is not known."""
+        addresses = self._environment.database(schema.ADDRESSES)
+        cursor = self._transaction.cursor(db=addresses)
+        address_id = schema.U32.unpack(cursor.key())[0] + 1 if cursor.last() else 1
+        name = recovered_name(id)
+        if name not in self._office.addresses:
+            self._transaction.put(*recovered_address(id, address_id), db=addresses)
+            self._office.create_address(name, frozenset((RoutingType.ANYCAST,)))
+            self._store.know_address(name, address_id)
+        key, value = recovered_queue(id)
+        self._transaction.put(key, value, db=self._environment.database(schema.QUEUES))
+        queue = self._office.create_queue(read_queue(schema.unseal(key, value)).config, id)
+        self._reserve(queue, key)
+        self._found.lost_queues += 1
+        LOGGER.error("the definition of a queue is lost, its messages are in another one: id=%d queue=%s", id, name)
+        return queue
 
     def _skip(self) -> None:
         """Remember which numbers a crash left out: a reader that counts on all of them is told (`heads`)."""

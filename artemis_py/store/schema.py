@@ -18,9 +18,9 @@ named databases:
     counts       u32 queue id, u8 rank        how many references of this rank there are, and their size in memory
     drops        u64 number           references that are still to be deleted: a purge, or the end of a queue
     messages     u64 message id       a message that several references share
-     shares       u64 message id       count   how many references share it
-     bodies       u64 body id          count   how many stored messages have this large body
-     attempts     place                failed deliveries of a reference, and what consumers changed; absent: none
+    shares       u64 message id       count   how many references share it
+    bodies       u64 body id          count   how many stored messages have this large body
+    attempts     place                failed deliveries of a reference, and what consumers changed; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
                  The store's own: "skipped", by queue name (beyond 256 octets: 0xff, its SHA-256), u64 from
@@ -104,7 +104,7 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from artemis_py.core.large import LargeBody
-from artemis_py.core.message import Message, MessageFormat
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, Message, MessageFormat
 from artemis_py.core.page import SCHEDULED_RANK
 from artemis_py.core.view import MessageView
 from artemis_py.errors import ArtemisError, ProtocolError, StoreError
@@ -183,6 +183,21 @@ _DUPLICATE: Final = Struct(">IQ")
 _ATTEMPTS: Final = Struct(">IQ")
 _HEAD: Final = Struct(">QQQBbHIIII")
 _BODY: Final = Struct(">QQI")
+
+KEY_LENGTHS: Final = {
+    ADDRESSES: (U32.size,),
+    QUEUES: (U32.size,),
+    MARKS: (U32.size,),
+    REFERENCES: (_PLACE.size, _SCHEDULED_PLACE.size),
+    COUNTS: (RANK_KEY_BYTES,),
+    DROPS: (U64.size,),
+    MESSAGES: (U64.size,),
+    SHARES: (U64.size,),
+    BODIES: (U64.size,),
+    ATTEMPTS: (_PLACE.size, _SCHEDULED_PLACE.size),
+    DUPLICATES: (_DUPLICATE.size,),
+}
+"""How long keys can be, where that is known."""
 
 _PRIORITY_OFFSET: Final = 24
 _LARGE_FLAG: Final = 128
@@ -546,6 +561,19 @@ def body_id(content: bytes, offset: int = 0) -> int | None:
     if len(content) < data_offset + _BODY.size:
         return None
     return int(_BODY.unpack_from(content, data_offset)[0])
+
+
+def message_size(content: bytes, offset: int = 0) -> int | None:
+    """The size in memory of the message that begins at `offset`; None if it is too short for one."""
+    if len(content) < offset + _HEAD.size:
+        return None
+    head: tuple[int, ...] = _HEAD.unpack_from(content, offset)
+    data_offset = offset + _HEAD.size + sum(head[5:])
+    if content[offset + _PRIORITY_OFFSET] & _LARGE_FLAG:
+        data_offset += _BODY.size
+    if len(content) < data_offset:
+        return None
+    return len(content) - data_offset + head[9] + MESSAGE_OVERHEAD_BYTES
 
 
 def alone(key: bytes, message: Message) -> bytes:

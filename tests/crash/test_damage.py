@@ -1,12 +1,15 @@
-"""A byte of the store's file changed while the broker was down: the start goes on, and the log names what is lost."""
+"""The store's file changed while the broker was down: the start goes on, and the log names what is lost."""
 
+import subprocess
 from pathlib import Path
 
 import lmdb
 import pytest
-from proton import Delivery
+from proton import Delivery, Message
 
+from artemis_py.store.structure import PageFile, Walk
 from tests.crash.plan import FRAGILE, NEWS, ONCE, RESULTS, WORK, make
+from tests.crash.processes import command_of
 from tests.crash.producers import protected
 from tests.crash.run import CrashRun, kill
 from tests.interop.proton.client import Client
@@ -81,3 +84,110 @@ def test_a_flipped_byte_in_each_database_costs_what_it_hit_and_is_named(filled: 
     complaints = [line for line in run.log().splitlines() if " ERROR " in line]
     for database, key in keys.items():
         assert any(key in line or database.rstrip("es") in line for line in complaints), complaints
+
+
+def pages_of(folder: Path, database: str) -> list[int]:
+    """The leaf pages of a database."""
+    file = PageFile(folder / "data.mdb")
+    walk = Walk(file, file.metas[0], {})
+    walk.read_names()
+    numbers = [int.from_bytes(page[:8], "little") for page in walk.leaves(database, walk.databases[database])]
+    file.close()
+    return numbers
+
+
+def data_commands(run: CrashRun) -> dict[str, "subprocess.CompletedProcess[str]"]:
+    """What every command says that only looks."""
+    instance = str(run.folder)
+    commands = {
+        "stat": [instance],
+        "check": [instance],
+        "export": [instance, str(run.folder / "out.jsonl")],
+        "backup": [instance, str(run.folder / "backup")],
+        "compact": [instance],
+    }
+    return {
+        name: subprocess.run(
+            command_of("artemis_py.cli", "data", name, *arguments), capture_output=True, text=True, timeout=60
+        )
+        for name, arguments in commands.items()
+    }
+
+
+def test_a_zeroed_page_costs_its_messages_and_no_more(filled: Path) -> None:
+    """The first consumer of the queue ended the broker at every start; now the log says what is lost, once."""
+    run = CrashRun(filled, seed=1)
+    journal = run.folder / "data" / "journal"
+    page = pages_of(journal, "messages")[0]
+    with (journal / "data.mdb").open("r+b") as file:
+        file.seek(page * 4096)
+        file.write(bytes(4096))
+    said = data_commands(run)
+    served = []
+    for _ in range(2):
+        broker = run.start()
+        try:
+            served.append(read_everything(run.url))
+        finally:
+            broker.terminate()
+            broker.wait(60)
+
+    for name, done in said.items():
+        assert (name, done.returncode) == (name, 1), done.stderr
+        assert f"page {page}" in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+    exported = (run.folder / "out.jsonl").read_text(encoding="utf-8")
+    assert exported.count('"queue":"work"') >= COUNT
+    assert sorted(id for id in served[0] if not id.startswith("n/")) == sorted(
+        ["f/0", *[f"w/{number}" for number in range(COUNT)], *[f"o/{number}" for number in range(COUNT)]]
+    )
+    assert 0 <= sum(id.startswith("n/") for id in served[0]) < 2 * COUNT
+    assert served[1] == []
+    log = run.log()
+    assert log.count(f"damaged: messages: page {page} is no page") == 1
+    assert "shared messages were damaged, some may be lost" in log
+    assert "Traceback" not in log
+    assert (journal / "data.mdb.damaged").stat().st_size > 0
+
+
+def test_a_store_of_no_bytes_is_no_new_store(filled: Path) -> None:
+    """Its large messages stay, whatever is started; what to do is said."""
+    run = CrashRun(filled, seed=1)
+    broker = run.start()
+    with Client(run.url) as client:
+        client.send(WORK, Message(body=b"x" * 300_000, durable=True))
+    kill(broker)
+    (run.folder / "data" / "journal" / "data.mdb").write_bytes(b"")
+    bodies = sorted((run.folder / "data" / "large-messages").glob("*.body"))
+    command = command_of("artemis_py.cli", "run", str(run.folder))
+    started = subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    for name, done in [("run", started), *data_commands(run).items()]:
+        assert (name, done.returncode) == (name, 1), done.stderr
+        assert "it has 0 bytes" in done.stderr
+        assert "Put a backup in its place" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert len(bodies) == 1
+    assert sorted((run.folder / "data" / "large-messages").glob("*.body")) == bodies
+
+
+def test_a_store_that_was_cut_ends_no_command_without_a_word(filled: Path) -> None:
+    """To half its pages, as a copy that was interrupted leaves it."""
+    run = CrashRun(filled, seed=1)
+    path = run.folder / "data" / "journal" / "data.mdb"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    said = data_commands(run)
+    command = command_of("artemis_py.cli", "run", str(run.folder), "--port-file", str(run.folder / "port"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        assert broker.stderr is not None
+        is_ready = any(line == "ready\n" for line in broker.stdout)
+        broker.terminate()
+        log = broker.stderr.read()
+
+    for name, done in said.items():
+        assert (name, done.returncode) == (name, 1), done.stderr
+        assert "damaged" in done.stderr
+        assert "beyond the end of the file" in done.stdout + done.stderr
+    assert "is damaged" in log
+    assert broker.returncode == (0 if is_ready else 1)

@@ -15,6 +15,7 @@ from artemis_py.data.copies import JOURNAL_NAME, back_up, compact
 from artemis_py.data.snapshot import Snapshot
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
+from artemis_py.store.condition import NOTE_NAME
 from artemis_py.store.environment import FILE_NAME, LOCK_NAME, NEW_NAME, FolderLock
 from artemis_py.store.large import body_files
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
@@ -54,7 +55,13 @@ def test_compacting_gives_space_back_and_keeps_the_rest(tmp_path: Path) -> None:
     before, after = compact(tmp_path)
 
     assert after < before // 2
-    assert {path.name for path in tmp_path.iterdir()} == {FILE_NAME, LOCK_NAME, "lock.mdb", LARGE_MESSAGES_NAME}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        FILE_NAME,
+        LOCK_NAME,
+        NOTE_NAME,
+        "lock.mdb",
+        LARGE_MESSAGES_NAME,
+    }
     with World(tmp_path) as world:
         assert bodies(world.queue()) == ["kept"]
 

@@ -1,0 +1,264 @@
+"""Copies what can be read of a damaged store into a new one beside it.
+
+    the values of a page that is not readable   are lost; per queue the log says how many of its messages are left
+    counts of references, sharers and bodies    made again from what is there
+    numbers that may not be given twice         go on far above, if the page with them is lost (`numbers`)
+    references whose queue is lost              stay; the start gives them a queue of their own (`recovery`)
+    shared messages nobody refers to            moved to `damaged`: whose they were is not known
+    large bodies nobody refers to               stay, now and at later starts: who had them may be lost
+
+A value with a wrong checksum is copied as it is: it is set aside when its turn comes, as in any other store.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import lmdb
+
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.store import schema
+from artemis_py.store.condition import Damage
+from artemis_py.store.definitions import queue_name
+from artemis_py.store.numbers import Numbers
+from artemis_py.store.schema import DamagedValue
+from artemis_py.store.structure import PageFile, Walk
+from artemis_py.store.writer import ALONE_OFFSET, DROP_SLICE, SHARED_OFFSET, Writer
+
+# What one commit of the copy takes at most, so that memory stays flat.
+COMMIT_BYTES: Final = 64 << 20
+
+U32_BYTES: Final = schema.U32.size
+
+
+class Salvage:
+    """One damaged file, and the new environment that its values go to."""
+
+    def __init__(self, damage: Damage, file: PageFile, environment: lmdb.Environment, next_body_id: int) -> None:
+        """Large bodies below `next_body_id` stay, whoever refers to them."""
+        self._environment: Final = environment
+        self._next_body_id: Final = next_body_id
+        self._walk: Final = damage.walk(file)
+        self._is_older: Final = damage.is_older
+        with environment.begin(write=True) as transaction:
+            self._databases: Final[dict[bytes, Any]] = {
+                name: environment.open_db(name, txn=transaction) for name in schema.DATABASES
+            }
+
+    def run(self) -> list[str]:
+        """Copy; returns what was lost, in words."""
+        for name in schema.DATABASES:
+            self._copy(name)
+        with self._environment.begin(write=True) as transaction:
+            self._clear(transaction, schema.SHARES, schema.BODIES)
+            expected = self._expected(transaction)
+        self._count_shares()
+        self._drop_all()
+        with self._environment.begin(write=True) as transaction:
+            self._clear(transaction, schema.COUNTS)
+            found = self._count_references(transaction)
+            self._forget_orphans(transaction)
+            self._set_numbers(transaction)
+            return list(self._losses(transaction, expected, found))
+
+    # -- copying -------------------------------------------------------------------------------------------------
+
+    def _copy(self, name: bytes) -> None:
+        """All that can be read of a database."""
+        tree = self._walk.databases.get(name.decode())
+        if tree is None:
+            self._walk.damaged.add(name.decode())
+            return
+        transaction = self._environment.begin(write=True)
+        size = 0
+        for key, value in values(self._walk, name):
+            transaction.put(key, value, db=self._databases[name])
+            size += len(key) + len(value)
+            if size > COMMIT_BYTES:
+                transaction.commit()
+                transaction = self._environment.begin(write=True)
+                size = 0
+        transaction.commit()
+
+    def _is_lost(self, name: bytes) -> bool:
+        """Whether something of a database may be missing."""
+        return name.decode() in self._walk.damaged
+
+    def _expected(self, transaction: Any) -> dict[bytes, int]:
+        """How many references there were, by rank; of a damaged count nobody knows."""
+        expected = {}
+        for key, value in transaction.cursor(db=self._databases[schema.COUNTS]):
+            try:
+                expected[bytes(key)] = schema.read_counts(bytes(key), bytes(value))[0]
+            except DamagedValue:
+                continue
+        return expected
+
+    def _clear(self, transaction: Any, *names: bytes) -> None:
+        for name in names:
+            transaction.drop(self._databases[name], delete=False)
+
+    # -- counting ------------------------------------------------------------------------------------------------
+
+    def _count_shares(self) -> None:
+        """Who shares a message, and how many messages have a large body; with references that are to be dropped."""
+        shares: Counter[bytes] = Counter()
+        large: Counter[int] = Counter()
+        with self._environment.begin(write=True) as transaction:
+            for _, value in transaction.cursor(db=self._databases[schema.REFERENCES]):
+                content = bytes(value)
+                if content[4:ALONE_OFFSET] == schema.SHARING:
+                    shares[content[ALONE_OFFSET:]] += 1
+                else:
+                    _count_body(large, content, ALONE_OFFSET)
+            messages = self._databases[schema.MESSAGES]
+            unshared = []
+            for key, value in transaction.cursor(db=messages):
+                _count_body(large, bytes(value), SHARED_OFFSET)
+                if bytes(key) in shares:
+                    transaction.put(key, schema.count_value(bytes(key), shares[bytes(key)]), db=self._share_counts)
+                else:
+                    unshared.append(bytes(key))
+            for lone in unshared:
+                value = transaction.get(lone, b"", db=messages)
+                transaction.put(schema.MESSAGES + b"\x00" + lone, bytes(value), db=self._databases[schema.DAMAGED])
+                transaction.delete(lone, db=messages)
+            self.unshared = len(unshared)
+            for id, count in large.items():
+                body_key = schema.U64.pack(id)
+                transaction.put(body_key, schema.count_value(body_key, count), db=self._databases[schema.BODIES])
+
+    @property
+    def _share_counts(self) -> Any:
+        return self._databases[schema.SHARES]
+
+    def _drop_all(self) -> None:
+        """What was to be deleted is not counted."""
+        while True:
+            with self._environment.begin(write=True) as transaction:
+                if not Writer(self._databases, transaction, DROP_SLICE).drop_some():
+                    return
+
+    def _count_references(self, transaction: Any) -> dict[bytes, int]:
+        """How many there are of each rank; their counts are stored."""
+        found: Counter[bytes] = Counter()
+        sizes: Counter[bytes] = Counter()
+        shared: dict[bytes, int] = {}
+        for key, value in transaction.cursor(db=self._databases[schema.REFERENCES]):
+            rank = bytes(key[: schema.RANK_KEY_BYTES])
+            content = bytes(value)
+            found[rank] += 1
+            if content[4:ALONE_OFFSET] != schema.SHARING:
+                sizes[rank] += _message_size(content, ALONE_OFFSET)
+                continue
+            id = content[ALONE_OFFSET:]
+            if id not in shared:
+                message = transaction.get(id, b"", db=self._databases[schema.MESSAGES]) if len(id) == 8 else b""
+                shared[id] = _message_size(bytes(message), SHARED_OFFSET)
+            sizes[rank] += shared[id]
+        for rank, count in found.items():
+            transaction.put(rank, schema.counts(rank, count, sizes[rank]), db=self._databases[schema.COUNTS])
+        return dict(found)
+
+    def _forget_orphans(self, transaction: Any) -> None:
+        """Delivery counts and duplicate ids say nothing without what they belong to."""
+        references, addresses = self._databases[schema.REFERENCES], self._databases[schema.ADDRESSES]
+        for name, owners, length in ((schema.ATTEMPTS, references, None), (schema.DUPLICATES, addresses, U32_BYTES)):
+            cursor = transaction.cursor(db=self._databases[name])
+            found = cursor.first()
+            while found:
+                if transaction.get(bytes(cursor.key())[:length], db=owners) is not None:
+                    found = cursor.next()
+                else:
+                    cursor.delete()
+                    found = bool(cursor.key())
+
+    # -- definitions and numbers ---------------------------------------------------------------------------------
+
+    def _set_numbers(self, transaction: Any) -> None:
+        """Numbers that are lost are made again, and large bodies stay."""
+        numbers = Numbers(self._databases, transaction)
+        meta = self._databases[schema.META]
+        for name in (schema.NEXT_MESSAGE_ID, schema.NEXT_QUEUE_ID, schema.NEXT_SCHEDULED):
+            if self._is_lost(schema.META) and transaction.get(name, db=meta) is None:
+                transaction.put(name, schema.number_value(name, numbers.next_number(name)), db=meta)
+        if transaction.get(schema.FORMAT_KEY, db=meta) is None:
+            transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
+        kept = schema.number_value(schema.KEPT_BODIES, self._next_body_id)
+        transaction.put(schema.KEPT_BODIES, kept, db=meta)
+        if not self._is_lost(schema.MARKS):
+            return
+        marks = self._databases[schema.MARKS]
+        for key, _ in transaction.cursor(db=self._databases[schema.QUEUES]):
+            if transaction.get(key, db=marks) is None:
+                # A start takes what is no number for damaged, and counts on far above.
+                transaction.put(key, b"", db=marks)
+
+    # -- what to say ---------------------------------------------------------------------------------------------
+
+    def _losses(self, transaction: Any, expected: dict[bytes, int], found: dict[bytes, int]) -> Iterator[str]:
+        names = {}
+        for key, value in transaction.cursor(db=self._databases[schema.QUEUES]):
+            id = schema.U32.unpack(key)[0]
+            names[id] = queue_name(bytes(key), bytes(value)) or str(id)
+        was, left = Counter[int](), Counter[int]()
+        for counted, total in ((expected, was), (found, left)):
+            for rank, count in counted.items():
+                total[schema.read_rank(rank)[0]] += count
+        for id in sorted(names.keys() | was.keys() | left.keys()):
+            name = names.get(id, f"{id} (its name is lost)")
+            if left[id] < was[id]:
+                yield f"queue {name}: {was[id] - left[id]} of {was[id]} messages are lost"
+            elif left[id] > was[id] and self._is_lost(schema.COUNTS):
+                yield f"queue {name}: {left[id]} messages are there, how many there were is not known"
+        if self._is_older:
+            yield "the last commit cannot be read: what it stored is lost, and what it removed is there again"
+        if self.unshared:
+            yield f"{self.unshared} shared messages were set aside: whose they are is lost"
+        for database in sorted(self._walk.damaged & {one.decode() for one in _LOST_WORDS}):
+            yield f"{_LOST_WORDS[database.encode()]} were damaged, some may be lost"
+
+
+_LOST_WORDS: Final = {
+    schema.ADDRESSES: "addresses",
+    schema.QUEUES: "queues",
+    schema.DROPS: "notes of what was purged",
+    schema.MESSAGES: "shared messages",
+    schema.ATTEMPTS: "delivery counts",
+    schema.DUPLICATES: "duplicate ids",
+    schema.RECORDS: "records of protocols (sessions, retained messages, positions of readers)",
+}
+
+
+def values(walk: Walk, name: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """What can be read of a database, in the order of the keys as far as its pages are in order."""
+    tree = walk.databases.get(name.decode())
+    if tree is None:
+        return
+    for page in walk.leaves(name.decode(), tree):
+        yield from walk.entries(name.decode(), page)
+
+
+def copy_readable(damage: Damage, target: Path, map_bytes: int, next_body_id: int) -> list[str]:
+    """Make a synced store in the folder `target`; returns what was lost, in words. Raises lmdb.Error, OSError."""
+    file = PageFile(damage.path)
+    try:
+        with lmdb.open(str(target), map_size=map_bytes, max_dbs=len(schema.DATABASES), sync=False) as environment:
+            losses = Salvage(damage, file, environment, next_body_id).run()
+            environment.sync(True)
+        return losses
+    finally:
+        file.close()
+
+
+def _count_body(large: "Counter[int]", value: bytes, offset: int) -> None:
+    id = schema.body_id(value, offset)
+    if id is not None:
+        large[id] += 1
+
+
+def _message_size(value: bytes, offset: int) -> int:
+    """Size in memory; of what is damaged about."""
+    size = schema.message_size(value, offset)
+    return len(value) + MESSAGE_OVERHEAD_BYTES if size is None else size

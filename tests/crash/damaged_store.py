@@ -1,0 +1,173 @@
+"""Damages a store in many ways, and looks what is left: `python -m tests.crash.damaged_store FOLDER KIND COUNT`.
+
+Each case is a child process of its own, so that a case that kills it is seen. A line of JSON is written for each.
+"""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from artemis_py.core.plain import PLAIN_FORMAT
+from artemis_py.data.check import check_folder
+from artemis_py.data.copies import back_up, compact
+from artemis_py.data.export import FileFormat, export_folder
+from artemis_py.data.statistics import statistics
+from artemis_py.errors import StoreError
+from artemis_py.store.environment import FILE_NAME
+from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
+from tests.unit.data.stores import fill_large
+from tests.unit.store.world import World, bodies
+
+PAGE: Final = 4096
+NEW: Final = 30
+"""Messages that are sent after the damage: none may take the place of another."""
+FORMATS: Final = {PLAIN_FORMAT.name: PLAIN_FORMAT}
+
+Change = Callable[[bytearray], bytearray]
+
+
+def make(folder: Path) -> None:
+    """A store with something of everything, several pages of messages, long values, and free pages."""
+    fill_large(folder)
+    with World(folder) as world:
+        world.queue("many")
+        world.send("many", *[f"many {number} {'x' * 150}" for number in range(400)])
+        world.send("many", "y" * 9000, "z" * 30000)
+        world.settle()
+        world.stop()
+    with World(folder) as world:
+        for reference in list(world.queue("many").browse_all())[:60]:
+            world.queue("many").acknowledge(reference)
+        world.settle()
+        world.stop()
+
+
+def changes(kind: str, size: int, count: int) -> Iterator[tuple[str, Change]]:
+    """The cases of a kind: what each is called, and what it does to the file."""
+    lots = random.Random(kind)
+    pages = size // PAGE
+
+    def overwrite(page: int, content: bytes) -> Change:
+        def change(data: bytearray) -> bytearray:
+            data[page * PAGE : (page + 1) * PAGE] = content
+            return data
+
+        return change
+
+    def swap(one: int, other: int) -> Change:
+        def change(data: bytearray) -> bytearray:
+            first, second = slice(one * PAGE, (one + 1) * PAGE), slice(other * PAGE, (other + 1) * PAGE)
+            data[first], data[second] = data[second], data[first]
+            return data
+
+        return change
+
+    def flip(offset: int, bit: int) -> Change:
+        def change(data: bytearray) -> bytearray:
+            data[offset] ^= bit
+            return data
+
+        return change
+
+    def cut(length: int) -> Change:
+        return lambda data: data[:length]
+
+    match kind:
+        case "cut":
+            lengths = {0, 1, 100, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, 2 * PAGE + 8, size - 1, size - PAGE // 2}
+            for length in sorted(lengths | {page * PAGE for page in range(pages)}):
+                yield f"cut to {length}", cut(length)
+        case "zero":
+            for page in range(pages):
+                yield f"page {page} zeroed", overwrite(page, bytes(PAGE))
+        case "random":
+            for page in range(pages):
+                yield f"page {page} overwritten", overwrite(page, lots.randbytes(PAGE))
+        case "swap":
+            for _ in range(count):
+                one, other = lots.sample(range(pages), 2)
+                yield f"pages {one} and {other} swapped", swap(one, other)
+        case "flip":
+            for _ in range(count):
+                page, bit = lots.randrange(pages), 1 << lots.randrange(8)
+                # Page headers, the rest of meta pages, and anything.
+                offset = page * PAGE + lots.randrange(lots.choice((16, 152, PAGE)))
+                yield f"bit {bit} of octet {offset} flipped", flip(offset, bit)
+
+
+def names(folder: Path) -> dict[str, list[str]]:
+    """What all queues serve; new messages come behind it."""
+    with World(folder) as world:
+        there = {name: [str(body) for body in bodies(queue)] for name, queue in world.office.queues.items()}
+        world.settle()
+        world.queue("many")
+        world.send("many", *[f"new {number}" for number in range(NEW)])
+        world.settle()
+        now = [str(body) for body in bodies(world.queue("many"))]
+        assert now == [*there.get("many", []), *[f"new {number}" for number in range(NEW)]], "overwritten"
+        world.stop()
+    return there
+
+
+def look(folder: Path) -> dict[str, Any]:
+    """What every command says of a store, and what a start finds."""
+    log = io.StringIO()
+    logging.basicConfig(stream=log, level=logging.WARNING, force=True)
+    found: dict[str, Any] = {}
+    commands: dict[str, Callable[[], object]] = {
+        "stat": lambda: list(statistics(folder).problems),
+        "check": lambda: check_folder(folder),
+        "export": lambda: export_folder(folder, folder / "export.jsonl", FileFormat.JSONL, FORMATS).left_out,
+        "export xml": lambda: export_folder(folder, folder / "export.xml", FileFormat.XML, FORMATS).left_out,
+        "backup": lambda: back_up(folder, folder.with_name("backup")) and [],
+        "compact": lambda: compact(folder) and [],
+        "start": lambda: names(folder),
+    }
+    for name, command in commands.items():
+        try:
+            found[name] = command()
+        except StoreError as error:
+            found[name] = f"refused: {error}"
+    found["log"] = log.getvalue().splitlines()
+    found["bodies"] = len(list((folder / LARGE_MESSAGES_NAME).glob("*.body")))
+    with contextlib.suppress(StoreError):
+        found["afterwards"] = check_folder(folder)
+    return found
+
+
+def run(folder: Path, kind: str, count: int) -> None:
+    """All cases of a kind."""
+    original = folder / "original"
+    make(original)
+    data = (original / FILE_NAME).read_bytes()
+    cases: list[tuple[str, Change | None]] = [("nothing", None), *changes(kind, len(data), count)]
+    for name, change in cases:
+        case = folder / "case"
+        shutil.rmtree(case, ignore_errors=True)
+        shutil.copytree(original, case / "store")
+        if change is not None:
+            (case / "store" / FILE_NAME).write_bytes(change(bytearray(data)))
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            with os.fdopen(writing, "w") as stream:
+                json.dump(look(case / "store"), stream)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            text = stream.read()
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"case": name, "status": status, "found": json.loads(text) if text else {}}))
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
