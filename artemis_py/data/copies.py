@@ -19,6 +19,7 @@ from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.condition import leave_note
 from artemis_py.store.environment import FILE_NAME, NEW_NAME, FolderLock, sync_folder
+from artemis_py.store.failure import reason_of
 from artemis_py.store.large import body_path
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 
@@ -140,7 +141,8 @@ def _copy(snapshot: Snapshot, target: Path, progress: Progress, copied: int = 0)
                 file = target / FILE_NAME
                 progress(min(copied + (file.stat().st_size if file.exists() else 0), total), total)
             except lmdb.Error as error:
-                raise StoreError(f"the store cannot be copied to {target}: {error}") from error
+                reason = reason_of(error, target / FILE_NAME)
+                raise StoreError(f"the store cannot be copied to {target}: {reason}") from error
     progress(total, total)
     with (target / FILE_NAME).open("rb") as copy:
         os.fsync(copy.fileno())

@@ -44,7 +44,8 @@ from artemis_py.data.snapshot import Progress
 from artemis_py.data.xml_reader import read_xml
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from artemis_py.store.environment import Environment, sync_folder
+from artemis_py.store.environment import FILE_NAME, Environment, sync_folder
+from artemis_py.store.failure import reason_of
 from artemis_py.store.large import body_path
 
 CHUNK_BYTES: Final = 1 << 20
@@ -91,7 +92,8 @@ def import_file(
     except OSError as error:
         raise StoreError(f"{error.filename or source}: {error.strerror}; the same import goes on from there") from error
     except lmdb.Error as error:
-        raise StoreError(f"{folder} cannot be written: {error}; the same import goes on from there") from error
+        reason = reason_of(error, folder / FILE_NAME)
+        raise StoreError(f"{folder} cannot be written: {reason}; the same import goes on from there") from error
 
 
 class _Import:

@@ -27,6 +27,7 @@ from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
+from artemis_py.store.failure import reason_of
 from artemis_py.store.large import body_files
 from artemis_py.store.pages import PageReader
 from artemis_py.store.salvage import copy_readable
@@ -165,7 +166,8 @@ class Environment:
             raise
         except (lmdb.Error, OSError) as error:
             self._release()
-            raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
+            reason = reason_of(error, folder / FILE_NAME)
+            raise StoreError(f"the store in {folder} cannot be opened: {reason}") from error
         try:
             self._env = self._open(map_bytes)
             with self._env.begin(write=True) as transaction:
@@ -175,7 +177,8 @@ class Environment:
                     self._check_whole(transaction)
         except (lmdb.Error, OSError) as error:
             self._release()
-            raise StoreError(f"the store in {folder} cannot be opened: {error}") from error
+            reason = reason_of(error, folder / FILE_NAME)
+            raise StoreError(f"the store in {folder} cannot be opened: {reason}") from error
         except StoreError:
             self._env.close()
             self._release()
@@ -251,11 +254,12 @@ class Environment:
             map_bytes = map_size_for(file, 2 * INITIAL_MAP_BYTES)
             losses = copy_readable(damage, aside, map_bytes, max(ids, default=0) + 1)
         except (lmdb.Error, OSError) as error:
+            reason = reason_of(error, file)
             shutil.rmtree(aside, ignore_errors=True)
             raise StoreError(
-                f"the store {file} is damaged, and what can be read of it cannot be copied: {error}. Nothing was "
-                f"changed. If the disk is full, make room for {file.stat().st_size} bytes; `artemis-py data export` "
-                "takes out what can be read"
+                f"the store {file} is damaged, and what can be read of it cannot be copied: {reason}. "
+                f"Nothing was changed. Make room for {file.stat().st_size} bytes if the disk is full; `artemis-py data "
+                "export` takes out what can be read"
             ) from error
         kept = _set_aside(file)
         (aside / FILE_NAME).replace(file)

@@ -25,7 +25,8 @@ from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.definitions import address_record, queue_record
-from artemis_py.store.environment import INITIAL_MAP_BYTES, Environment
+from artemis_py.store.environment import FILE_NAME, INITIAL_MAP_BYTES, Environment
+from artemis_py.store.failure import reason_of
 from artemis_py.store.large import LargeFiles, Worker
 
 LOGGER: Final = named_logger(__name__)
@@ -147,7 +148,8 @@ class LmdbStore:
                 for id in batch.freed:
                     self.files.no_longer_stored(id, batch.bodies.get(id))
         except (lmdb.Error, OSError) as error:
-            LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, error)
+            reason = reason_of(error, self.folder / FILE_NAME)
+            LOGGER.error("the last commit failed: folder=%s reason=%s", self.folder, reason)
         finally:
             self.files.close()
             environment.close()
@@ -500,7 +502,7 @@ def _write(environment: Environment, batch: Batch) -> str | None:
     try:
         environment.write(batch)
     except (lmdb.Error, OSError) as error:
-        return str(error)
+        return reason_of(error, environment.folder / FILE_NAME)
     except Exception as error:  # the edge of a thread: whatever it is, nobody may be told that this batch is stored
         LOGGER.exception("a batch could not be written")
         return f"{type(error).__name__}: {error}"

@@ -40,7 +40,8 @@ from artemis_py.store.definitions import (
     recovered_name,
     recovered_queue,
 )
-from artemis_py.store.environment import Environment
+from artemis_py.store.environment import FILE_NAME, Environment
+from artemis_py.store.failure import reason_of
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.numbers import FAR, Numbers
 from artemis_py.store.schema import DamagedValue
@@ -73,7 +74,8 @@ def recover(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, Mess
         with environment.begin(write=True) as transaction:
             return _Recovery(store, environment, transaction, postoffice).run()
     except lmdb.Error as error:
-        raise StoreError(f"the store in {environment.folder} cannot be read: {error}") from error
+        reason = reason_of(error, environment.folder / FILE_NAME)
+        raise StoreError(f"the store in {environment.folder} cannot be read: {reason}") from error
 
 
 class _Recovery:

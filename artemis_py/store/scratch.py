@@ -25,7 +25,8 @@ from artemis_py.core.queue import Queue
 from artemis_py.core.reference import Reference
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
-from artemis_py.store.environment import INITIAL_MAP_BYTES, MAPPED_BYTES
+from artemis_py.store.environment import FILE_NAME, INITIAL_MAP_BYTES, MAPPED_BYTES
+from artemis_py.store.failure import reason_of
 
 LOGGER: Final = named_logger(__name__)
 
@@ -216,4 +217,5 @@ class ScratchStore:
     def _fail(self, error: Exception) -> None:
         if self.is_usable:
             self.is_usable = False
-            LOGGER.error("no more messages go to scratch files: reason=%s", error)
+            folder = self._folder or Path(tempfile.gettempdir())
+            LOGGER.error("no more messages go to scratch files: reason=%s", reason_of(error, folder / FILE_NAME))
