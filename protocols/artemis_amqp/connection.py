@@ -452,8 +452,11 @@ class AmqpConnection:
         """Close from our side. With an error, what still comes is ignored until the peer's close."""
         if self._close_sent or self.state == State.CLOSED:
             return
+        # What comes behind a dropped attach would name a handle that the peer never saw: it would hear of that alone.
+        has_dropped = bool(self._held)
         self._drop_held()
-        self._flush_sessions()
+        if not has_dropped:
+            self._flush_sessions()
         if not self._open_sent:
             if self.state < State.OPENING and not self._open_received:
                 # Nothing can be said before the headers are exchanged.
