@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from artemis_py.core.message import Message, MessageFormat
+from artemis_py.core.message import Message, MessageFormat, RoutingType
 from artemis_py.data.bodies import StoredBodies
 from artemis_py.data.drops import Drops
 from artemis_py.data.snapshot import Snapshot
@@ -22,7 +22,6 @@ from artemis_py.store.definitions import (
     QueueRecord,
     read_address,
     read_queue,
-    recovered_address,
     recovered_queue,
 )
 from artemis_py.store.large import body_path, read_body
@@ -131,6 +130,7 @@ class Entries:
         self._are_bodies_apart: Final = are_bodies_apart
         self._drops: Final = Drops(snapshot)
         self._address_names: dict[bytes, str] = {}
+        self._addresses_there: set[str] = set()
         self._queue_names: dict[int, str] = {}
         self._lost: set[int] = set()
         """Shared messages that were left out."""
@@ -148,6 +148,8 @@ class Entries:
                     continue
                 try:
                     entry = read(self, key, value)
+                    if isinstance(entry, QueueEntry):
+                        yield from self._address_before(entry)
                     if self._are_bodies_apart and isinstance(entry, MessageEntry | ReferenceEntry):
                         yield from self._body_before(entry)
                 except DamagedValue as error:
@@ -159,12 +161,28 @@ class Entries:
                 else:
                     yield entry
 
+    def _address_before(self, entry: QueueEntry) -> Iterator[AddressEntry]:
+        """The address of a queue, if it is damaged, for the queue's routing type: as a start makes it."""
+        config = entry.record.config
+        if config.address not in self._addresses_there:
+            self._addresses_there.add(config.address)
+            routing_types = frozenset((config.routing_type or RoutingType.MULTICAST,))
+            yield AddressEntry(
+                record=AddressRecord(
+                    name=config.address,
+                    routing_types=routing_types,
+                    auto_created=config.auto_created,
+                    internal=config.internal,
+                    paused=False,
+                )
+            )
+
     def _recovered(self, key: bytes) -> Iterator[Entry]:
         """Address and queue for the messages of a queue whose definition is damaged, as a start makes them."""
         id = schema.U32.unpack(key)[0]
-        address_key, address = recovered_address(id, 0)
-        yield AddressEntry(record=read_address(schema.unseal(address_key, address)))
-        yield self._queue(*recovered_queue(id))
+        entry = self._queue(*recovered_queue(id))
+        yield from self._address_before(entry)
+        yield entry
 
     def _body_before(self, entry: MessageEntry | ReferenceEntry) -> Iterator[BodyEntry]:
         """The large body of a message, when it comes for the first time. Raises DamagedValue."""
@@ -187,6 +205,7 @@ class Entries:
     def _address(self, key: bytes, value: bytes) -> AddressEntry:
         record = read_address(schema.unseal(key, value))
         self._address_names[key] = record.name
+        self._addresses_there.add(record.name)
         return AddressEntry(record=record)
 
     def _queue(self, key: bytes, value: bytes) -> QueueEntry:

@@ -48,7 +48,7 @@ class Damage:
 
 
 def examine(path: Path, can_trust_note: bool = True) -> Damage | None:
-    """What is wrong with the file, None if nothing is. Raises StoreError with what to do if nothing can be read."""
+    """What is wrong with the file, None if nothing is. Raises NothingKnown with what to do, StoreError."""
     try:
         size = path.stat().st_size
         if size == 0:
@@ -103,10 +103,15 @@ def rename(databases: dict[str, Tree]) -> list[str]:
     return unknown
 
 
+class NothingKnown(StoreError):
+    """Nothing in the file leads to anything; what it holds cannot be told from what it held."""
+
+
 def _hopeless(path: Path, reason: str) -> StoreError:
-    return StoreError(
-        f"the store {path} is damaged, nothing of it can be read: {reason}. Nothing was changed and no large message "
-        "deleted. Put a backup in its place; or move the file and the large messages away to start with an empty store"
+    return NothingKnown(
+        f"the store {path} is damaged, nobody can tell what is in it: {reason}. Nothing was changed and no large "
+        "message deleted. Put a backup in its place; or take out with `artemis-py data export` what is found in the "
+        "file, then move it and the large messages away, start with an empty store and import it"
     )
 
 

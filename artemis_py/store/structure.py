@@ -334,6 +334,15 @@ class Walk:
                 if len(way) == tree.depth:
                     self._read_ahead(below.children)
 
+    def stray_leaves(self) -> Iterator[bytes]:
+        """All pages of the file that are leaves in their own place, whether anything leads to them or not."""
+        for number in range(META_PAGES, self._pages):
+            head = self._file.head(number)
+            if len(head) == HEAD_BYTES and _HEAD.unpack(head)[2] == LEAF:
+                page = self._page("", number, LEAF)
+                if page:
+                    yield page
+
     def _take(self, name: str, number: int, flags: int) -> bytes:
         """A page that belongs here; nothing if it is not, or was taken before."""
         if 0 <= number < self._pages and (self._used[number] or number in self.doubtful):
