@@ -7,7 +7,6 @@ reports a lost write only once: nothing is tried again after it.
 """
 
 import fcntl
-import logging
 import mmap
 import os
 import shutil
@@ -24,6 +23,7 @@ from artemis_py.core.message import MessageFormat
 from artemis_py.core.page import Page
 from artemis_py.core.queue import Queue
 from artemis_py.errors import StoreError
+from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
@@ -34,7 +34,7 @@ from artemis_py.store.salvage import copy_readable
 from artemis_py.store.schema import Bodies
 from artemis_py.store.writer import DROP_SLICE, Writer
 
-LOGGER: Final = logging.getLogger(__name__)
+LOGGER: Final = named_logger(__name__)
 
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
