@@ -2,7 +2,7 @@
 
 A consumer with a `Span` is a browser that gets the messages from one number up to another in the order of the numbers,
 whatever their priority, those included that other consumers have and did not settle, that a transaction has claimed,
-and that wait for a redelivery delay. It holds no place in the queue: each page is gathered anew from what is in memory,
+and that wait for a redelivery delay. It holds no place in the queue: each page is gathered from what is then in memory,
 on disk and elsewhere, so that any number of them may read at once, anywhere. A reader takes the end of its range as
 proof that it had everything: what cannot be read now is not passed over, and the range does not end.
 """

@@ -16,7 +16,7 @@ from artemis_py.core.span import there
 from artemis_py.errors import InvalidRequest, LimitExceeded
 
 MAX_RANGES: Final = 1000
-"""Of one request; each is looked up by itself."""
+"""Ranges in one request; each is looked up by itself."""
 
 MAX_NAMED: Final = 100
 """Messages that an answer names; it counts them all."""
@@ -85,5 +85,5 @@ def find(queue: Queue, node_id: str, ranges: Ranges, filter: Filter | None) -> S
 
 
 def nothing(node_id: str) -> str:
-    """The same of a queue that is gone, or was made anew."""
+    """The same for a queue that is gone, or was deleted and made again."""
     return json.dumps({"node": node_id, "queueId": None})

@@ -116,7 +116,7 @@ class ReaderControl(Control):
         """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
 
         A fourth member is the number to begin at; what is below that stays. Done twice it does nothing more; a queue
-        that is gone, or was made anew, has nothing below the number, nor has one of another broker, if `"node"` says
+        that is gone, or was made again, has nothing below the number, nor has one of another broker, if `"node"` says
         which is meant. The answer is JSON text: how many messages went, by queue, and whether that was all; a request
         acknowledges no more than MAX_ACKNOWLEDGED, so that the broker's other clients do not wait. Raises
         NotAuthorized, and InvalidRequest, also for a number above all that were given: a client that names it cannot
@@ -157,7 +157,7 @@ class ReaderControl(Control):
         """Acknowledge single messages of a queue: `{"queue": name, "queueId": id, "sequences": [numbers]}`; how many.
 
         Those that are not there any more, or that a consumer has, are passed over; none is there of a queue that is
-        gone or was made anew, or of another broker, if `"node"` says which is meant. Raises NotAuthorized,
+        gone or was made again, or of another broker, if `"node"` says which is meant. Raises NotAuthorized,
         InvalidRequest, and LimitExceeded if the lowest and the highest number are MAX_ACKNOWLEDGED or more apart,
         because all that is between them must be looked at.
         """
@@ -183,7 +183,7 @@ class ReaderControl(Control):
         With `"selector": text` only what it wants is named and counted. The answer has `there`, the lowest numbers that
         are in the queue, each with where it is, `count`, how many there are, `expired`, how many are there but past
         their time, and `left`, by which way how many messages left the queue since the broker started; `queueId` is
-        null if the queue is gone or was made anew. Raises NotAuthorized, InvalidRequest, InvalidFilter, LimitExceeded,
+        null if the queue is gone or was made again. Raises NotAuthorized, InvalidRequest, InvalidFilter, LimitExceeded,
         StoreError if it cannot be told.
         """
         match wanted:

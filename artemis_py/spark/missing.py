@@ -21,7 +21,7 @@ logger: Final = logging.getLogger(__name__)
 Gaps = Sequence[tuple[int, int]]
 
 NAMED: Final = 5
-"""Of the numbers and ranges in an error text."""
+"""Numbers and ranges that an error text names."""
 
 
 def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
@@ -61,7 +61,7 @@ class Missing:
         if part.node:
             timeout_s = self.options.connection.idle_timeout_s
             if not Management(connection, timeout_s).find(part, [(part.start, part.start)], None).exists:
-                raise Gone(f"{part.queue} is not there any more, or was made anew")
+                raise Gone(f"{part.queue} is not there any more, or was made again")
 
     def look_up(self, gaps: Gaps) -> None:
         """Ask the queue about numbers that did not come. Raises Withheld if some are there, Gone, ConnectionLost."""
@@ -80,7 +80,7 @@ class Missing:
         """
         options, part = self.options, self.part
         if not found.exists:
-            raise Gone(f"{part.queue} is not there any more, or was made anew")
+            raise Gone(f"{part.queue} is not there any more, or was made again")
         if found.count:
             text = f"{found.count} messages did not come and are in the queue: {_places(found)}"
             if not self.is_lenient:
@@ -126,7 +126,7 @@ class Missing:
             f"queue has none to give{late}; of this queue's messages {self._last.left} since the broker started"
         )
         if self.options.fail_on_data_loss:
-            raise DataLoss(f"{text} (failOnDataLoss=false goes on without them; what is in the queue stays there)")
+            raise DataLoss(f"{text} (failOnDataLoss=false continues without them; what is in the queue stays there)")
         logger.warning(text)
 
 

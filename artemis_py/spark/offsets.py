@@ -277,5 +277,5 @@ def refuse(losses: Iterable[str]) -> None:
         raise DataLoss(
             "messages were lost before the query read them: "
             + "; ".join(lines)
-            + " (failOnDataLoss=false goes on with what is left; what is in the queue stays there until it was read)"
+            + " (failOnDataLoss=false continues with what is left; what is in the queue stays there until it was read)"
         )

@@ -128,7 +128,7 @@ class DrainingLink:
         self._credit: Final = credit
         self._arrivals: Final = Arrivals()
         self._returned = 0
-        """Of the credit that the broker gave back, what was taken note of."""
+        """How much of the credit that the broker gave back was noted."""
         link.handler = self._arrivals
 
     def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
