@@ -69,6 +69,8 @@ class Queue:
         self.paused: bool = False
         self.is_deleted: bool = False
         self.consumers: list[Consumer] = []
+        self.holders: list[Consumer] = []
+        """Consumers of which only deliveries are left, that their clients may still settle; no message goes to them."""
         self.exclusive_owner: Consumer | None = None
         self.picking_count: int = 0
         """Consumers that keep cursors."""
@@ -91,7 +93,7 @@ class Queue:
         self.created_ms: int = hub.now_ms
         self.consumer_removed_ms: int = 0
         """When the last consumer left; 0 if none ever did."""
-        self.holders: int = 0
+        self.subscriber_count: int = 0
         """Sessions that have a subscription here, and come back although they have no consumer now."""
         self.swept: bool = False
         """The reaper found it unused in its last pass."""
@@ -559,7 +561,7 @@ class Queue:
             expires_ms = scheduled.message.expires_ms
             if expires_ms and (earliest == 0 or expires_ms < earliest):
                 earliest = expires_ms
-        for consumer in self.consumers:
+        for consumer in self.consumers + self.holders:
             for delivered in consumer.outstanding.values():
                 expires_ms = delivered.message.expires_ms
                 if expires_ms and (earliest == 0 or expires_ms < earliest):
@@ -854,6 +856,8 @@ class Queue:
         for consumer in list(self.consumers):
             self.remove_consumer(consumer, False)
             consumer.sink.ended(reason)
+        for holder in list(self.holders):
+            holder.sink.ended(reason)
         self.purge()
         self.schedule.cancel()
         if self._gate_timer is not None:

@@ -179,7 +179,7 @@ class Reaper:
         return self._office.now_ms - since_ms >= queue.auto_delete_delay_ms
 
     def _may_delete(self, queue: Queue) -> bool:
-        if queue.internal or not queue.auto_delete or queue.consumers or queue.holders > 0:
+        if queue.internal or not queue.auto_delete or queue.consumers or queue.holders or queue.subscriber_count > 0:
             return False
         if queue.paused or queue.address.paused or queue.address.producers > 0:
             return False

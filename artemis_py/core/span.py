@@ -88,7 +88,7 @@ class Span:
                     reference.was_acquired = reference.was_acquired or reference.sequence < queue.restored_below
                     found.append(reference)
                 end = min(end, page.end)
-        for consumer in queue.consumers:
+        for consumer in queue.consumers + queue.holders:
             for delivered in consumer.outstanding.values():
                 if self.position <= delivered.sequence <= end:
                     found.append(delivered)
@@ -178,7 +178,7 @@ def first_sequence(queue: "Queue") -> int:
                 raise StoreError(f"messages of queue '{queue.name}' cannot be read")
             if page.references:
                 first = min(first, page.references[0].sequence)
-    for consumer in queue.consumers:
+    for consumer in queue.consumers + queue.holders:
         for sequence in consumer.outstanding:
             first = min(first, sequence)
     for sequence in queue.aside:
@@ -222,7 +222,7 @@ def first_since(queue: "Queue", time_ms: int) -> int:
         tail = backlog.tails[priority]
         if tail is not None:
             first = _first_on_disk(queue, tail, time_ms, first)
-    for consumer in queue.consumers:
+    for consumer in queue.consumers + queue.holders:
         for delivered in consumer.outstanding.values():
             if delivered.sequence < first and _arrived_ms(delivered) >= time_ms:
                 first = delivered.sequence

@@ -619,7 +619,7 @@ class AmqpHandler:
         if not isinstance(suspended, SuspendedSource):
             return {}
         resumed: dict[bytes, Reference] = {}
-        if suspended.queue is subscription.queue and not suspended.queue.is_deleted:
+        if suspended.queue is subscription.queue:
             known = attach.unsettled or {}
             for tag, reference in suspended.unsettled.items():
                 if tag in known and suspended.holder.outstanding.get(reference.sequence) is reference:

@@ -82,10 +82,6 @@ class Lingering(SenderLinkHandler):
         """The client's word on one delivery: as if the link were there."""
         terminus = self._terminus
         assert isinstance(token, Reference)
-        if terminus.queue.is_deleted:
-            # As with the deliveries of links that were attached to it: there is nothing left to be decided.
-            terminus.give_back()
-            return
         self._outgoing.on_disposition(link, delivery_id, token, state, settled)
         if not terminus.holder.outstanding and not link.unsettled:
             self._handler.manager.termini.drop(self._key)

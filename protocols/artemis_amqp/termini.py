@@ -35,13 +35,14 @@ class Attached(Protocol):
 class SuspendedSource:
     """Deliveries whose link is gone: its client may still settle them, or resume the link.
 
-    They belong to a consumer that is in no queue's list: it gets nothing more, and takes nobody's place.
+    They belong to a consumer that is one of the queue's `holders`: it gets nothing more, and takes nobody's place.
     """
 
     def __init__(self, consumer: Consumer, unsettled: dict[bytes, Reference]) -> None:
         """Take these deliveries, by delivery-tag, over from the link's consumer."""
         self.queue: Final = consumer.queue
-        self.holder: Final = _holder(consumer, unsettled)
+        self.sink: Final = _NobodyThere()
+        self.holder: Final = _holder(consumer, unsettled, self.sink)
         self.unsettled: Final = unsettled
         self.failed: bool = False
         """The connection broke: what is not resumed counts as a failed attempt."""
@@ -58,12 +59,12 @@ class SuspendedSource:
             self.timer.cancel()
         holder = self.holder
         holder.is_closed = True
+        if holder in self.queue.holders:
+            self.queue.holders.remove(holder)
         outstanding = sorted(holder.outstanding.values(), key=_sequence_of, reverse=True)
         holder.outstanding = {}
         # Newest first: each finds its place at the head at once.
         for reference in outstanding:
-            if reference.message.expires_ms:
-                self.queue.note_expiry(reference.message.expires_ms)
             self.queue.give_back(reference, FAILED if self.failed else RELEASED)
 
 
@@ -71,8 +72,9 @@ def _sequence_of(reference: Reference) -> int:
     return reference.sequence
 
 
-def _holder(consumer: Consumer, unsettled: dict[bytes, Reference]) -> Consumer:
-    holder = Consumer(consumer.id, consumer.queue, _NobodyThere(), None, False, 0, consumer.user)
+def _holder(consumer: Consumer, unsettled: dict[bytes, Reference], sink: Sink) -> Consumer:
+    holder = Consumer(consumer.id, consumer.queue, sink, None, False, 0, consumer.user)
+    consumer.queue.holders.append(holder)
     # As one that may pass over messages: hiding one from it changes nothing in the queue.
     holder.picks = True
     holder.cursors = [None] * PRIORITIES
@@ -102,7 +104,10 @@ class SuspendedTarget:
 
 
 class _NobodyThere(Sink):
-    """The sink of a consumer that only holds deliveries: no queue has it in its list."""
+    """The sink of a consumer that only holds deliveries."""
+
+    def __init__(self) -> None:
+        self.on_ended: Callable[[], None] | None = None
 
     def deliver(self, reference: Reference) -> None:
         raise AssertionError("a consumer without a queue has no credit")
@@ -111,7 +116,9 @@ class _NobodyThere(Sink):
         """Nobody waits for the answer."""
 
     def ended(self, reason: str) -> None:
-        """No queue tells it."""
+        """The queue was deleted: there is nothing left to be decided."""
+        if self.on_ended is not None:
+            self.on_ended()
 
 
 class Termini:
@@ -147,6 +154,7 @@ class Termini:
             self.drop(next(iter(self._suspended)))
         if isinstance(terminus, SuspendedSource):
             self._suspended_queues.setdefault(terminus.queue.id, set()).add(key)
+            terminus.sink.on_ended = lambda: self.drop(key)
         self._suspended[key] = terminus
         self.limit(key, timeout_s)
 

@@ -186,7 +186,7 @@ class Sessions:
 
     def joined(self, subscription: Subscription) -> None:
         """Count who shares a queue; one that a session has a subscription to is in use."""
-        subscription.queue.holders += 1
+        subscription.queue.subscriber_count += 1
         if subscription.kind == SHARED:
             self._sharers.setdefault(subscription.queue.name, set()).add(subscription)
 
@@ -196,7 +196,7 @@ class Sessions:
 
     def left(self, subscription: Subscription) -> bool:
         """True if nobody shares its queue any more."""
-        subscription.queue.holders -= 1
+        subscription.queue.subscriber_count -= 1
         sharers = self._sharers.get(subscription.queue.name)
         if sharers is None:
             return True

@@ -13,11 +13,11 @@ from artemis_amqp.performatives import (
     Source,
     Target,
 )
-from artemis_amqp.types import Symbol
+from artemis_amqp.types import Described, Symbol, ULong
 from artemis_py.core.message import RoutingType
 from artemis_py.core.settings import AddressSettings
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
-from tests.core_harness import make_queue, pass_time, send
+from tests.core_harness import START_MS, make_message, make_queue, pass_time, send
 
 
 def detached(*messages: str, source: Source | None = None) -> tuple[Broker, Peer]:
@@ -256,8 +256,39 @@ def test_a_deleted_queue_takes_it_along() -> None:
     queue = broker.office.queue("q")
     broker.office.delete_queue("q")
 
+    assert (queue.delivering_count, broker.office.address("q").account.message_count) == (0, 0)
+    assert (broker.manager.termini._suspended, peer.connection.lingering, queue.holders) == ({}, {}, [])
     assert peer.say(settled(0)) == []
-    assert queue.delivering_count == 0
+
+
+def test_a_reader_by_numbers_sees_it() -> None:
+    """docs/amqp.md: what consumers hold is part of the range."""
+    broker, _peer = detached("1", "2")
+    everything: dict[Symbol, object] = {
+        Symbol("range"): Described(Symbol("artemis:sequence-range:list"), [ULong(1), ULong(3)])
+    }
+    source = Source(address="q", distribution_mode="copy", filter=everything)
+
+    assert bodies(broker.connect("other").receive(source)) == [b"1", b"2"]
+
+
+def test_it_expires_when_it_comes_back() -> None:
+    """The queue knows when, although nobody consumes from it."""
+    broker = Broker()
+    broker.queue()
+    broker.office.route(make_message("1", expires_ms=START_MS + 1000), broker.office.address("q"))
+    peer = broker.connect()
+    assert bodies(peer.receive()) == [b"1"]
+    peer.say(Detach(handle=0))
+    queue = broker.office.queue("q")
+    pass_time(broker.office, 500)
+    queue.expire_due()
+    pass_time(broker.office, 1000)
+    queue.expire_due()
+    peer.say(settled(0, Released()))
+    queue.expire_due()
+
+    assert broker.count() == 0
 
 
 def test_others_wait_for_a_client_only_while_its_session_lasts() -> None:

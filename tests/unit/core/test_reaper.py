@@ -244,7 +244,7 @@ def test_a_queue_that_a_session_comes_back_to_is_in_use() -> None:
     """An MQTT session that shares an anycast queue, and is away."""
     office = make_office({"#": SHIPPED})
     make_session(office).producer("a", ANYCAST)
-    office.queues["a"].holders += 1
+    office.queues["a"].subscriber_count += 1
 
     assert passes(office) == ["a"]
 
