@@ -28,6 +28,10 @@ PAGE_BYTES: Final = 1 << 20
 TIGHT_PAGE_MESSAGES: Final = 50
 TIGHT_PAGE_BYTES: Final = 1 << 16
 
+# The same while memory is full: what was read for a consumer that does not take it adds up over thousands of queues.
+FULL_PAGE_MESSAGES: Final = 8
+FULL_PAGE_BYTES: Final = 1 << 13
+
 # With nobody to read it a queue keeps this share of its window: 10,000 queues without consumers are no rare thing.
 IDLE_SHARE: Final = 16
 
@@ -109,6 +113,7 @@ class Backlog:
     def append(self, reference: Reference, is_stored: bool) -> None:
         """Add the newest. If it ends up COLD the caller still has to put it into the storage, if `is_stored`."""
         message = reference.message
+        origin = message.origin
         reference.state = WAITING
         self.count += 1
         if (
@@ -116,6 +121,8 @@ class Backlog:
             or self.count > self._window_messages
             or self.memory_bytes > self._window_bytes
             or self._address.account.is_full
+            # Behind a wildcard the message counts at another address than its queue's.
+            or (origin is not None and origin.account.is_full)
             or self._broker_account.size_bytes >= self._broker_account.tight_bytes
             or len(self._consumers) == 0
         ) and self._page_out(reference, is_stored):
@@ -130,8 +137,11 @@ class Backlog:
         if is_stored:
             return self._page_out_stored(reference)
         address = self._address
-        if reference.message.large is not None or not address.must_spill or (self.count == 1 and self._consumers):
+        message = reference.message
+        if message.large is not None or (self.count == 1 and self._consumers):
             # The body of a large one is on disk already, and goes when nobody holds it.
+            return False
+        if not address.must_spill and (message.origin is None or not message.origin.must_spill):
             return False
         scratch = self.hub.scratch
         if scratch is None or not scratch.is_usable:
@@ -148,7 +158,12 @@ class Backlog:
         tail = self.tails[priority]
         if tail is None:
             waiting = self.count - self.cold_count
-            is_short = self._address.account.is_full or self._broker_account.is_tight
+            origin = reference.message.origin
+            is_short = (
+                self._address.account.is_full
+                or self._broker_account.is_tight
+                or (origin is not None and origin.account.is_full)
+            )
             share = IDLE_SHARE
             if self._consumers:
                 share = 1
@@ -219,7 +234,13 @@ class Backlog:
         assert tail is not None
         max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
         max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
-        if self.hub.account.is_tight:
+        account = self.hub.account
+        if account.size_bytes >= account.overdrawn_bytes:
+            max_messages = max_bytes = 1
+        elif account.size_bytes >= account.full_bytes:
+            max_messages = min(FULL_PAGE_MESSAGES, max_messages)
+            max_bytes = min(FULL_PAGE_BYTES, max_bytes)
+        elif account.is_tight:
             max_messages = min(TIGHT_PAGE_MESSAGES, max_messages)
             max_bytes = min(TIGHT_PAGE_BYTES, max_bytes)
         page = tail.read(tail.frontier, END, max_messages, max_bytes)

@@ -7,7 +7,7 @@ resolved settings, and the account that `max-size-bytes` and `address-full-polic
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.message import REFERENCE_BYTES, Message, RoutingType
 from artemis_py.core.settings import DiskFullPolicy, FullPolicy, ResolvedSettings
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Address:
         account.when_room(callback)
 
     def charge(self, message: Message) -> None:
-        """Count a message that the first queue takes; called once per message."""
+        """Count a message that the first queue takes; called once per message, and with it comes one reference."""
         account = self.account
         account.size_bytes += message.size
         account.message_count += 1
@@ -291,6 +291,42 @@ class Address:
         account.message_count += 1
         if account.size_bytes >= account.full_bytes or account.message_count >= account.full_messages:
             account.is_full = True
+
+    def charge_reference(self) -> None:
+        """Count one more queue that holds a message which was charged."""
+        account = self.account
+        account.size_bytes += REFERENCE_BYTES
+        if account.size_bytes >= account.full_bytes:
+            account.is_full = True
+        account = self.broker_account
+        account.size_bytes += REFERENCE_BYTES
+        if account.size_bytes >= account.full_bytes:
+            account.is_full = True
+
+    def discharge_reference(self) -> None:
+        """Give back what `charge_reference` counted: one queue let go, and others still hold the message."""
+        account = self.account
+        account.size_bytes -= REFERENCE_BYTES
+        if account.is_full:
+            account.update()
+        account = self.broker_account
+        account.size_bytes -= REFERENCE_BYTES
+        if account.is_full:
+            account.update()
+
+    def take_over(self, message: Message) -> None:
+        """Count a message that somebody holds here, and no longer where it was sent through before."""
+        origin = message.origin
+        further = message.references - 1
+        if further >= 0 and origin is not self:
+            self.charge(message)
+            if origin is not None:
+                origin.discharge(message)
+            for _ in range(further):
+                self.charge_reference()
+                if origin is not None:
+                    origin.discharge_reference()
+        message.origin = self
 
     def discharge(self, message: Message) -> None:
         """Give back what `charge` counted; called when the last queue let go."""

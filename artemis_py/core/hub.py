@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # What a consumer may have and not settle while memory is tight (half of the limit is used) or full, with what Python
 # needs for it: some ten thousand small messages, and some hundred. A consumer that never settles stops there, the
-# others of its queue go on.
+# others of its queue go on. Thousands of them add up to more than there is: beyond `overdrawn_bytes` each has one.
 UNSETTLED_BYTES_TIGHT: Final = 8 << 20
 UNSETTLED_BYTES_FULL: Final = 256 << 10
 
@@ -61,11 +61,14 @@ class Hub:
         self._awaiting_store: list[Queue] = []
         """Queues that have consumers for such references."""
 
-    def origin(self, message: Message, likely: Address) -> Address | None:
-        """The address a stored message counts for: the one it was sent to, None if it is gone; or that of its stage."""
+    def origin(self, message: Message, likely: Address) -> Address:
+        """The address a message that was read counts for: the one it was sent to.
+
+        If that is gone, or the message is staged, it counts for that of its queue, which is `likely`.
+        """
         if message.address == likely.name or likely.is_staging:
             return likely
-        return self.addresses.get(message.address)
+        return self.addresses.get(message.address, likely)
 
     def await_store(self, queue: "Queue", reference: Reference) -> None:
         """Let a queue deliver when this reference of it is durable, and have that hurried."""
@@ -83,9 +86,17 @@ class Hub:
             queue.mark_ready()
         return len(self.ready) > 0 or self.slices.has_work
 
+    @property
+    def free_unsettled_bytes(self) -> int:
+        """What a consumer may surely have and not settle; above that `holds_back` says whether it gets more."""
+        account = self.account
+        return 1 if account.size_bytes >= account.overdrawn_bytes else UNSETTLED_BYTES_FULL
+
     def holds_back(self, unsettled_bytes: int) -> bool:
         """Whether a consumer that has so much and did not settle it gets nothing more for now."""
         account = self.account
+        if account.size_bytes >= account.overdrawn_bytes:
+            return unsettled_bytes > 0
         if account.size_bytes >= account.full_bytes:
             return unsettled_bytes >= UNSETTLED_BYTES_FULL
         return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT

@@ -23,6 +23,11 @@ LATEST_MS: Final = 1 << 55
 # and rounded up: memory limits count what is really held, not the payload.
 MESSAGE_OVERHEAD_BYTES: Final = 512
 
+# Bytes that each further queue, transaction or retained message costs that holds the same message; the first is part of
+# the above. A reference that waits takes 152 bytes compiled and 176 pure, one that a consumer has 228 and 220 with its
+# place in that consumer's table (tracemalloc, CPython 3.11); one that is to be stored has a place in its batch instead.
+REFERENCE_BYTES: Final = 256
+
 
 class RoutingType(IntEnum):
     """How an address hands a message to its queues; the values are Artemis' wire codes (reference §1.1)."""

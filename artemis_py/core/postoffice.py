@@ -542,13 +542,7 @@ class PostOffice:
 
     def release(self, message: Message, address: Address) -> int:
         """Route a message that was admitted before; returns how many queues got it."""
-        origin = message.origin
-        if origin is not address:
-            if message.references > 0:
-                address.charge(message)
-                if origin is not None:
-                    origin.discharge(message)
-            message.origin = address
+        address.take_over(message)
         message.stored_first = True
         return self._hand_over(message, address, "", None)
 

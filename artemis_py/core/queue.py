@@ -11,7 +11,7 @@ from artemis_py.core.bulk import take_out
 from artemis_py.core.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
-from artemis_py.core.hub import UNSETTLED_BYTES_FULL, Hub
+from artemis_py.core.hub import Hub
 from artemis_py.core.message import LATEST_MS, Message, RoutingType
 from artemis_py.core.page import END, SCHEDULED_RANK, Page
 from artemis_py.core.picking import find_next, move_cursor, wants
@@ -164,11 +164,14 @@ class Queue:
         """Take a message that was routed here, unless the queue is disabled or purges without consumers."""
         if not self.enabled or (self.purge_on_no_consumers and not self.consumers):
             return
+        origin = message.origin
         if message.references == 0:
-            if message.origin is not None:
-                message.origin.charge(message)
+            if origin is not None:
+                origin.charge(message)
             if message.large is not None:
                 message.large.hold()
+        elif origin is not None:
+            origin.charge_reference()
         message.references += 1
         self.messages_added += 1
         reference = Reference(message, self)
@@ -335,6 +338,7 @@ class Queue:
         backlog = self.backlog
         if (backlog.mask or backlog.cold_mask) and self._gate_open and not self.paused and not self.address.paused:
             now_ms = self.hub.now_ms
+            free_bytes = self.hub.free_unsettled_bytes
             for level in self._levels:
                 ring = level.ring
                 misses = 0
@@ -344,9 +348,7 @@ class Queue:
                         ring.popleft()
                         consumer.in_ring = False
                         continue
-                    if consumer.unsettled_bytes >= UNSETTLED_BYTES_FULL and self.hub.holds_back(
-                        consumer.unsettled_bytes
-                    ):
+                    if consumer.unsettled_bytes >= free_bytes and self.hub.holds_back(consumer.unsettled_bytes):
                         ring.popleft()
                         consumer.in_ring = False
                         consumer.is_starved = True
@@ -450,11 +452,14 @@ class Queue:
                 self.hub.storage.remove(reference)
         message = reference.message
         message.references -= 1
+        origin = message.origin
         if message.references == 0:
-            if message.origin is not None:
-                message.origin.discharge(message)
+            if origin is not None:
+                origin.discharge(message)
             if message.large is not None:
                 message.large.release()
+        elif origin is not None:
+            origin.discharge_reference()
 
     def amend(self, reference: Reference, message: Message) -> None:
         """Have a delivered (or claimed) message, as its consumer changed it, come back in place of what it was.

@@ -25,23 +25,29 @@ COLD: Final = 5
 
 
 def hold(message: Message) -> None:
-    """Somebody keeps the message: it counts in the account of the address it was sent to, once."""
+    """Somebody keeps the message: it counts in the account of the address it was sent to, once, and each reference."""
+    origin = message.origin
     if message.references == 0:
-        if message.origin is not None:
-            message.origin.charge(message)
+        if origin is not None:
+            origin.charge(message)
         if message.large is not None:
             message.large.hold()
+    elif origin is not None:
+        origin.charge_reference()
     message.references += 1
 
 
 def unhold(message: Message) -> None:
     """Undo one `hold`."""
     message.references -= 1
+    origin = message.origin
     if message.references == 0:
-        if message.origin is not None:
-            message.origin.discharge(message)
+        if origin is not None:
+            origin.discharge(message)
         if message.large is not None:
             message.large.release()
+    elif origin is not None:
+        origin.discharge_reference()
 
 
 class Reference:
