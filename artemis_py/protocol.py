@@ -86,6 +86,8 @@ class ConnectionContext:
     """The acceptor's URL parameters, already checked against `ProtocolManager.parameters`."""
     wake: Callable[[], None]
     """Tell the transport that there is output, or a new deadline, outside of a call from the transport."""
+    read: Callable[[bool], None] = lambda goes_on: None
+    """Tell the transport to read nothing from the peer (False), for as long as it fills what is full, or to read on."""
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
     idle_timeout_override_ms: int | None = None
     """Silence after which a client counts as gone, instead of what the protocol would have by its own parameters or

@@ -12,7 +12,7 @@ from artemis_py.core.address import MatchHierarchy
 from artemis_py.core.plain import PLAIN_FORMAT
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
-from artemis_py.core.storage import Storage
+from artemis_py.core.storage import Scratch, Storage
 from artemis_py.protocol import Authenticator, ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.store.lmdb import LmdbStore
@@ -26,13 +26,24 @@ from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
 class Site:
     """One run of a broker; with a folder what is committed survives it."""
 
-    def __init__(self, folder: Path | None = None, access: AccessControl | None = None, now_ms: int = START_MS) -> None:
-        options = BrokerSettings()
+    def __init__(
+        self,
+        folder: Path | None = None,
+        access: AccessControl | None = None,
+        now_ms: int = START_MS,
+        settings: AddressSettings | None = None,
+        options: BrokerSettings | None = None,
+        scratch: Scratch | None = None,
+    ) -> None:
+        options = BrokerSettings() if options is None else options
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards)
+        repository = SettingsRepository(hierarchy, options)
+        if settings is not None:
+            repository.add("#", settings)
         self.hands = Handmade()
         self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES)
         storage: Storage = MemoryStore() if self._store is None else self._store
-        self.office = PostOffice(SettingsRepository(hierarchy, options), storage, options, access)
+        self.office = PostOffice(repository, storage, options, access, scratch=scratch)
         self.office.now_ms = now_ms
         self.manager = MqttProtocolManager(self.office)
         if self._store is not None:
@@ -95,10 +106,16 @@ class Client:
             authenticator=authenticator or OpenAuthenticator(),
             parameters=parameters,
             wake=lambda: None,
+            read=self._read,
         )
+        self.is_read: bool = True
+        """Whether the transport would read from this client."""
         self.handler: ClientHandler = site.manager.connect(context)
         self._behind: list[Any] = []
         """What came with the answer to CONNECT."""
+
+    def _read(self, goes_on: bool) -> None:
+        self.is_read = goes_on
 
     def send(self, *packets: bytes) -> None:
         """All of them in one read."""

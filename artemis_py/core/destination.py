@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # of it messages are refused whatever the policy: memory stays bounded even against a thousand links with full credit.
 GLOBAL_REJECT_FACTOR = 2
 
+# Under PAGE durable messages are in memory until a commit has written them, also while the limit is reached: this part
+# of it on top is enough for what gathers during a commit. From there on producers wait.
+OVERDRAFT_SHARE = 4
+
 _NO_LIMIT = 1 << 62
 
 
@@ -64,8 +68,8 @@ class MemoryAccount:
         """Of the account of the whole broker: the limit of the disk is reached, nobody is told that there is room."""
         self.disk_is_exhausted: bool = False
         """Far beyond the limit: messages are refused, whatever the policy."""
-        self._waiting: list[Callable[[], None]] = []
-        self._overdrawn_waiting: list[Callable[[], None]] = []
+        self._waiting: dict[Callable[[], None], None] = {}
+        self._overdrawn_waiting: dict[Callable[[], None], None] = {}
         self.set_limits(max_bytes, max_messages)
 
     def set_limits(self, max_bytes: int, max_messages: int) -> None:
@@ -75,7 +79,7 @@ class MemoryAccount:
         self.full_bytes = max_bytes if max_bytes >= 0 else _NO_LIMIT
         self.full_messages = max_messages if max_messages >= 0 else _NO_LIMIT
         self.tight_bytes = max_bytes // 2 if max_bytes >= 0 else _NO_LIMIT
-        self.overdrawn_bytes = max_bytes + max_bytes // 2 if max_bytes >= 0 else _NO_LIMIT
+        self.overdrawn_bytes = max_bytes + max_bytes // OVERDRAFT_SHARE if max_bytes >= 0 else _NO_LIMIT
         self.update()
 
     def update(self) -> None:
@@ -83,11 +87,11 @@ class MemoryAccount:
         over_limit = self.is_over_limit
         self.is_full = over_limit or self.is_closed or self.disk_is_full
         if not over_limit and not self.disk_is_full and self._waiting:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, {}
             for callback in waiting:
                 callback()
         if self._overdrawn_waiting and self.size_bytes < self.overdrawn_bytes:
-            waiting, self._overdrawn_waiting = self._overdrawn_waiting, []
+            waiting, self._overdrawn_waiting = self._overdrawn_waiting, {}
             for callback in waiting:
                 callback()
 
@@ -108,11 +112,16 @@ class MemoryAccount:
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Run `callback` once, when the account is not full any more."""
-        self._waiting.append(callback)
+        self._waiting[callback] = None
 
     def when_not_overdrawn(self, callback: Callable[[], None]) -> None:
         """Run `callback` once, when the account is below `overdrawn_bytes` again."""
-        self._overdrawn_waiting.append(callback)
+        self._overdrawn_waiting[callback] = None
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Do not run it: whoever waited is gone."""
+        self._waiting.pop(callback, None)
+        self._overdrawn_waiting.pop(callback, None)
 
 
 class Address:
@@ -278,6 +287,11 @@ class Address:
             return
         account = self.account if self.account.is_full else self.broker_account
         account.when_room(callback)
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Undo `when_room`."""
+        self.account.forget(callback)
+        self.broker_account.forget(callback)
 
     def charge(self, message: Message) -> None:
         """Count a message that the first queue takes; called once per message, and with it comes one reference."""

@@ -83,6 +83,7 @@ class Driver(asyncio.Protocol):
         "_deadline",
         "_has_spoken",
         "_head",
+        "_is_halted",
         "_is_leaving",
         "_is_stranger",
         "_is_write_paused",
@@ -111,6 +112,8 @@ class Driver(asyncio.Protocol):
         self._has_spoken = False
         """The peer sent something since `is_said`."""
         self._is_write_paused = False
+        self._is_halted = False
+        """The connection wants nothing more from its peer for now."""
         self._peer = ""
         self._peer_address = ""
         self.id = 0
@@ -222,7 +225,8 @@ class Driver(asyncio.Protocol):
         self._is_write_paused = False
         if self._connection is not None and self._transport is not None:
             self._terms.turn.enter()
-            self._transport.resume_reading()
+            if not self._is_halted:
+                self._transport.resume_reading()
             try:
                 self._connection.resume()
             except Exception:
@@ -341,6 +345,16 @@ class Driver(asyncio.Protocol):
         """The connection has output, or another deadline (`ConnectionContext.wake`)."""
         self._terms.turn.mark(self)
 
+    def read(self, goes_on: bool) -> None:
+        """The connection wants nothing more from its peer, or wants it again (`ConnectionContext.read`)."""
+        self._is_halted = not goes_on
+        if self._transport is None or self._connection is None:
+            return
+        if not goes_on:
+            self._transport.pause_reading()
+        elif not self._is_write_paused:
+            self._transport.resume_reading()
+
     # -- steps -----------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
@@ -387,6 +401,7 @@ class Driver(asyncio.Protocol):
             authenticator=WatchedAuthenticator(self._terms.authenticator, self._login_changed),
             parameters=self._terms.config.parameters,
             wake=self.wake,
+            read=self.read,
             output_limit_bytes=self._terms.output_limit_bytes,
             idle_timeout_override_ms=self._terms.idle_timeout_override_ms,
         )

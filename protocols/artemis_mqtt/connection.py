@@ -226,6 +226,8 @@ class MqttConnection:
         self.out: list[bytes] = []
         self.output_size: int = 0
         self.is_paused: bool = False
+        self.is_halted: bool = False
+        """What the client sends is not looked at for now; the transport does not read either."""
         self._output_limit: int = limits.output_limit_bytes
         self._is_v5: bool = False
         self._connect: Connect | None = None
@@ -274,17 +276,27 @@ class MqttConnection:
             return
         if self._chunks:
             size = self._chunk_size + len(data)
-            if size < self._needed or self.state == CONNECTING:
+            if size < self._needed or self.state == CONNECTING or self.is_halted:
                 self._keep(data)
                 return
             self._chunks.append(data)
             data = b"".join(self._chunks)
             self._chunks = []
             self._chunk_size = 0
-        elif self.state == CONNECTING:
+        elif self.state == CONNECTING or self.is_halted:
             self._keep(data)
             return
         self._work(data)
+
+    def halt(self) -> None:
+        """Handler: look at nothing behind the packet at hand, until `proceed`. The transport must not read."""
+        self.is_halted = True
+        self._was_paused = True
+
+    def proceed(self) -> None:
+        """Handler: go on with what was kept."""
+        self.is_halted = False
+        self._go_on()
 
     def _keep(self, data: bytes) -> None:
         self._chunks.append(data)
@@ -323,7 +335,7 @@ class MqttConnection:
 
     def next_deadline(self) -> float | None:
         """When the client's silence lasts too long: one and a half times its keep-alive [MQTT-3.1.2-22]."""
-        if self._silence_s <= 0.0 or self.state == CLOSED or self.is_paused:
+        if self._silence_s <= 0.0 or self.state == CLOSED or self.is_paused or self.is_halted:
             return None
         return self._heard_at + self._silence_s
 
@@ -386,7 +398,7 @@ class MqttConnection:
             else:
                 self._read_packet(first, data, body, end)
             offset = end
-            if self.state == CLOSED or self.state == CONNECTING:
+            if self.state == CLOSED or self.state == CONNECTING or self.is_halted:
                 break
         self._needed = 2
         return offset

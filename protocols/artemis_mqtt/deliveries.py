@@ -279,6 +279,9 @@ class Outlet:
         if self.waiting or not outgoing.can_send:
             self.waiting.append((subscription, reference, qos))
             return False
+        if self.engine.is_halted:
+            # Its acknowledgement has to be read.
+            self.handler.go_on()
         token = Sent(reference, subscription, session.next_order())
         packet_id = outgoing.add(qos, token)
         if qos == 2 and self.stores and reference.handle:

@@ -29,6 +29,7 @@ from artemis_mqtt.system_topics import is_system_topic
 from artemis_mqtt.topics import split_shared
 from artemis_py.core.access import Permission
 from artemis_py.core.consumer import ACCEPTED, REJECTED
+from artemis_py.core.destination import Address
 from artemis_py.core.hub import Hub
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reference import Reference
@@ -76,6 +77,10 @@ class ClientHandler(MqttHandler):
         self._later: deque[Callable[[], None]] = deque()
         self._is_lost: bool = False
         self._left_out: bool = False
+        self._full: Address | None = None
+        """What this client waits for, while it is not read from."""
+        self._goes_on: bool = False
+        """There is room again: the kept input is worked through when the transport comes by."""
 
     # -- the transport's side --------------------------------------------------------------------------------
 
@@ -96,6 +101,9 @@ class ClientHandler(MqttHandler):
 
     def data_to_send(self) -> bytes:
         """Take the output."""
+        if self._goes_on:
+            self._goes_on = False
+            self.engine.proceed()
         self._ask_store()
         return self.engine.data_to_send()
 
@@ -468,6 +476,9 @@ class ClientHandler(MqttHandler):
         self._leave(with_will=True)
 
     def _leave(self, with_will: bool) -> None:
+        if self._full is not None:
+            self._full.forget(self._has_room)
+            self._full = None
         session, core = self._session, self._core
         if session is None or core is None or session.handler is not self:
             return
@@ -508,6 +519,9 @@ class ClientHandler(MqttHandler):
         except Refusal as refusal:
             self._refuse(topic, qos, packet_id, refusal)
             return
+        if publisher.full is not None:
+            self._halt(publisher.full)
+            publisher.full = None
         if qos == 0:
             return
         if count == 0 and self.engine.version >= packets.MQTT_5:
@@ -535,6 +549,35 @@ class ClientHandler(MqttHandler):
             if not is_v5 and self._session is not None:
                 self._session.save_incoming(packet_id)
             self._answers.append(_PUBREC << 24 | (reason if is_v5 else 0) << 16 | packet_id)
+
+    def _halt(self, full: Address) -> None:
+        """Read nothing more from a client that fills an address whose producers shall wait: MQTT has no credit.
+
+        One that owes us acknowledgements is read on, for they come behind what it publishes, and may be what frees
+        memory; beyond the last limit it is refused like everybody.
+        """
+        session = self._session
+        if self._full is None and session is not None and not session.outgoing.deliveries:
+            self._full = full
+            self.engine.halt()
+            self.context.read(False)
+            full.when_room(self._has_room)
+
+    def _has_room(self) -> None:
+        """Called while somebody gives memory back, so that no message may be routed here: the transport comes by."""
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Read from the client again, if it was not."""
+        full = self._full
+        if full is None:
+            return
+        self._full = None
+        full.forget(self._has_room)
+        if not self._is_lost and not self.engine.closed:
+            self._goes_on = True
+            self.context.read(True)
+            self.wake()
 
     def on_duplicate(self, packet_id: int) -> None:
         """It was routed before; its answer got lost, or is still to come."""

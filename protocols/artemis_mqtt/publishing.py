@@ -5,6 +5,7 @@ from typing import Final
 from artemis_mqtt.addressing import Names
 from artemis_mqtt.format import MqttFormat
 from artemis_mqtt.system_topics import is_system_topic
+from artemis_py.core.destination import Address
 from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.retained import RetainedMessages
@@ -38,6 +39,8 @@ class Publisher:
         self._max_retained: int = max_retained
         self._client_id: str = session.client_id
         self._producers: dict[str, Producer] = {}
+        self.full: Address | None = None
+        """The address of the last message if its producers shall wait; whoever reads this sets it back."""
 
     def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> int:
         """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""
@@ -66,6 +69,9 @@ class Publisher:
         # A subscriber that saw it would see it again if a crash took it back, for the client repeats it.
         message.stored_first = qos == 2
         count = producer.send(message)
+        address = producer.address
+        if address is not None and (address.account.is_full or self._hub.account.is_full) and address.must_wait:
+            self.full = address
         if retain and producer.address is not None:
             if payload:
                 self._retained.put(message)

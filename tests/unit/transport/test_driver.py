@@ -342,6 +342,33 @@ def test_peer_that_caught_up_gets_the_rest(bench: Bench) -> None:
     assert slow.is_reading_now
 
 
+def test_a_connection_that_wants_nothing_is_not_read_until_it_says_so(bench: Bench) -> None:
+    """Whether the peer takes its output or not: both must be as they should before it is read again."""
+    transport, connection = bench.log_in()
+    reads = [transport.is_reading_now]
+    connection.context.read(False)
+    reads.append(transport.is_reading_now)
+    transport.room = 0
+    bench.receive(transport, b"FLOOD 1001\n")
+    transport.take(2000)
+    reads.append(transport.is_reading_now)
+    connection.context.read(True)
+    reads.append(transport.is_reading_now)
+
+    assert reads == [True, False, False, True]
+
+
+def test_a_peer_that_takes_no_output_is_not_read_though_its_connection_wants_it(bench: Bench) -> None:
+    """The other way round."""
+    transport, connection = bench.log_in()
+    connection.context.read(False)
+    transport.room = 0
+    bench.receive(transport, b"FLOOD 1001\n")
+    connection.context.read(True)
+
+    assert not transport.is_reading_now
+
+
 def test_slow_reader_does_not_slow_others(bench: Bench) -> None:
     """P14, isolation."""
     slow, _ = bench.log_in("slow")

@@ -1,0 +1,142 @@
+"""Publishers that fill memory are not read from; MQTT has no credit that could be withheld."""
+
+from pathlib import Path
+from typing import Any
+
+from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.store.scratch import ScratchStore
+from tests import mqtt_harness as wire
+from tests.mqtt_site import Site, connected, lasting
+from tests.unit.store.world import SMALL_MAP_BYTES
+
+BLOCK = AddressSettings(max_size_bytes=2_000, address_full_policy=FullPolicy.BLOCK)
+
+PUBACK = 4
+
+
+def publishes(count: int, qos: int) -> bytes:
+    """So many messages for one read."""
+    return b"".join(wire.publish(5, "t", b"%d" % number, qos, number + 1 if qos else 0) for number in range(count))
+
+
+def messages(packets: list[Any]) -> list[tuple[bytes, int]]:
+    """Payload and packet identifier of each PUBLISH."""
+    return [(packet[2], packet[4]) for packet in packets if isinstance(packet, tuple) and packet[0] == "publish"]
+
+
+def test_a_publisher_to_a_full_address_is_not_read_until_there_is_room() -> None:
+    """BLOCK: what came in the same read is kept, and routed in order when the subscriber has taken what is there."""
+    site = Site(settings=BLOCK)
+    reader, writer = lasting(site, "reader"), connected(site, "writer")
+    reader.subscribe("t", 1)
+    writer.send(publishes(20, 1))
+    halted = (writer.is_read, site.office.addresses["t"].message_count)
+
+    assert halted == (False, 4)
+    got: list[bytes] = []
+    while fresh := messages(reader.packets()):
+        got += [payload for payload, _ in fresh]
+        for _, packet_id in fresh:
+            reader.ack(PUBACK, packet_id)
+        writer.packets()
+    assert got == [b"%d" % number for number in range(20)]
+    assert writer.is_read
+    assert site.office.account.size_bytes == 0
+
+
+def test_a_halted_client_is_not_silent() -> None:
+    """[MQTT-3.1.2-22] is about what the client sends, which nobody reads then."""
+    site = Site(settings=BLOCK)
+    lasting(site, "reader").subscribe("t", 1)
+    writer = connected(site, "writer", keep_alive_s=10)
+    before = writer.handler.next_deadline()
+    writer.send(publishes(20, 0))
+
+    assert (before, writer.handler.next_deadline()) == (15.0, None)
+
+
+def test_a_client_that_owes_acknowledgements_is_read_on() -> None:
+    """They come behind what it publishes: it would wait for itself."""
+    site = Site(settings=BLOCK)
+    both = lasting(site, "both")
+    both.subscribe("t", 1)
+    both.send(publishes(2, 1))
+    first = messages(both.packets())
+    both.send(publishes(20, 1))
+    is_read = both.is_read
+    for _, packet_id in first:
+        both.ack(PUBACK, packet_id)
+
+    assert (len(first), is_read) == (2, True)
+    assert len(messages(both.packets())) == 20
+
+
+def test_a_delivery_to_a_halted_client_lets_it_be_read_again() -> None:
+    """Its acknowledgement would never be seen."""
+    site = Site(settings=BLOCK)
+    lasting(site, "reader").subscribe("t", 1)
+    both = lasting(site, "both")
+    both.subscribe("other", 1)
+    both.send(publishes(20, 0))
+    halted = both.is_read
+    connected(site, "writer").publish("other", b"m", 1, 1)
+
+    assert not halted
+    assert len(messages(both.packets())) == 1
+    assert both.is_read
+
+
+def test_nobody_waits_for_a_client_that_is_gone() -> None:
+    """A peer that comes, fills and goes a million times leaves nothing."""
+    site = Site(settings=BLOCK)
+    lasting(site, "reader").subscribe("t", 1)
+    for _ in range(3):
+        writer = connected(site, "writer")
+        writer.send(publishes(20, 0))
+        assert not writer.is_read
+        writer.lose()
+
+    accounts = (site.office.addresses["t"].account, site.office.account)
+    assert not any(callback.__name__ == "_has_room" for account in accounts for callback in account._waiting)
+
+
+def test_page_halts_publishers_while_too_much_is_on_its_way_to_the_disk(tmp_path: Path) -> None:
+    """One read with more than memory takes: nothing is refused, and everything arrives after the commits."""
+    options = BrokerSettings(global_max_size_bytes=20_000)
+    scratch = ScratchStore(tmp_path / "scratch", SMALL_MAP_BYTES)
+    with Site(tmp_path / "journal", options=options, scratch=scratch) as site:
+        readers = [lasting(site, f"r{number}") for number in range(10)]
+        for reader in readers:
+            reader.subscribe("t", 1)
+            reader.lose()
+        site.commit()
+        writer = connected(site, "writer")
+        writer.send(publishes(100, 1))
+        most = site.office.account.size_bytes
+        answers = writer.packets()
+
+        assert most < 30_000
+        assert [answer[0] for answer in answers] == ["puback"] * 100
+        assert {answer[2] for answer in answers} == {0}
+        assert [queue.message_count for queue in site.office.queues.values()] == [100] * 10
+    scratch.close()
+
+
+def test_what_is_not_durable_goes_to_disk_and_nobody_waits(tmp_path: Path) -> None:
+    """PAGE: the subscriber does not read, has many overlapping filters, and all of it is there when it does."""
+    scratch = ScratchStore(tmp_path, SMALL_MAP_BYTES)
+    site = Site(options=BrokerSettings(global_max_size_bytes=100_000), scratch=scratch)
+    reader, writer = connected(site, "reader"), connected(site, "writer")
+    for topic_filter in ("t", "+", "#", "t/#", "+/#"):
+        reader.subscribe(topic_filter)
+    reader.handler.pause()
+    writer.send(publishes(1000, 0))
+    site.turn()
+
+    assert site.office.account.size_bytes < 110_000
+    assert writer.is_read
+    reader.handler.resume()
+    got = [payload for payload, _ in messages(reader.packets())]
+    assert sorted(got) == sorted([b"%d" % number for number in range(1000)] * 5)
+    assert site.office.account.size_bytes == 0
+    scratch.close()
