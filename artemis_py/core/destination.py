@@ -105,6 +105,18 @@ class MemoryAccount:
         """Whether half of the limit is used up."""
         return self.size_bytes >= self.tight_bytes
 
+    def occupy(self, size_bytes: int) -> None:
+        """Count what is no message: a table, a buffer."""
+        self.size_bytes += size_bytes
+        if self.size_bytes >= self.full_bytes:
+            self.is_full = True
+
+    def vacate(self, size_bytes: int) -> None:
+        """Give back what `occupy` counted."""
+        self.size_bytes -= size_bytes
+        if self.is_full:
+            self.update()
+
     def close(self, is_closed: bool = True) -> None:
         """From now on each message gets a closer look, or does not any more."""
         self.is_closed = is_closed

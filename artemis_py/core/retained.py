@@ -27,8 +27,14 @@ from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, MessageFormat
 from artemis_py.core.reference import hold, unhold
 from artemis_py.core.timers import Timer
+from artemis_py.errors import LimitExceeded
 
 SPACE: Final = "retained"
+# What a word of an address costs in the tree beside its text (272 bytes with tracemalloc, compiled and pure), and what
+# retained messages may have of `global-max-size`: they do not go to disk, and would leave nothing for others.
+NODE_BYTES: Final = 320
+RETAINED_SHARE: Final = 2
+
 _NUMBER: Final = Struct(">Q")
 _HEAD: Final = Struct(">QBBHHHI")
 
@@ -120,6 +126,20 @@ class RetainedMessages:
         self._next_number = 1
         self.count = 0
         """Addresses that have one."""
+        self.size_bytes = 0
+        """Memory of the messages and of the tree."""
+
+    def check_room(self, address: str, size_bytes: int) -> None:
+        """Raises LimitExceeded if a message of this size cannot be kept for an address: memory for them is used up.
+
+        One that takes no more than the one it replaces can.
+        """
+        limit = self._hub.account.max_bytes
+        if limit < 0 or self.size_bytes < limit // RETAINED_SHARE:
+            return
+        node = self._find(address)
+        if node is None or node.message is None or node.message.size < size_bytes:
+            raise LimitExceeded(f"retained messages take {self.size_bytes} bytes of memory, as much as they may")
 
     def put(self, message: Message) -> None:
         """Keep a message that was routed as the last one of its address; durable with this turn's messages."""
@@ -137,7 +157,7 @@ class RetainedMessages:
         node = self._find(address)
         if node is None or node.message is None:
             return False
-        unhold(node.message)
+        self._drop(node.message)
         node.message = None
         self.count -= 1
         if node.timer is not None:
@@ -168,6 +188,8 @@ class RetainedMessages:
             number = int(_NUMBER.unpack(key)[0])
             self._next_number = max(self._next_number, number + 1)
             message = _decode(value, formats)
+            if message is not None:
+                message.origin = self._hub.addresses.get(message.address)
             if message is None or 0 < message.expires_ms <= self._hub.now_ms:
                 useless += message is None
                 self._hub.storage.save_record(SPACE, key, None)
@@ -179,10 +201,14 @@ class RetainedMessages:
 
     def _set(self, node: _Node, message: Message) -> None:
         hold(message)
+        if message.origin is None:
+            # Read from the store, and its address is not there any more.
+            self._hub.account.occupy(message.size)
+        self.size_bytes += message.size
         if node.message is None:
             self.count += 1
         else:
-            unhold(node.message)
+            self._drop(node.message)
         node.message = message
         if node.timer is not None:
             node.timer.cancel()
@@ -210,6 +236,7 @@ class RetainedMessages:
             child = node.children.get(word)
             if child is None:
                 child = node.children[word] = _Node()
+                self._occupy(NODE_BYTES + len(word))
             node = child
         return node
 
@@ -227,6 +254,20 @@ class RetainedMessages:
             if child.message is not None or child.children:
                 return
             del parent.children[word]
+            self._occupy(-NODE_BYTES - len(word))
+
+    def _drop(self, message: Message) -> None:
+        self.size_bytes -= message.size
+        if message.origin is None:
+            self._hub.account.vacate(message.size)
+        unhold(message)
+
+    def _occupy(self, size_bytes: int) -> None:
+        self.size_bytes += size_bytes
+        if size_bytes > 0:
+            self._hub.account.occupy(size_bytes)
+        else:
+            self._hub.account.vacate(-size_bytes)
 
 
 def _encode(message: Message) -> bytes:

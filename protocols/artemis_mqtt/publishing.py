@@ -7,7 +7,7 @@ from artemis_mqtt.format import MqttFormat
 from artemis_mqtt.system_topics import is_system_topic
 from artemis_py.core.destination import Address
 from artemis_py.core.hub import Hub
-from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, Message, RoutingType
 from artemis_py.core.retained import RetainedMessages
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.session import Producer, Session
@@ -53,7 +53,7 @@ class Publisher:
             # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
             routing_type = _MULTICAST
         if retain and payload:
-            self._check_retained(producer)
+            self._check_retained(producer, len(payload) + len(properties) + 1)
         message = Message(
             self._format,
             "",
@@ -101,6 +101,7 @@ class Publisher:
         self._producers[topic] = producer
         return producer
 
-    def _check_retained(self, producer: Producer) -> None:
+    def _check_retained(self, producer: Producer, size: int) -> None:
+        self._retained.check_room(producer.name, size + MESSAGE_OVERHEAD_BYTES)
         if 0 <= self._max_retained <= self._retained.count and self._retained.get(producer.name) is None:
             raise LimitExceeded(f"the broker keeps {self._retained.count} retained messages, as many as it may")

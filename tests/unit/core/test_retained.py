@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_py.core.message import Message
+from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.plain import PLAIN_FORMAT, plain_message
 from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.retained import NODE_BYTES
+from artemis_py.core.settings import BrokerSettings
 from artemis_py.core.view import MessageView
+from artemis_py.errors import LimitExceeded
 from tests.core_harness import START_MS, make_office
 from tests.unit.store.world import World
 
@@ -154,3 +157,46 @@ def test_a_record_of_no_use_is_forgotten(tmp_path: Path) -> None:
         assert world.office.retained.load({}) == 2
         world.settle()
         assert world.store.load_records("retained") == []
+
+
+def test_what_is_retained_is_counted_with_the_tree(tmp_path: Path) -> None:
+    """Until the last of them goes, whether it was sent in this run or an earlier one, and its address exists or not."""
+    names = ["a.b.c", "a.b", "x"]
+    with World(tmp_path) as world:
+        for name in names:
+            world.office.retained.put(message(name))
+        world.settle()
+        before = world.office.account.size_bytes
+    with World(tmp_path) as world:
+        world.office.create_address("x", frozenset(RoutingType))
+        retained = world.office.retained
+        retained.load({PLAIN_FORMAT.name: PLAIN_FORMAT})
+        after = (world.office.account.size_bytes, retained.size_bytes)
+
+        assert before == sum(message(name).size for name in names) + 4 * NODE_BYTES + len("abcx")
+        assert after == (before, before)
+        retained.put(message("a.b", "longer"))
+        assert world.office.account.size_bytes == retained.size_bytes == before + len("longer") - len("m")
+        for name in names:
+            retained.remove(name)
+        assert (world.office.account.size_bytes, retained.size_bytes) == (0, 0)
+
+
+def test_retained_messages_leave_half_of_memory_to_others() -> None:
+    """One that is no larger than what it replaces is still taken, and there is room again when some are gone."""
+    office = make_office(options=BrokerSettings(global_max_size_bytes=10_000))
+    retained = office.retained
+    kept = 0
+    with pytest.raises(LimitExceeded, match="retained messages take"):
+        for number in range(20):
+            made = message(f"a{number}")
+            retained.check_room(made.address, made.size)
+            retained.put(made)
+            kept += 1
+
+    assert 10_000 // 2 <= retained.size_bytes < 10_000 // 2 + 1_000
+    retained.check_room("a0", message("a0").size)
+    with pytest.raises(LimitExceeded):
+        retained.check_room("a0", message("a0", "longer than before").size)
+    retained.remove("a1")
+    retained.check_room(f"a{kept}", message("a").size)

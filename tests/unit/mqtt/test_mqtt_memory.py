@@ -140,3 +140,18 @@ def test_what_is_not_durable_goes_to_disk_and_nobody_waits(tmp_path: Path) -> No
     assert sorted(got) == sorted([b"%d" % number for number in range(1000)] * 5)
     assert site.office.account.size_bytes == 0
     scratch.close()
+
+
+def test_retained_messages_do_not_fill_memory() -> None:
+    """Each is refused once they have half of it, in version 5 with 0x97; others go on publishing."""
+    site = Site(options=BrokerSettings(global_max_size_bytes=100_000))
+    flood, other = connected(site, "flood"), connected(site, "other")
+    for number in range(200):
+        flood.publish(f"flood/{number}", b"x" * 500, 1, number + 1, retain=True)
+    reasons = [answer[2] for answer in flood.packets()]
+    other.subscribe("news")
+    other.publish("news", b"m", 1, 1)
+
+    assert reasons.count(0x97) > 100
+    assert site.office.account.size_bytes < 60_000
+    assert messages(other.packets()) == [(b"m", 0)]
