@@ -8,6 +8,7 @@ from artemis_py.core.reference import Reference
 from artemis_py.core.slices import Slices
 from artemis_py.core.storage import Scratch, Storage
 from artemis_py.core.timers import Timers
+from artemis_py.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from artemis_py.core.consumer import Consumer
@@ -48,6 +49,8 @@ class Hub:
         """All addresses by name."""
         self.account: MemoryAccount = MemoryAccount()
         """Memory that messages of all addresses take."""
+        self.tables: MemoryAccount = MemoryAccount()
+        """Memory that addresses, queues, consumers, links and sessions take."""
         self.starved: set[Consumer] = set()
         """Consumers that get nothing until memory is free, or they settle something."""
         self.timers: Timers = Timers()
@@ -69,6 +72,15 @@ class Hub:
         if message.address == likely.name or likely.is_staging:
             return likely
         return self.addresses.get(message.address, likely)
+
+    def check_tables(self, what: str) -> None:
+        """Raises LimitExceeded if a client may not have one more of `what`, an address or a queue for instance."""
+        tables = self.tables
+        if tables.size_bytes >= tables.full_bytes:
+            raise LimitExceeded(
+                f"no room for {what}: addresses, queues, consumers and sessions take {tables.size_bytes} bytes, "
+                "as much as they may"
+            )
 
     def await_store(self, queue: "Queue", reference: Reference) -> None:
         """Let a queue deliver when this reference of it is durable, and have that hurried."""

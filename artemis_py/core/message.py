@@ -25,8 +25,9 @@ MESSAGE_OVERHEAD_BYTES: Final = 512
 
 # Bytes that each further queue, transaction or retained message costs that holds the same message; the first is part of
 # the above. A reference that waits takes 152 bytes compiled and 176 pure, one that a consumer has 228 and 220 with its
-# place in that consumer's table (tracemalloc, CPython 3.11); one that is to be stored has a place in its batch instead.
-REFERENCE_BYTES: Final = 256
+# place in that consumer's table (tracemalloc, CPython 3.11), one that is to be stored some 320 with its place in the
+# batch and what LMDB has of it until the commit (memory of the process, 800,000 of them).
+REFERENCE_BYTES: Final = 320
 
 
 class RoutingType(IntEnum):

@@ -12,7 +12,15 @@ from attrs import evolve
 from artemis_py.core.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.address import WildcardTrie, is_unicode, parse_fqqn
 from artemis_py.core.creations import Creations
-from artemis_py.core.destination import GLOBAL_REJECT_FACTOR, Address, MemoryAccount
+from artemis_py.core.destination import (
+    ADDRESS_BYTES,
+    GLOBAL_REJECT_FACTOR,
+    NAME_FACTOR,
+    QUEUE_BYTES,
+    Address,
+    MemoryAccount,
+    tables_limit,
+)
 from artemis_py.core.discards import Discards
 from artemis_py.core.duplicates import DuplicateCache, readable
 from artemis_py.core.events import Listener, NoListener
@@ -117,6 +125,7 @@ class PostOffice:
         self.account: MemoryAccount = self.hub.account
         self.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
         self.account.can_spill = scratch is not None
+        self.hub.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
         self.retained: RetainedMessages = RetainedMessages(self.hub, options.wildcards)
         self._storage_failure: str | None = None
         self._wild: WildcardTrie[Address] = WildcardTrie(options.wildcards)
@@ -191,6 +200,7 @@ class PostOffice:
         )
         self.creations.add(creator)
         address.created_ms = self.hub.now_ms
+        self.hub.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
         self.addresses[name] = address
         if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
             self._wild.add(name, address)
@@ -222,6 +232,7 @@ class PostOffice:
             self.delete_queue(queue.name, force=True, reason=reason)
         # Deleting the last queue of an auto-created address may have taken the address along.
         if self.addresses.pop(name, None) is not None:
+            self.hub.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
             address.is_deleted = True
             self.creations.remove(address.creator)
             # These refer back to it: without them it goes at once, and not with a pause for all garbage together.
@@ -283,6 +294,7 @@ class PostOffice:
         queue = Queue(self.hub, config, address, id or self._next_queue_id, routing_type)
         self._configure(queue, config)
         self._next_queue_id = max(self._next_queue_id, queue.id + 1)
+        self.hub.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
         self.queues[config.name] = queue
         self.creations.add(config.creator)
         address.queues.append(queue)
@@ -356,6 +368,7 @@ class PostOffice:
         if queue.consumers and not force:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
         address = queue.address
+        self.hub.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
         del self.queues[name]
         self.creations.remove(queue.config.creator)
         address.queues.remove(queue)

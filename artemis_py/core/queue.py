@@ -9,7 +9,7 @@ from typing import Final
 from artemis_py.core.backlog import PAGE_MESSAGES, Backlog
 from artemis_py.core.bulk import take_out
 from artemis_py.core.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
-from artemis_py.core.destination import Address
+from artemis_py.core.destination import CONSUMER_BYTES, Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.hub import Hub
 from artemis_py.core.message import LATEST_MS, Message, RoutingType
@@ -738,6 +738,7 @@ class Queue:
     def add_consumer(self, consumer: Consumer) -> None:
         """Attach a consumer; limits were checked by the session."""
         self.consumers.append(consumer)
+        self.hub.tables.occupy(CONSUMER_BYTES)
         if consumer.span is not None:
             self.spans.append(consumer)
         if consumer.picks:
@@ -757,6 +758,7 @@ class Queue:
         """Detach a consumer; what it did not settle goes back to its place."""
         consumer.is_closed = True
         self.consumers.remove(consumer)
+        self.hub.tables.vacate(CONSUMER_BYTES)
         if consumer.span is not None:
             self.spans.remove(consumer)
         self.hub.starved.discard(consumer)

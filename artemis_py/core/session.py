@@ -259,6 +259,7 @@ class Session:
         if auto_created:
             self._check_creations(1)
             creator = creator_of(self.subject)
+        self.postoffice.hub.check_tables(f"address '{name}'")
         return self.postoffice.create_address(name, routing_types, auto_created, creator=creator)
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
@@ -282,6 +283,7 @@ class Session:
         if config.auto_created:
             self._check_creations(1)
             config = evolve(config, creator=creator_of(self.subject))
+        self.postoffice.hub.check_tables(f"queue '{config.name}'")
         return self.postoffice.create_queue(config)
 
     def _check_creations(self, wanted: int) -> None:
@@ -416,6 +418,7 @@ class Session:
         """An address of a random name that lives as long as this session."""
         name = str(uuid4()) if name is None else name
         self.check(Permission.CREATE_ADDRESS, name)
+        self.postoffice.hub.check_tables(f"temporary address '{name}'")
         address = self.postoffice.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
         address.owner = self
         self._temporary_addresses[name] = address
@@ -468,7 +471,8 @@ class Session:
     ) -> Consumer:
         """Attach to a queue, without credit yet; `presettled`: a delivery is acknowledged when it is handed over.
 
-        A browser with a `span` reads that part of the queue by numbers. Raises NotAuthorized, MaxConsumersReached.
+        A browser with a `span` reads that part of the queue by numbers. Raises NotAuthorized, MaxConsumersReached,
+        LimitExceeded.
         """
         self.check_consumer(queue, browse)
         if not browse and queue.max_consumers >= 0:
@@ -477,6 +481,7 @@ class Session:
                 raise MaxConsumersReached(
                     f"queue '{queue.name}' has {count} of at most {queue.max_consumers} consumers"
                 )
+        self.postoffice.hub.check_tables(f"a consumer of '{queue.name}'")
         consumer = Consumer(
             self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled, span
         )

@@ -25,6 +25,7 @@ from artemis_amqp.consumers import OutgoingLink
 from artemis_amqp.coordinator import CoordinatorLink, Transactions
 from artemis_amqp.coordinator import answer as coordinator_answer
 from artemis_amqp.lifetimes import Ending, check_terminus, node_properties, read_policy
+from artemis_amqp.limits import LINK_BYTES
 from artemis_amqp.lingering import (
     NEVER,
     UNSETTLED_LIMIT,
@@ -429,6 +430,7 @@ class AmqpHandler:
             for terminus in (attach.source, attach.target):
                 if isinstance(terminus, Source | Target):
                     check_terminus(terminus)
+            self.postoffice.hub.check_tables(f"link '{attach.name}'")
             if isinstance(link, ReceiverLink):
                 self._attach_producer(end, link, attach)
             else:
@@ -463,7 +465,14 @@ class AmqpHandler:
 
     def _register(self, end: LinkEnd) -> None:
         self.manager.termini.attach(end.key, end)
+        self.postoffice.hub.tables.occupy(LINK_BYTES)
         self._ends[end.link] = end
+
+    def _unregister(self, link: Link) -> LinkEnd | None:
+        end = self._ends.pop(link, None)
+        if end is not None:
+            self.postoffice.hub.tables.vacate(LINK_BYTES)
+        return end
 
     def _attach_producer(self, end: LinkEnd, link: ReceiverLink, attach: Attach) -> None:
         target = attach.target
@@ -652,7 +661,7 @@ class AmqpHandler:
 
     def _detached(self, link: Link, closed: bool, failed: bool, suspends: bool = True, lives: bool = False) -> None:
         """One link is gone; decide about everything it held. `lives`: its session goes on to know its deliveries."""
-        end = self._ends.pop(link, None)
+        end = self._unregister(link)
         if end is None:
             return
         self.manager.termini.detach(end.key, end)
@@ -756,7 +765,7 @@ class AmqpHandler:
 
     def _clean_up(self, end: LinkEnd) -> None:
         """Undo what an attach made for the link alone."""
-        self._ends.pop(end.link, None)
+        self._unregister(end.link)
         self.manager.termini.detach(end.key, end)
 
     def _close_core(self, failed: bool) -> None:

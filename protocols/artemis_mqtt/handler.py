@@ -248,6 +248,7 @@ class ClientHandler(MqttHandler):
         if will is None:
             return None
         core.check(Permission.SEND, self.manager.names.address(will.topic))
+        self.hub.check_tables("a will")
         expiry_s = will.properties.message_expiry_interval
         return StoredWill(
             topic=will.topic,

@@ -30,6 +30,10 @@ _KIND_INCOMING: Final = 3
 _KIND_OUTGOING: Final = 4
 
 
+# Of the object and its fields, beside what a client makes as long as it likes.
+_WILL_BYTES: Final = 512
+
+
 @frozen(kw_only=True)
 class StoredWill:
     """A will, and in whose name it is published."""
@@ -45,6 +49,11 @@ class StoredWill:
     delay_s: int
     user: str | None
     roles: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that it takes."""
+        return _WILL_BYTES + len(self.payload) + len(self.properties) + 4 * len(self.topic)
 
 
 @frozen(kw_only=True)

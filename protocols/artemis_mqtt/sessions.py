@@ -91,7 +91,10 @@ class Sessions:
             return session, True
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
             raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
-        session = ClientSession(self.postoffice.storage, self._next_number, client_id, expiry_s, user)
+        self.postoffice.hub.check_tables(f"a session of '{client_id}'")
+        session = ClientSession(
+            self.postoffice.storage, self.postoffice.hub.tables, self._next_number, client_id, expiry_s, user
+        )
         self._next_number += 1
         self._add(session)
         return session, False
@@ -230,7 +233,14 @@ class Sessions:
     def _restored(self, stored: StoredSession, queues: dict[str, Queue]) -> ClientSession:
         record = stored.session
         assert record is not None
-        session = ClientSession(self.postoffice.storage, stored.number, record.client_id, record.expiry_s, record.user)
+        session = ClientSession(
+            self.postoffice.storage,
+            self.postoffice.hub.tables,
+            stored.number,
+            record.client_id,
+            record.expiry_s,
+            record.user,
+        )
         self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.

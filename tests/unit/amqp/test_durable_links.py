@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from artemis_amqp.connection import AMQP_HEADER
+from artemis_amqp.limits import LINK_BYTES
 from artemis_amqp.manager import AmqpProtocolManager, read_parameters
 from artemis_amqp.performatives import (
     Attach,
@@ -211,3 +212,22 @@ def test_heartbeats_do_not_wait_for_the_disk(client: Client) -> None:
 
     assert set(heard) == {None}
     assert kinds(client.commit()) == [Attach]
+
+
+def test_links_are_counted_and_one_too_many_is_refused(client: Client) -> None:
+    """A connection may have 256 sessions of 1024 links: memory ends before that, and other links go on."""
+    tables = client.world.office.hub.tables
+    before = tables.size_bytes
+    client.say(producer("news", 0))
+    taken = tables.size_bytes - before
+    tables.set_limits(tables.size_bytes, -1)
+    refusal = client.say(producer("other", 1))
+    client.say(Detach(handle=1, closed=True), Detach(handle=0, closed=True))
+
+    assert taken == LINK_BYTES
+    assert kinds(refusal) == [Attach, Detach]
+    detach = refusal[1][1]
+    assert isinstance(detach, Detach)
+    assert detach.error is not None
+    assert detach.error.condition == "amqp:resource-limit-exceeded"
+    assert tables.size_bytes == before

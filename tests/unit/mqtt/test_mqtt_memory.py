@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from artemis_mqtt.packets import Will
+from artemis_mqtt.properties import Properties
+from artemis_py.core import destination
 from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store.scratch import ScratchStore
 from tests import mqtt_harness as wire
-from tests.mqtt_site import Site, connected, lasting
+from tests.mqtt_site import Client, Site, connected, lasting
 from tests.unit.store.world import SMALL_MAP_BYTES
 
 BLOCK = AddressSettings(max_size_bytes=2_000, address_full_policy=FullPolicy.BLOCK)
@@ -155,3 +160,41 @@ def test_retained_messages_do_not_fill_memory() -> None:
     assert reasons.count(0x97) > 100
     assert site.office.account.size_bytes < 60_000
     assert messages(other.packets()) == [(b"m", 0)]
+
+
+def test_sessions_and_wills_are_counted_until_they_end() -> None:
+    """A session that outlives its connection keeps its will and its subscriptions."""
+    site = Site()
+    tables = site.office.hub.tables
+    will = Will(topic="w", payload=b"x" * 5000, qos=0, retain=False, properties=Properties(will_delay_interval=60))
+    client = lasting(site, "client", will=will)
+    client.subscribe("t")
+    client.lose()
+    away = tables.size_bytes
+    again = lasting(site, "client")
+    back = tables.size_bytes
+    again.leave()
+    connected(site, "client").leave()
+    site.office.delete_address("t")
+
+    assert back < away - 5000 + 3000
+    assert away > 5000
+    assert tables.size_bytes == 0
+
+
+def test_clients_cannot_make_sessions_subscriptions_and_topics_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0x97 for each, in version 5; the clients that are there go on."""
+    monkeypatch.setattr(destination, "LEAST_TABLES_BYTES", 60_000)
+    site = Site(options=BrokerSettings(global_max_size_bytes=10_000))
+    there = connected(site, "there")
+    there.subscribe("known")
+    codes = [there.subscribe(f"t/{number}")[0] for number in range(20)]
+    there.publish("unknown", b"m", 1, 1)
+    refused = there.packets()
+    answer = Client(site).connect("late")
+    there.publish("known", b"m", 0)
+
+    assert (codes[0], codes[19]) == (0, 0x97)
+    assert refused == [("puback", 1, 0x97)]
+    assert answer.reason == 0x97
+    assert messages(there.packets()) == [(b"m", 0)]

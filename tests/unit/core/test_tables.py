@@ -1,0 +1,95 @@
+"""Addresses, queues and consumers that clients make are counted, and end somewhere (DESIGN, rule 7)."""
+
+import pytest
+
+from artemis_py.core import destination
+from artemis_py.core.destination import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.settings import BrokerSettings, QueueConfig
+from artemis_py.errors import LimitExceeded
+from tests.core_harness import Recorder, make_office, make_queue, make_session, send
+
+BOTH = frozenset(RoutingType)
+
+
+@pytest.fixture
+def office(monkeypatch: pytest.MonkeyPatch) -> PostOffice:
+    """One with room for little."""
+    monkeypatch.setattr(destination, "LEAST_TABLES_BYTES", 20_000)
+    return make_office(options=BrokerSettings(global_max_size_bytes=1000))
+
+
+def test_what_clients_make_is_counted_and_given_back() -> None:
+    """Each with its name, whoever makes it and however it goes."""
+    office = make_office()
+    tables = office.hub.tables
+    sizes = [tables.size_bytes]
+    queue = make_queue(office, "queue", address="address")
+    sizes.append(tables.size_bytes)
+    session = make_session(office)
+    consumer = session.consume(queue, Recorder())
+    session.consume(queue, Recorder())
+    sizes.append(tables.size_bytes)
+    session.close_consumer(consumer)
+    session.close_consumer(consumer)
+    session.create_temporary_queue(RoutingType.ANYCAST)
+    session.close()
+    sizes.append(tables.size_bytes)
+    office.delete_address("address", force=True)
+    sizes.append(tables.size_bytes)
+
+    made = ADDRESS_BYTES + QUEUE_BYTES + NAME_FACTOR * len("addressqueue")
+    assert sizes == [0, made, made + 2 * CONSUMER_BYTES, made, 0]
+
+
+def test_a_queue_that_is_deleted_gives_its_consumers_back() -> None:
+    """They end with it."""
+    office = make_office()
+    make_session(office).consume(make_queue(office), Recorder())
+    office.delete_address("q", force=True)
+
+    assert office.hub.tables.size_bytes == 0
+
+
+def test_a_publisher_cannot_make_addresses_without_end(office: PostOffice) -> None:
+    """Nor queues, temporary ones included, nor consumers; what is there goes on, and room is given anew."""
+    session = make_session(office)
+    queue = make_queue(office, "there")
+    made = 0
+    while office.hub.tables.size_bytes < 20_000:
+        session.producer(f"a{made}", RoutingType.MULTICAST)
+        made += 1
+    with pytest.raises(LimitExceeded, match="no room for address 'one more'"):
+        session.producer("one more", RoutingType.MULTICAST)
+    with pytest.raises(LimitExceeded):
+        session.create_queue(QueueConfig(name="q", address="there"))
+    with pytest.raises(LimitExceeded):
+        session.create_temporary_queue(RoutingType.ANYCAST)
+    with pytest.raises(LimitExceeded):
+        session.create_temporary_address(RoutingType.ANYCAST)
+    with pytest.raises(LimitExceeded):
+        session.consume(queue, Recorder())
+
+    assert 20_000 <= office.hub.tables.size_bytes < 20_000 + 2 * ADDRESS_BYTES
+    send(office, "there", "m")
+    assert queue.message_count == 1
+    office.delete_address("a0")
+    office.delete_address("a1")
+    session.consume(queue, Recorder())
+
+
+def test_an_operator_may_go_on(office: PostOffice) -> None:
+    """What `broker.xml`, a restart and management make is counted, and not refused."""
+    for number in range(30):
+        make_queue(office, f"q{number}")
+
+    assert office.hub.tables.size_bytes > 20_000
+
+
+@pytest.mark.parametrize(
+    ("global_max_size", "expected"), [(-1, -1), (0, 64 << 20), (200_000_000, 100_000_000), (64 << 20, 64 << 20)]
+)
+def test_the_limit_follows_that_of_messages(global_max_size: int, expected: int) -> None:
+    """Half of `global-max-size`, and 64 MiB at least; without that limit there is none."""
+    assert tables_limit(global_max_size) == expected
