@@ -10,7 +10,7 @@ Adding, taking and putting back are O(1) whatever the length.
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.destination import Address, MemoryAccount
+from artemis_py.core.destination import TAIL_BYTES, Address, MemoryAccount
 from artemis_py.core.hub import Hub
 from artemis_py.core.page import END, Page
 from artemis_py.core.reference import PRIORITIES, WAITING, Reference, ReferenceList
@@ -184,6 +184,7 @@ class Backlog:
         tail = self.tails[priority]
         if tail is None:
             tail = self.tails[priority] = Tail(self._queue, PRIORITIES - 1 - priority, frontier)
+            self.hub.tables.occupy(TAIL_BYTES)
             self.cold_mask |= 1 << priority
         return tail
 
@@ -287,9 +288,13 @@ class Backlog:
             return
         # A count that is wrong (a damaged store) may not keep the queue waiting for messages that are not there.
         self._lose(tail.count)
+        self._end_tail(tail, priority)
+
+    def _end_tail(self, tail: Tail, priority: int) -> None:
         tail.clear()
         self.tails[priority] = None
         self.cold_mask &= ~(1 << priority)
+        self.hub.tables.vacate(TAIL_BYTES)
 
     # -- all at once -------------------------------------------------------------------------------------------
 
@@ -339,6 +344,4 @@ class Backlog:
             if tail.spilled_count > 0 and self.hub.scratch is not None:
                 self.hub.scratch.drop(self._queue, tail.rank, self._queue.next_sequence - 1)
             self._lose(tail.count)
-            tail.clear()
-            self.tails[priority] = None
-        self.cold_mask = 0
+            self._end_tail(tail, priority)

@@ -21,18 +21,19 @@ GLOBAL_REJECT_FACTOR = 2
 
 # Under PAGE durable messages are in memory until a commit has written them, also while the limit is reached: this part
 # of it on top is enough for what gathers during a commit. From there on producers wait.
-OVERDRAFT_SHARE = 4
+OVERDRAFT_SHARE = 8
 
 # Addresses, queues, consumers, links and sessions that clients make are counted apart from messages: messages can go to
-# disk and these cannot. They have this part of `global-max-size`, and at least as much as a small broker needs.
-TABLES_SHARE = 2
+# disk and these cannot. They have as much as messages have (`global-max-size`), and what a small broker needs at least.
 LEAST_TABLES_BYTES = 64 << 20
 
 # What they cost, rounded up from 804 to 986, 2,368 to 3,536 and 1,200 to 2,418 bytes (tracemalloc, compiled and pure).
-# Names count on top, with what they are keys and parts of.
+# A queue that has messages of some priority on disk keeps 1,700 more for each priority. Names count on top, with what
+# they are keys and parts of.
 ADDRESS_BYTES = 1024
 QUEUE_BYTES = 4096
 CONSUMER_BYTES = 2560
+TAIL_BYTES = 2048
 NAME_FACTOR = 4
 
 _NO_LIMIT = 1 << 62
@@ -40,7 +41,7 @@ _NO_LIMIT = 1 << 62
 
 def tables_limit(global_max_bytes: int) -> int:
     """How much clients' addresses, queues, consumers, links and sessions may take in all; -1: no limit."""
-    return -1 if global_max_bytes < 0 else max(global_max_bytes // TABLES_SHARE, LEAST_TABLES_BYTES)
+    return -1 if global_max_bytes < 0 else max(global_max_bytes, LEAST_TABLES_BYTES)
 
 
 class MemoryAccount:

@@ -21,6 +21,13 @@ UNSETTLED_BYTES_TIGHT: Final = 8 << 20
 UNSETTLED_BYTES_FULL: Final = 256 << 10
 
 
+# Room for tables is given out in so many parts. What is made because somebody sends may fill two of them, queues and
+# addresses that somebody asked for three, and the last is for consumers, links and sessions.
+TABLES_PARTS: Final = 4
+ADDRESS_PARTS: Final = 2
+QUEUE_PARTS: Final = 3
+
+
 class Mover(Protocol):
     """Who takes messages out of a queue that no consumer wants any more: the post office."""
 
@@ -73,10 +80,14 @@ class Hub:
             return likely
         return self.addresses.get(message.address, likely)
 
-    def check_tables(self, what: str) -> None:
-        """Raises LimitExceeded if a client may not have one more of `what`, an address or a queue for instance."""
+    def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
+        """Raises LimitExceeded if a client may not have one more of `what`, an address or a queue for instance.
+
+        That is so when `parts` of `TABLES_PARTS` of the room are taken: a flood of what is made by the way leaves
+        something for the clients that come.
+        """
         tables = self.tables
-        if tables.size_bytes >= tables.full_bytes:
+        if tables.max_bytes >= 0 and tables.size_bytes >= tables.max_bytes // TABLES_PARTS * parts:
             raise LimitExceeded(
                 f"no room for {what}: addresses, queues, consumers and sessions take {tables.size_bytes} bytes, "
                 "as much as they may"

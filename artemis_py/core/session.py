@@ -16,6 +16,7 @@ from artemis_py.core.consumer import Consumer, Sink
 from artemis_py.core.creations import creator_of
 from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
+from artemis_py.core.hub import ADDRESS_PARTS, QUEUE_PARTS
 from artemis_py.core.message import Message, RoutingType
 from artemis_py.core.postoffice import Endpoint, PostOffice
 from artemis_py.core.queue import Queue
@@ -69,7 +70,7 @@ class Producer:
     def prepare(self) -> Address | None:
         """Make sure that the destination is there, creating it if allowed; None for an endpoint.
 
-        Raises NoSuchAddress, NotAuthorized, RoutingTypeMismatch.
+        Raises NoSuchAddress, NotAuthorized, RoutingTypeMismatch, LimitExceeded.
         """
         if self._endpoint is not None:
             return None
@@ -77,6 +78,7 @@ class Producer:
         office = session.postoffice
         existing = office.addresses.get(self.name)
         if existing is None:
+            office.hub.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
             routing_type = self.explicit_type
             if routing_type == NO_TYPE:
                 routing_type = office.settings.resolve(self.name).default_address_routing_type
@@ -259,7 +261,7 @@ class Session:
         if auto_created:
             self._check_creations(1)
             creator = creator_of(self.subject)
-        self.postoffice.hub.check_tables(f"address '{name}'")
+        self.postoffice.hub.check_tables(f"address '{name}'", QUEUE_PARTS)
         return self.postoffice.create_address(name, routing_types, auto_created, creator=creator)
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
@@ -283,7 +285,7 @@ class Session:
         if config.auto_created:
             self._check_creations(1)
             config = evolve(config, creator=creator_of(self.subject))
-        self.postoffice.hub.check_tables(f"queue '{config.name}'")
+        self.postoffice.hub.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
         return self.postoffice.create_queue(config)
 
     def _check_creations(self, wanted: int) -> None:
@@ -418,7 +420,7 @@ class Session:
         """An address of a random name that lives as long as this session."""
         name = str(uuid4()) if name is None else name
         self.check(Permission.CREATE_ADDRESS, name)
-        self.postoffice.hub.check_tables(f"temporary address '{name}'")
+        self.postoffice.hub.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
         address = self.postoffice.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
         address.owner = self
         self._temporary_addresses[name] = address
