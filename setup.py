@@ -14,6 +14,7 @@ from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
     "artemis_py/core/backlog.py",
+    "artemis_py/core/buffers.py",
     "artemis_py/core/bulk.py",
     "artemis_py/core/consumer.py",
     "artemis_py/core/destination.py",

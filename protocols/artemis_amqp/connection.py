@@ -189,6 +189,11 @@ class AmqpConnection:
         """Whether both sides opened and none closed."""
         return self.state == State.OPENED
 
+    @property
+    def kept_bytes(self) -> int:
+        """What was received of frames and deliveries whose end is still to come."""
+        return self._chunk_size + self.incomplete_bytes
+
     def receive_data(self, data: bytes, now: float) -> None:
         """Work through what the peer sent, in pieces of any size. Never raises for anything a peer can send."""
         self._now = now

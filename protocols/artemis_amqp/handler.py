@@ -55,6 +55,7 @@ from artemis_amqp.subscriptions import Afterlife, Subscription, find_durable, op
 from artemis_amqp.termini import UNSETTLED_STATE, LinkKey, SuspendedSource, SuspendedTarget
 from artemis_amqp.types import Symbol
 from artemis_py.core.access import Subject
+from artemis_py.core.buffers import PartialInput
 from artemis_py.core.consumer import FAILED, Consumer
 from artemis_py.core.message import RoutingType
 from artemis_py.core.reference import Reference
@@ -137,6 +138,7 @@ class AmqpHandler:
         self.container_id: str = ""
         self.sole_policy: sole.Policy | None = None
         """What the client asked to become of other connections of its container."""
+        self._input: Final = PartialInput(manager.postoffice.account)
         self.coordinator: Final = Transactions(self)
         self.engine: Final = AmqpConnection(
             self, parameters.limits(context), is_client=False, container_id=manager.postoffice.options.name
@@ -189,6 +191,11 @@ class AmqpHandler:
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes; answers that wait for the store are asked for once per call."""
         self.engine.receive_data(data, now)
+        if not self._input.update(self.engine.kept_bytes) and not self.engine.closed:
+            self._close_core(failed=True)
+            self.engine.close(
+                AmqpError(errors.RESOURCE_LIMIT_EXCEEDED, "the broker has no memory for the rest of this message")
+            )
         self.manager.lifetimes.run()
         self._ask_store()
 
@@ -221,6 +228,7 @@ class AmqpHandler:
     def connection_lost(self) -> None:
         """The socket is gone."""
         self._is_lost = True
+        self._input.update(0)
         self._close_core(failed=True)
         self.manager.forget(self)
 

@@ -268,6 +268,11 @@ class MqttConnection:
         """Whether the client was accepted and nobody ended the conversation."""
         return self.state == OPEN
 
+    @property
+    def kept_bytes(self) -> int:
+        """What was received and is still to be worked through, most often the beginning of a packet."""
+        return self._chunk_size
+
     def receive_data(self, data: bytes, now: float) -> None:
         """Work through what the client sent, in pieces of any size. Never raises for anything a client can send."""
         self._now = now

@@ -28,6 +28,7 @@ from artemis_mqtt.subscriptions import abandon, hand_over_retained, resume, subs
 from artemis_mqtt.system_topics import is_system_topic
 from artemis_mqtt.topics import split_shared
 from artemis_py.core.access import Permission
+from artemis_py.core.buffers import PartialInput
 from artemis_py.core.consumer import ACCEPTED, REJECTED
 from artemis_py.core.destination import Address
 from artemis_py.core.hub import Hub
@@ -77,6 +78,7 @@ class ClientHandler(MqttHandler):
         self._later: deque[Callable[[], None]] = deque()
         self._is_lost: bool = False
         self._left_out: bool = False
+        self._input: PartialInput = PartialInput(manager.postoffice.account)
         self._full: Address | None = None
         """What this client waits for, while it is not read from."""
         self._goes_on: bool = False
@@ -97,6 +99,8 @@ class ClientHandler(MqttHandler):
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes; answers that wait for the store are asked for once per call."""
         self.engine.receive_data(data, now)
+        if not self._input.update(self.engine.kept_bytes) and not self.engine.closed:
+            self._end(reasons.QUOTA_EXCEEDED, "the broker has no memory for the rest of this packet")
         self._ask_store()
 
     def data_to_send(self) -> bytes:
@@ -104,6 +108,7 @@ class ClientHandler(MqttHandler):
         if self._goes_on:
             self._goes_on = False
             self.engine.proceed()
+            self._input.update(self.engine.kept_bytes)
         self._ask_store()
         return self.engine.data_to_send()
 
@@ -132,6 +137,7 @@ class ClientHandler(MqttHandler):
     def connection_lost(self) -> None:
         """The socket is gone."""
         self._is_lost = True
+        self._input.update(0)
         self._leave(with_will=True)
 
     def wake(self) -> None:

@@ -231,3 +231,22 @@ def test_links_are_counted_and_one_too_many_is_refused(client: Client) -> None:
     assert detach.error is not None
     assert detach.error.condition == "amqp:resource-limit-exceeded"
     assert tables.size_bytes == before
+
+
+def test_deliveries_that_never_end_are_counted_and_refused(client: Client) -> None:
+    """256 MiB may be on their way on a connection: what there is of them counts."""
+    account = client.world.office.account
+    client.say(producer("news", 0))
+    part = frame_with(0, Transfer(handle=0, delivery_id=0, delivery_tag=b"1", more=True), MESSAGE + b"x" * 30_000)
+    client.say(part)
+    counted = account.size_bytes
+    account.set_limits(40_000, -1)
+    more = frame_with(0, Transfer(handle=0, more=True), b"x" * 60_000)
+    ((_, close, _),) = client.say(more)
+    client.connection.connection_lost()
+
+    assert 30_000 < counted < 31_000
+    assert isinstance(close, Close)
+    assert close.error is not None
+    assert close.error.condition == "amqp:resource-limit-exceeded"
+    assert account.size_bytes == 0

@@ -199,3 +199,25 @@ def test_clients_cannot_make_sessions_subscriptions_and_topics_without_end(monke
     assert refused == [("puback", 1, 0x97)]
     assert (early[0], answer.reason) == (0, 0x97)
     assert messages(there.packets()) == [(b"m", 0)]
+
+
+def test_packets_that_never_end_are_counted_and_refused() -> None:
+    """16 MiB may be on their way on each connection: what there is of them counts, and goes with the connection."""
+    site = Site(options=BrokerSettings(global_max_size_bytes=100_000))
+    account = site.office.account
+    begun = wire.publish(5, "t", b"x" * 150_000)
+    first, second = connected(site, "first"), connected(site, "second")
+    first.send(begun[:60_000])
+    one = account.size_bytes
+    first.send(begun[60_000:110_000])
+    both = account.size_bytes
+    second.send(begun[:120_000])
+    (last,) = second.packets()
+    second.lose()
+    kept = account.size_bytes
+    first.send(begun[110_000:])
+
+    assert (one, both, kept) == (60_000, 110_000, 110_000)
+    assert last.reason == 0x97
+    assert not first.handler.closed
+    assert account.size_bytes == 0
