@@ -136,7 +136,9 @@ def _browse(
     ahead = consumer.ahead
     if consumer.ahead_priority != priority:
         ahead.clear()
-        page = backlog.scan(tail, reach, END, max(1, min(SCAN_PAGE_MESSAGES, consumer.credit)))
+        # Nobody holds what is ahead, so it counts nowhere; a thousand browsers would have a page each.
+        ahead_messages = 1 if backlog.hub.account.is_tight else SCAN_PAGE_MESSAGES
+        page = backlog.scan(tail, reach, END, max(1, min(ahead_messages, consumer.credit)))
         consumer.ahead_last = consumer.reach[priority]
         if page is None:
             consumer.ahead_priority = -1

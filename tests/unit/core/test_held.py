@@ -5,16 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED
+from artemis_py.core.consumer import ACCEPTED, Consumer
 from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, REFERENCE_BYTES, RoutingType
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import attach, make_message, make_office, make_queue, send, settle_down
+from tests.core_harness import Recorder, attach, make_message, make_office, make_queue, make_session, send, settle_down
 from tests.memory_harness import check_held, references_of
 from tests.unit.store.world import SMALL_MAP_BYTES, World, plain_bodies, send_plain
+
+
+class Slow(Recorder):
+    """Takes one delivery at a time."""
+
+    consumer: Consumer
+
+    def deliver(self, reference: Reference) -> None:
+        super().deliver(reference)
+        self.consumer.blocked = True
 
 
 @pytest.fixture
@@ -142,3 +153,23 @@ def test_a_message_whose_address_is_gone_counts_where_it_waits(tmp_path: Path) -
         for reference in list(consumer.outstanding.values()):
             consumer.settle(reference, ACCEPTED)
         assert world.office.account.size_bytes == 0
+
+
+def test_browsers_read_little_ahead_while_memory_is_tight(scratch: ScratchStore) -> None:
+    """What is ahead of a browser is in nobody's account."""
+    office = make_office(options=BrokerSettings(global_max_size_bytes=4_000), scratch=scratch)
+    queue = make_queue(office)
+    bodies = [f"{number:03}" for number in range(50)]
+    send_plain(office, "q", *bodies)
+    recorder = Slow()
+    browser = recorder.consumer = make_session(office).consume(queue, recorder, browse=True)
+    browser.grant(100)
+    settle_down(office)
+    ahead = 0
+    while len(recorder.deliveries) < 50:
+        browser.unblock()
+        settle_down(office)
+        ahead = max(ahead, len(browser.ahead))
+
+    assert ahead == 0
+    assert plain_bodies(recorder.take()) == bodies
