@@ -234,6 +234,8 @@ class PostOffice:
         if self.addresses.pop(name, None) is not None:
             self.hub.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
             address.is_deleted = True
+            if address.duplicates is not None:
+                address.duplicates.give_back()
             self.creations.remove(address.creator)
             # These refer back to it: without them it goes at once, and not with a pause for all garbage together.
             address.duplicates = None

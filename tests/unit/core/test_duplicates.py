@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from artemis_py.core.consumer import ACCEPTED, REJECTED
-from artemis_py.core.duplicates import LONGEST_KEPT, duplicate_id, readable
+from artemis_py.core.duplicates import ID_BYTES, LONGEST_KEPT, duplicate_id, readable
 from artemis_py.core.events import NoListener
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
@@ -312,3 +312,18 @@ def test_an_address_deleted_before_the_commit_is_no_obstacle() -> None:
     world.send("new", ONE)
 
     assert world.bodies == ["new"]
+
+
+def test_ids_are_counted_until_they_give_way_or_their_address_goes() -> None:
+    """Each address may remember 20,000 of them."""
+    world = World(AddressSettings(id_cache_size=3))
+    account = world.office.account
+    for number in range(5):
+        world.send("m", duplicate_id(f"id{number}"))
+    world.queue.purge()
+    settle_down(world.office)
+    remembered = account.size_bytes
+    world.office.delete_address("q", force=True)
+
+    assert remembered == 3 * ID_BYTES
+    assert account.size_bytes == 0
