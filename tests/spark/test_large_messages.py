@@ -167,6 +167,31 @@ def test_what_is_gone_is_told_by_the_queue(broker: BrokerProcess, name: str) -> 
     assert message_count(broker, queue_of(broker, name)) == 10
 
 
+def test_numbers_that_a_crash_skipped_are_asked_about_and_no_loss(tmp_path: Path) -> None:
+    """Between the messages, at the end of a batch, and in a batch that has nothing else."""
+    broker = start_broker(Instance(persistence="true"), tmp_path)
+    path = tmp_path / "etc" / "broker.xml"
+    path.write_text(path.read_text().replace("127.0.0.1:0?", f"127.0.0.1:{broker.port}?"))
+    try:
+        source = subscribed(broker, "a", minPartitions="4")
+        start = begun(source)
+        send(broker, "a", messages(BODIES[:4]))
+        found, lengths = [], []
+        for bodies in (BODIES[4:6], [], BODIES[6:8]):
+            broker.kill()
+            broker = launch(tmp_path)
+            send(broker, "a", messages(bodies))
+            end = source.latestOffset(start, ReadAllAvailable())
+            found.append(batch(source, start, end))
+            lengths.append(sum(part.part.count for part in source.partitions(start, end)))
+            start = end
+
+        assert found == [BODIES[:6], [], BODIES[6:8]]
+        assert min(lengths) > 1000
+    finally:
+        broker.stop()
+
+
 def test_a_selector_does_not_hide_what_is_there(broker: BrokerProcess, name: str) -> None:
     """What it does not want is not asked for; nothing is missing."""
     texts = [Message(body=octets, inferred=True, durable=True, properties={"n": n}) for n, octets in enumerate(BODIES)]
