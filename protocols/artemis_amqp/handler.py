@@ -24,7 +24,7 @@ from artemis_amqp.connection import AmqpConnection
 from artemis_amqp.consumers import OutgoingLink
 from artemis_amqp.coordinator import CoordinatorLink, Transactions
 from artemis_amqp.coordinator import answer as coordinator_answer
-from artemis_amqp.lifetimes import Ending, check_terminus, node_properties, read_policy
+from artemis_amqp.lifetimes import Departures, Ending, check_terminus, node_properties, read_policy
 from artemis_amqp.limits import LINK_BYTES
 from artemis_amqp.lingering import (
     NEVER,
@@ -149,8 +149,7 @@ class AmqpHandler:
         self._exchange: SaslExchange | None = None
         self._is_logging_in = False
         self._ends: dict[Link, LinkEnd] = {}
-        self._departed: dict[LinkKey, tuple[AmqpSession, Source | Target | None]] = {}
-        """Detached links to dynamic nodes, which are there until their termini expire."""
+        self._departures: Final = Departures(manager.lifetimes, manager.termini)
         self.lingering: Final[dict[Link, Lingering]] = {}
         """Detached links of whose deliveries their clients may still speak."""
         self.turn: int = 0
@@ -393,7 +392,7 @@ class AmqpHandler:
         for lingering in list(self.lingering.values()):
             if lingering.session is session:
                 lingering.session_ended(failed=False)
-        self._end_departed(Ending.SESSION, session)
+        self._departures.ended(Ending.SESSION, session)
 
     def on_close(self, close: Close | None) -> None:
         """The client says goodbye."""
@@ -688,7 +687,9 @@ class AmqpHandler:
             end.coordinator.close()
         if end.incoming is not None:
             self._detached_producer(end, end.incoming, suspends and not closed)
-        self._depart(end, closed or not suspends)
+        terminus = end.attach.source if end.key[1] else end.attach.target
+        if not isinstance(terminus, Coordinator):
+            self._departures.left(end.key, end.link.session, terminus, closed or not suspends)
         if end.stage is not None:
             self.postoffice.staging.release(end.stage, end)
         if lingers:
@@ -696,25 +697,6 @@ class AmqpHandler:
             return
         self._end_subscription(end, closed)
         self._clean_up(end)
-
-    def _depart(self, end: LinkEnd, is_over: bool) -> None:
-        """Tell of the end of a link to a dynamic node, or of its detach, which leaves more to come."""
-        lifetimes = self.manager.lifetimes
-        if is_over:
-            lifetimes.gone(end.key)
-        elif lifetimes.refers(end.key):
-            terminus = end.attach.source if end.key[1] else end.attach.target
-            assert not isinstance(terminus, Coordinator)
-            if lifetimes.detached(end.key, terminus, Ending.DETACH):
-                self._departed[end.key] = (end.link.session, terminus)
-
-    def _end_departed(self, ending: Ending, session: AmqpSession | None = None) -> None:
-        """The session, or all of the connection, of links ends that were detached and refer to dynamic nodes."""
-        for key, (former, terminus) in list(self._departed.items()):
-            if session is None or former is session:
-                is_there = self.manager.lifetimes.refers(key) and not self.manager.termini.is_attached(key)
-                if not is_there or not self.manager.lifetimes.detached(key, terminus, ending):
-                    del self._departed[key]
 
     def _keep_deliveries(
         self, end: LinkEnd, outgoing: OutgoingLink, consumer: Consumer, failed: bool, lives: bool
@@ -784,8 +766,8 @@ class AmqpHandler:
             self._detached(link, closed=False, failed=failed)
         for lingering in list(self.lingering.values()):
             lingering.session_ended(failed)
-        self._end_departed(Ending.SESSION)
-        self._end_departed(Ending.CONNECTION)
+        self._departures.ended(Ending.SESSION)
+        self._departures.ended(Ending.CONNECTION)
         session, self._session = self._session, None
         session.close(failed)
         self.manager.lifetimes.connection_closed(session)

@@ -17,7 +17,8 @@ from typing import Final
 
 from artemis_amqp import errors
 from artemis_amqp.performatives import Source, Target
-from artemis_amqp.termini import LinkKey
+from artemis_amqp.session import AmqpSession
+from artemis_amqp.termini import LinkKey, Termini
 from artemis_amqp.types import Array, Described, Symbol, ULong
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.session import Session
@@ -266,3 +267,27 @@ class Lifetimes:
         if not self._due:
             self._office.hub.timers.at(self._office.now_ms, self.run)
         self._due.add(name)
+
+
+class Departures:
+    """Detached links of one connection that refer to dynamic nodes: they are there until their termini expire."""
+
+    def __init__(self, lifetimes: Lifetimes, termini: Termini) -> None:
+        self._lifetimes = lifetimes
+        self._termini = termini
+        self._links: dict[LinkKey, tuple[AmqpSession, Source | Target | None]] = {}
+
+    def left(self, key: LinkKey, session: AmqpSession, terminus: Source | Target | None, is_over: bool) -> None:
+        """A link is no more, or only detached; of no interest if it refers to an ordinary node."""
+        if is_over:
+            self._lifetimes.gone(key)
+        elif self._lifetimes.refers(key) and self._lifetimes.detached(key, terminus, Ending.DETACH):
+            self._links[key] = (session, terminus)
+
+    def ended(self, ending: Ending, session: AmqpSession | None = None) -> None:
+        """A session has ended, or all of them with the connection."""
+        for key, (former, terminus) in list(self._links.items()):
+            if session is None or former is session:
+                is_there = self._lifetimes.refers(key) and not self._termini.is_attached(key)
+                if not is_there or not self._lifetimes.detached(key, terminus, ending):
+                    del self._links[key]
