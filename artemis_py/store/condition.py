@@ -22,6 +22,9 @@ from artemis_py.store.structure import IS_READABLE, MAIN, Meta, PageFile, Tree, 
 
 NOTE_NAME: Final = "clean"
 
+ATTEMPTS_IN_USE: Final = 3
+"""How often a file is looked at that a broker goes on writing: what it reads itself is there."""
+
 KEY_LENGTHS: Final = {name.decode(): lengths for name, lengths in schema.KEY_LENGTHS.items()}
 _NAMES: Final = frozenset(name.decode() for name in schema.DATABASES)
 
@@ -132,7 +135,7 @@ def is_in_use(lock: Path) -> bool:
 
 def examine_in_use(path: Path) -> Damage | None:
     """The same of a file that a broker writes: only whether it was cut, which would end this process. See `examine`."""
-    while True:
+    for _ in range(ATTEMPTS_IN_USE):
         before = _state(path)
         if before is None or not before[1]:
             return None
@@ -140,6 +143,7 @@ def examine_in_use(path: Path) -> Damage | None:
         # Pages that a broker wrote again meanwhile are not damaged.
         if found is None or _state(path) == before:
             return found
+    return None
 
 
 def _state(path: Path) -> tuple[int, bool] | None:
