@@ -10,6 +10,7 @@ from proton import Message
 
 from tests.interop.mqtt.paho_client import Paho
 from tests.interop.proton.client import Client, Refused
+from tests.interop.proton.test_ranges import ask
 from tests.interop.shipped import Shipped, create, running
 
 DECLARED: Final = ["DLQ", "ExpiryQueue"]
@@ -48,7 +49,9 @@ def addresses(client: Client) -> list[str]:
         body="[]",
         properties={"_AMQ_ResourceName": "broker", "_AMQ_Attribute": "AddressNames"},
     )
-    client.sender("activemq.management").send(request)
+    sender = client.sender("activemq.management")
+    sender.send(request)
+    sender.close()
     answer: Any = json.loads(replies.receive().body)
     (names,) = answer
     replies.close()
@@ -127,6 +130,20 @@ def test_an_mqtt_session_that_is_away_keeps_its_queue(shipped: Shipped) -> None:
         with Paho(shipped, "away", clean=False) as subscriber:
             assert subscriber.receive().payload == b"m"
             subscriber.unsubscribe("shared")
+        wait_until_only(client)
+
+
+def test_a_subscription_by_its_full_name_stays_while_its_client_is_away(shipped: Shipped) -> None:
+    """Nobody makes it again but its client, and what is sent until then would be lost."""
+    with Client(shipped.url) as client:
+        client.receiver("full::name", TOPIC).close()
+        client.send("goes", "m", capabilities=TOPIC)
+        wait_until_only(client, "full")
+        client.send("full", "m", capabilities=TOPIC)
+        client.sync()
+        assert client.receive("full::name").body == "m"
+        with Client(shipped.url) as operator:
+            assert ask(operator, "broker", "destroyQueue", "name") is None
         wait_until_only(client)
 
 

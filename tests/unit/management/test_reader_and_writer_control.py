@@ -287,3 +287,28 @@ def test_everything_else_needs_it() -> None:
 
     with pytest.raises(Exception, match="lacks permission 'manage'"):
         world.ask("broker", "getVersion")
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameter", "stays"),
+    [
+        ("heads", {"queues": ["q"]}, False),
+        ("heads", {"queues": ["q"], "lease": {"holder": "one", "seconds": 60}}, True),
+        ("acknowledgeUpTo", {"queues": [["q", 1, 1]]}, True),
+        ("acknowledge", {"queue": "q", "queueId": 1, "sequences": [1]}, True),
+    ],
+)
+def test_a_queue_whose_numbers_somebody_counts_on_is_not_deleted_for_being_unused(
+    operation: str, parameter: dict[str, object], stays: bool
+) -> None:
+    """A reader that was stopped for the night goes on where it stood; one made again would begin with other numbers."""
+    world = World()
+    world.postoffice.create_address("q", ANYCAST)
+    routing_type = next(iter(ANYCAST))
+    config = QueueConfig(name="q", address="q", routing_type=routing_type, auto_created=True)
+    queue = world.postoffice.create_queue(config, id=1)
+    assert queue.auto_delete
+
+    world.call("reader", operation, parameter)
+
+    assert queue.auto_delete is not stays
