@@ -178,7 +178,7 @@ class IncomingLink(ReceiverLinkHandler):
         try:
             if message_format != 0 or state is not None:
                 transaction = self._transaction(message_format, state)
-            if not payload:
+            if len(payload) == 0:  # compiled, this costs nothing; the truth of an object is a call
                 raise MalformedValue(NO_SECTION)
             message = self._send(split_sections(payload), None, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
