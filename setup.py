@@ -20,6 +20,7 @@ HOT = [
     "artemis_py/core/destination.py",
     "artemis_py/core/hub.py",
     "artemis_py/core/message.py",
+    "artemis_py/core/meter.py",
     "artemis_py/core/page.py",
     "artemis_py/core/picking.py",
     "artemis_py/core/postoffice.py",

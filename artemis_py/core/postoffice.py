@@ -27,6 +27,7 @@ from artemis_py.core.events import Listener, NoListener
 from artemis_py.core.filter import Filter, parse_filter
 from artemis_py.core.hub import Hub
 from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
 from artemis_py.core.queue import Queue
 from artemis_py.core.retained import RESERVED, RetainedMessages
 from artemis_py.core.routing import Routes
@@ -62,6 +63,12 @@ if TYPE_CHECKING:
 
 # Long enough for any name a person or a client library makes, short enough to be a dictionary key and a log field.
 MAX_NAME_LENGTH = 4096
+
+# A routing table of so many queues is made in the time of a unit of work.
+BINDINGS_PER_UNIT = 16
+
+# Nodes of the trie of wildcard addresses that are visited in it.
+STEPS_PER_UNIT = 4
 
 # How long an address that was full must have room before that is told.
 LASTING_ROOM_MS = 10_000
@@ -112,6 +119,7 @@ class PostOffice:
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
         self.hub: Hub = Hub(storage, scratch)
+        self.meter: Meter = self.hub.meter
         self.creations: Creations = Creations()
         self.discards: Discards = Discards(self.hub, self.listener)
         self._undeliverable: Undeliverable = Undeliverable(self)
@@ -201,6 +209,7 @@ class PostOffice:
         self.creations.add(creator)
         address.created_ms = self.hub.now_ms
         self.hub.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
+        self.meter.work += ADDRESS_UNITS
         self.addresses[name] = address
         if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
             self._wild.add(name, address)
@@ -233,6 +242,7 @@ class PostOffice:
         # Deleting the last queue of an auto-created address may have taken the address along.
         if self.addresses.pop(name, None) is not None:
             self.hub.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
+            self.meter.work += ADDRESS_UNITS
             address.is_deleted = True
             if address.duplicates is not None:
                 address.duplicates.give_back()
@@ -297,6 +307,7 @@ class PostOffice:
         self._configure(queue, config)
         self._next_queue_id = max(self._next_queue_id, queue.id + 1)
         self.hub.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
+        self.meter.work += QUEUE_UNITS
         self.queues[config.name] = queue
         self.creations.add(config.creator)
         address.queues.append(queue)
@@ -371,6 +382,7 @@ class PostOffice:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
         address = queue.address
         self.hub.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
+        self.meter.work += QUEUE_UNITS
         del self.queues[name]
         self.creations.remove(queue.config.creator)
         address.queues.remove(queue)
@@ -451,6 +463,7 @@ class PostOffice:
         routes = address.routes
         if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
             bound = [address.queues]
+            steps = self._wild.steps
             if self.options.wildcards.routing_enabled:
                 is_reserved = address.name.startswith(RESERVED)
                 for wild in self._wild.match(address.name):
@@ -458,6 +471,7 @@ class PostOffice:
                     if wild is not address and not (is_reserved and self._begins_wild(wild.name)):
                         bound.append(wild.queues)
             routes = address.routes = Routes(bound, routes, self._wildcard_version)
+            self.meter.work += routes.size // BINDINGS_PER_UNIT + (self._wild.steps - steps) // STEPS_PER_UNIT
         return routes
 
     def has_wildcard_queue(self, name: str) -> bool:
@@ -603,10 +617,12 @@ class PostOffice:
             targets = self.named_target(message, address, queue_name)
         else:
             targets = routes.select(message)
+            self.meter.work += routes.choices
         if not targets:
             self._unrouted(message, address, transaction)
             return 0
         address.routed += 1
+        self.meter.work += len(targets)
         if transaction is not None:
             transaction.send(message, targets)
         else:

@@ -75,6 +75,8 @@ class Queue:
         self.picking_count: int = 0
         """Consumers that keep cursors."""
         self.is_ready: bool = False
+        self.is_greedy: bool = False
+        """In its last turn it delivered all it was allowed to."""
         self.awaits_store: bool = False
         """It is ready again when what it has was stored."""
         self.next_sequence: int = 1

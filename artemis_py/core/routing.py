@@ -56,7 +56,7 @@ class AnycastGroup:
 class Routes:
     """Everything bound to one address, directly or through wildcards."""
 
-    __slots__ = ("groups", "is_stale", "multicast", "only", "wildcard_version")
+    __slots__ = ("choices", "groups", "is_stale", "multicast", "only", "size", "wildcard_version")
 
     def __init__(self, bound: list[list[Queue]], previous: "Routes | None", wildcard_version: int) -> None:
         """`bound` holds the queues of each address that counts here; turns are carried over from `previous`."""
@@ -65,6 +65,10 @@ class Routes:
         self.is_stale: bool = False
         self.wildcard_version: int = wildcard_version
         """Of the wildcard bindings this table was made from."""
+        self.size: int = sum([len(queues) for queues in bound])
+        """Queues that are bound."""
+        self.choices: int = 0
+        """Queues that have to be asked whether they want a message."""
         self.only: Queue | None = None
         """Set if there is one queue, anycast and without a filter: the usual case needs no choice."""
         for queues in bound:
@@ -74,6 +78,9 @@ class Routes:
                     anycast.append(queue)
                 else:
                     self.multicast.append(queue)
+                    self.choices += queue.filter is not None
+            if len(anycast) > 1 or (anycast and anycast[0].filter is not None):
+                self.choices += len(anycast)
             if anycast:
                 address = anycast[0].address.name
                 index = 0

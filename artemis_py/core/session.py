@@ -18,6 +18,7 @@ from artemis_py.core.destination import Address
 from artemis_py.core.filter import Filter
 from artemis_py.core.hub import ADDRESS_PARTS, QUEUE_PARTS
 from artemis_py.core.message import Message, RoutingType
+from artemis_py.core.meter import CONSUMER_UNITS
 from artemis_py.core.postoffice import Endpoint, PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.routing import NO_TYPE
@@ -488,11 +489,13 @@ class Session:
             self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled, span
         )
         self.consumers[consumer.id] = consumer
+        self.postoffice.meter.work += CONSUMER_UNITS
         queue.add_consumer(consumer)
         return consumer
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
         """Detach a consumer; what it did not settle goes back."""
+        self.postoffice.meter.work += CONSUMER_UNITS + len(consumer.outstanding)
         self.consumers.pop(consumer.id, None)
         consumer.close(failed)
 

@@ -1,7 +1,16 @@
 """What shall happen later: a heap of moments, in milliseconds since 1970. Time is passed in."""
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
+
+from artemis_py.core.meter import Meter
+
+# Calls that are made in one run, and units of work done in them: what is planned for the same moment by the thousand
+# does not hold up a turn.
+RUN_CALLS: Final = 200
+RUN_UNITS: Final = 500
 
 
 class Timer:
@@ -32,8 +41,11 @@ class Timer:
 class Timers:
     """All planned calls, earliest first; equal moments keep the order in which they were planned."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter | None = None) -> None:
+        self._meter: Meter = Meter() if meter is None else meter
         self._heap: list[tuple[int, int, Timer]] = []
+        self._due: deque[Timer] = deque()
+        """Calls that are due and were too many for the last run."""
         self._count = 0
 
     def at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
@@ -45,16 +57,24 @@ class Timers:
 
     def next_ms(self) -> int | None:
         """When the earliest planned call is due."""
+        if self._due:
+            return self._due[0].when_ms
         heap = self._heap
         while heap and not heap[0][2].is_pending:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def run(self, now_ms: int) -> None:
-        """Make every call that is due. A call planned meanwhile for a moment already past waits for the next run."""
+        """Make the calls that are due, as many as are done in one run: if some are left, `next_ms` is not later.
+
+        A call planned meanwhile for a moment already past waits for the next run.
+        """
         heap = self._heap
-        due: list[Timer] = []
+        due = self._due
         while heap and heap[0][0] <= now_ms:
             due.append(heappop(heap)[2])
-        for timer in due:
-            timer.fire()
+        end = self._meter.work + RUN_UNITS
+        left = min(len(due), RUN_CALLS)
+        while left > 0 and self._meter.work < end:
+            left -= 1
+            due.popleft().fire()

@@ -1,0 +1,102 @@
+"""Who wants little does not wait for those who want much. Counted, not timed."""
+
+import pytest
+
+from artemis_py.core.consumer import Consumer
+from artemis_py.core.message import RoutingType
+from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.timers import RUN_CALLS
+from tests.core_harness import (
+    START_MS,
+    Recorder,
+    make_message,
+    make_office,
+    make_queue,
+    make_session,
+)
+
+
+def consume(office: PostOffice, name: str, credit: int) -> tuple[Recorder, Consumer]:
+    """A consumer with credit; nothing is delivered yet."""
+    sink = Recorder()
+    consumer = make_session(office).consume(office.queue(name), sink)
+    consumer.grant(credit)
+    return sink, consumer
+
+
+def test_a_queue_with_little_does_not_wait_for_those_with_much() -> None:
+    """300 queues have more than a turn delivers; one message elsewhere goes out in the next turn, and so do they."""
+    office = make_office()
+    much = []
+    for number in range(300):
+        make_queue(office, f"q{number}")
+        for _ in range(50):
+            office.route(make_message(), office.addresses[f"q{number}"])
+        much.append(consume(office, f"q{number}", 1000)[0])
+    make_queue(office, "little")
+    sink, _ = consume(office, "little", 1000)
+    for _ in range(3):
+        office.run(1000)
+
+    served = 0
+    before = sum(len(one.deliveries) for one in much)
+    for _ in range(6):
+        office.route(make_message(), office.addresses["little"])
+        office.run(1000)
+        served += len(sink.take())
+
+    assert served == 6
+    assert sum(len(one.deliveries) for one in much) - before > 5000
+
+
+def test_queues_with_much_are_not_starved_by_those_with_little() -> None:
+    """A part of each turn is theirs, however many others become ready."""
+    office = make_office()
+    make_queue(office, "much")
+    for _ in range(2000):
+        office.route(make_message(), office.addresses["much"])
+    sink, _ = consume(office, "much", 5000)
+    for number in range(60):
+        make_queue(office, f"q{number}")
+        consume(office, f"q{number}", 5000)
+    office.run(100)
+
+    for _ in range(10):
+        for number in range(60):
+            office.route(make_message(), office.addresses[f"q{number}"])
+        office.run(100)
+
+    assert len(sink.take()) >= 80
+
+
+def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> None:
+    """In the order in which it was planned, and before what is due later."""
+    office = make_office()
+    said: list[int] = []
+    for number in range(3 * RUN_CALLS):
+        office.hub.timers.at(START_MS + 5, lambda number=number: said.append(number))  # type: ignore[misc]
+    office.hub.timers.at(START_MS + 6, lambda: said.append(-1))
+    office.now_ms = START_MS + 10
+
+    runs = 0
+    while (due_ms := office.next_deadline_ms()) is not None and due_ms <= office.now_ms:
+        office.handle_deadlines()
+        runs += 1
+        assert len(said) <= runs * RUN_CALLS
+
+    assert said == [*range(3 * RUN_CALLS), -1]
+    assert runs == 4
+
+
+@pytest.mark.parametrize("with_filters", [False, True])
+def test_routing_counts_what_it_does(with_filters: bool) -> None:
+    """A unit for each queue that gets the message, and for each that had to be asked."""
+    office = make_office()
+    options = {"filter": "color = 'red'"} if with_filters else {}
+    for number in range(100):
+        make_queue(office, f"q{number}", RoutingType.MULTICAST, address="fan", **options)
+    office.route(make_message(color="blue"), office.addresses["fan"])
+    before = office.meter.work
+    office.route(make_message(color="blue"), office.addresses["fan"])
+
+    assert office.meter.work - before == 100
