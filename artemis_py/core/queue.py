@@ -26,6 +26,7 @@ from artemis_py.core.reference import (
 )
 from artemis_py.core.schedule import Schedule
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.slices import SLICE_MESSAGES, Steps
 from artemis_py.core.span import serve_spans
 from artemis_py.core.storage import UNLIMITED
 from artemis_py.core.timers import Timer
@@ -88,6 +89,8 @@ class Queue:
         self.restored_below: int = 0
         """What has a lower sequence is from an earlier run: it may have been delivered before."""
         self.delivering_count: int = 0
+        self.returning: int = 0
+        """Consumers that left with so much that it is still being put back."""
         self.messages_added: int = 0
         self.messages_acknowledged: int = 0
         self.messages_expired: int = 0
@@ -338,7 +341,13 @@ class Queue:
             delivered = serve_spans(self, budget)
         scan_left = SCAN_BUDGET
         backlog = self.backlog
-        if (backlog.mask or backlog.cold_mask) and self._gate_open and not self.paused and not self.address.paused:
+        if (
+            (backlog.mask or backlog.cold_mask)
+            and self._gate_open
+            and not self.paused
+            and not self.address.paused
+            and not self.returning
+        ):
             now_ms = self.hub.now_ms
             free_bytes = self.hub.free_unsettled_bytes
             for level in self._levels:
@@ -414,7 +423,7 @@ class Queue:
                         self.acknowledge(reference)
         if early is not None:
             self.hub.await_store(self, early)
-        elif self._draining:
+        elif self._draining and not self.returning:
             self._end_drains()
         return delivered
 
@@ -786,10 +795,24 @@ class Queue:
             self._check_gate()
             if self.purge_on_no_consumers:
                 self.purge()
-        # Newest first: each finds its place at the head at once.
-        for reference in outstanding:
-            self.give_back(reference, FAILED if failed else RELEASED)
+        if outstanding:
+            self.hub.slices.start(self._take_back(outstanding, FAILED if failed else RELEASED))
         self.mark_ready()
+
+    def _take_back(self, references: list[Reference], outcome: int) -> Steps:
+        """Put back what a consumer had. Of many, until the last is back nothing is delivered: order holds."""
+        self.returning += 1
+        left = SLICE_MESSAGES
+        # Newest first: each finds its place at the head at once.
+        for reference in references:
+            self.give_back(reference, outcome)
+            left -= 1
+            if left == 0:
+                left = SLICE_MESSAGES
+                yield None
+        self.returning -= 1
+        self.mark_ready()
+        return None
 
     def _check_gate(self) -> None:
         """consumers-before-dispatch and delay-before-dispatch (reference §2.3)."""

@@ -23,6 +23,7 @@ from artemis_py.core.postoffice import Endpoint, PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.routing import NO_TYPE
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.slices import SLICE_UNITS, Steps
 from artemis_py.core.span import Span
 from artemis_py.core.staging import Stage
 from artemis_py.core.transaction import Transaction
@@ -527,19 +528,48 @@ class Session:
     # -- end -------------------------------------------------------------------------------------------------
 
     def close(self, failed: bool = False) -> None:
-        """End everything; `failed`: the connection broke, so what was being delivered counts as an attempt."""
+        """End everything; `failed`: the connection broke, so what was being delivered counts as an attempt.
+
+        What is much is given back in slices, the first one now. Nothing is delivered to its consumers any more.
+        """
         if self.postoffice.sessions.pop(self.id, None) is None:
             return
         for transaction in list(self.transactions.values()):
             transaction.rollback()
         self.transactions.clear()
+        self.block()
+        self.postoffice.hub.slices.start(self._close(failed))
+
+    def block(self) -> None:
+        """Deliver nothing more to any of its consumers: the client is gone."""
+        for consumer in self.consumers.values():
+            consumer.block()
+
+    def _close(self, failed: bool) -> Steps:
+        meter = self.postoffice.meter
+        end = meter.work + SLICE_UNITS
         for consumer in list(self.consumers.values()):
-            consumer.close(failed)
-        self.consumers.clear()
+            self.close_consumer(consumer, failed)
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
         for producer in list(self.held_producers):
             producer.let_go()
         for name in [*self._temporary_queues, *self._temporary_addresses]:
+            address = self._temporary_addresses.get(name)
+            if address is not None:
+                # Others may have any number of subscriptions there.
+                for queue in list(address.queues):
+                    if not queue.is_deleted:
+                        self.postoffice.delete_queue(queue.name, force=True, reason="temporary")
+                    if meter.work >= end:
+                        yield None
+                        end = meter.work + SLICE_UNITS
             self.delete_temporary(name)
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
+        return None
 
 
 def delete_permission(queue: Queue) -> Permission:

@@ -17,6 +17,9 @@ from artemis_py.errors import Refusal, StoreError
 SLICE_MESSAGES: Final = 500
 """What one slice may look at: some 2 ms."""
 
+SLICE_UNITS: Final = 500
+"""The same in units of `core.meter`, for work whose pieces differ much."""
+
 Wait = Callable[[Callable[[], None], Callable[[str], None]], None]
 """Takes what to call when the work may go on, and what to call, with the reason, if that will never be."""
 

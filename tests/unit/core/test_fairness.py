@@ -1,8 +1,8 @@
-"""Who wants little does not wait for those who want much. Counted, not timed."""
+"""What is much is done in slices, and who wants little does not wait for those who want much. Counted, not timed."""
 
 import pytest
 
-from artemis_py.core.consumer import Consumer
+from artemis_py.core.consumer import ACCEPTED, Consumer
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.timers import RUN_CALLS
@@ -13,6 +13,8 @@ from tests.core_harness import (
     make_office,
     make_queue,
     make_session,
+    send,
+    settle_down,
 )
 
 
@@ -69,6 +71,99 @@ def test_queues_with_much_are_not_starved_by_those_with_little() -> None:
     assert len(sink.take()) >= 80
 
 
+def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
+    """A consumer leaves with 5,000 deliveries: they return in slices, and until the last is back nobody gets any."""
+    office = make_office()
+    queue = make_queue(office)
+    for number in range(5010):
+        office.route(make_message(str(number)), office.addresses["q"])
+    _, first = consume(office, "q", 5000)
+    settle_down(office)
+    sink, second = consume(office, "q", 10_000)
+    settle_down(office)
+    early = sink.bodies()
+    for reference in list(second.outstanding.values()):
+        second.settle(reference, ACCEPTED)
+    assert early == [str(number) for number in range(5000, 5010)]
+
+    first.close()
+    turns = 0
+    between = 0
+    while queue.returning:
+        office.run(1000)
+        turns += 1
+        between += len(sink.deliveries) if queue.returning else 0
+    settle_down(office)
+
+    assert turns >= 9
+    assert between == 0
+    assert sink.bodies() == [str(number) for number in range(5000)]
+    assert queue.delivering_count == 5000
+
+
+def test_a_queue_can_be_deleted_while_much_comes_back() -> None:
+    """What is still on its way is forgotten with it."""
+    office = make_office()
+    make_queue(office)
+    for number in range(3000):
+        office.route(make_message(str(number)), office.addresses["q"])
+    _, consumer = consume(office, "q", 3000)
+    settle_down(office)
+    consumer.close()
+    office.delete_queue("q")
+    settle_down(office)
+
+    assert office.account.message_count == 0
+
+
+def test_a_session_ends_in_slices() -> None:
+    """1,000 temporary queues with consumers: nothing is delivered to them any more, and they go over many turns."""
+    office = make_office()
+    session = make_session(office)
+    sink = Recorder()
+    queues = [session.create_temporary_queue(RoutingType.ANYCAST) for _ in range(1000)]
+    for queue in queues:
+        session.consume(queue, sink, presettled=True).grant(10)
+    settle_down(office)
+
+    before = office.meter.work
+    session.close()
+    at_once = office.meter.work - before
+    left = [queue for queue in queues if not queue.is_deleted]
+    office.route(make_message(), left[-1].address)
+    turns, most = 0, 0
+    while office.queues:
+        before = office.meter.work
+        office.run()
+        most = max(most, office.meter.work - before)
+        turns += 1
+
+    assert 0 < at_once < 600
+    assert most < 600
+    assert turns > 20
+    assert sink.deliveries == []
+    assert not office.addresses
+    assert office.account.message_count == 0
+
+
+def test_a_temporary_topic_with_many_queues_of_others_goes_in_slices() -> None:
+    """The queues are not its owner's, but they go with it."""
+    office = make_office()
+    session = make_session(office)
+    address = session.create_temporary_address(RoutingType.MULTICAST)
+    for number in range(200):
+        make_queue(office, f"q{number}", RoutingType.MULTICAST, address=address.name)
+
+    before = office.meter.work
+    session.close()
+    at_once = office.meter.work - before
+    settle_down(office)
+
+    assert at_once < 600
+    assert not office.queues
+    assert not office.addresses
+
+
 def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> None:
     """In the order in which it was planned, and before what is due later."""
     office = make_office()
@@ -100,3 +195,18 @@ def test_routing_counts_what_it_does(with_filters: bool) -> None:
     office.route(make_message(color="blue"), office.addresses["fan"])
 
     assert office.meter.work - before == 100
+
+
+def test_a_short_queue_is_emptied_and_left_at_once() -> None:
+    """Slices are for what is long: the usual case ends in the turn in which it began."""
+    office = make_office()
+    session = make_session(office)
+    queue = session.create_temporary_queue(RoutingType.ANYCAST)
+    send(office, queue.address.name, "a", "b")
+    session.consume(queue, Recorder()).grant(1)
+    settle_down(office)
+
+    session.close()
+
+    assert not office.queues
+    assert not office.hub.slices.has_work
