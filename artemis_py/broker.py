@@ -174,7 +174,7 @@ class Broker:
             Acceptor(
                 Terms(
                     config=config,
-                    managers=with_websocket(managers_of(config, managers)),
+                    managers=with_websocket(managers_of(config, managers), self.postoffice.meter),
                     authenticator=authenticator(config),
                     turn=turn,
                     connections=self.connections,

@@ -109,7 +109,18 @@ class ProtocolConnection(Protocol):
         """True once the peer is known; until then the transport's one login deadline runs."""
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take what the peer sent, in pieces of any size."""
+        """Take what the peer sent, in pieces of any size.
+
+        Work in it stops between two packets, or within one that names many things, when `hub.meter.work` reaches
+        `hub.meter.end`: this peer has had its share of the turn. What is left is kept, and `has_input` says so.
+        """
+
+    @property
+    def has_input(self) -> bool:
+        """Whether received data is kept that only waits for another turn. The transport then reads nothing more."""
+
+    def work(self, now: float) -> None:
+        """Go on with it, as far as the new share allows."""
 
     def data_to_send(self) -> bytes:
         """Take all collected output (empty: nothing). Deliveries that waited for room go on in the next turn."""

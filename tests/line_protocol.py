@@ -67,6 +67,7 @@ class LineConnection(Sink):
         self.closed = False
         self.waits_for_answer = False
         """After a goodbye, as AMQP does."""
+        self.has_input = False
         self.is_paused = False
         self.lost_count = 0
         self._postoffice = postoffice
@@ -82,10 +83,24 @@ class LineConnection(Sink):
 
     def receive_data(self, data: bytes, now: float) -> None:
         self._heard_at = now
-        *lines, self._received = (self._received + data).split(b"\n")
-        for line in lines:
-            if not self.closed:
-                self._obey(line.decode())
+        self._received += data
+        if not self.has_input:
+            self._work()
+
+    def work(self, now: float) -> None:
+        self._heard_at = now
+        self._work()
+
+    def _work(self) -> None:
+        meter = self._postoffice.hub.meter
+        self.has_input = False
+        while not self.closed and b"\n" in self._received:
+            if meter.work >= meter.end:
+                self.has_input = True
+                return
+            meter.work += 1
+            line, _, self._received = self._received.partition(b"\n")
+            self._obey(line.decode())
         if len(self._received) > MAX_LINE_BYTES:
             self.shutdown("line too long")
 
@@ -113,6 +128,7 @@ class LineConnection(Sink):
     def shutdown(self, reason: str) -> None:
         self._say(f"BYE {reason}")
         self.closed = not self.waits_for_answer
+        self.has_input = False
 
     def connection_lost(self) -> None:
         self.lost_count += 1

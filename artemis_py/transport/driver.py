@@ -72,6 +72,8 @@ class State(Enum):
     OPEN = auto()
     LINGERING = auto()
     """The last bytes are on their way, what arrives is thrown away."""
+    DRAINING = auto()
+    """The socket is gone, and what had arrived before is still to be worked through."""
     LOST = auto()
 
 
@@ -83,7 +85,9 @@ class Driver(asyncio.Protocol):
         "_deadline",
         "_has_spoken",
         "_head",
+        "_is_ended_by_peer",
         "_is_halted",
+        "_is_in_line",
         "_is_leaving",
         "_is_stranger",
         "_is_write_paused",
@@ -114,6 +118,10 @@ class Driver(asyncio.Protocol):
         self._is_write_paused = False
         self._is_halted = False
         """The connection wants nothing more from its peer for now."""
+        self._is_in_line = False
+        """It has received more than was done, is not read from, and goes on in the next turn."""
+        self._is_ended_by_peer = False
+        """The peer has said all it had to say, and not all of that was done."""
         self._peer = ""
         self._peer_address = ""
         self.id = 0
@@ -193,15 +201,22 @@ class Driver(asyncio.Protocol):
             connection = self._detect()
             if connection is None:
                 return
+        turn.begin_share()
         try:
             connection.receive_data(data, now)
+            has_input = connection.has_input
         except Exception:
             self._fail("receive_data")
             return
         turn.mark(self)
+        if has_input:
+            self._line_up()
 
     def eof_received(self) -> bool | None:
         """The peer said all it had to say: answer what is still to be answered, and close."""
+        if self._is_in_line:
+            self._is_ended_by_peer = True
+            return True  # the transport stays open until all of that is done
         now = self._terms.turn.enter()
         if self._connection is not None:
             self.flush(now)
@@ -225,8 +240,7 @@ class Driver(asyncio.Protocol):
         self._is_write_paused = False
         if self._connection is not None and self._transport is not None:
             self._terms.turn.enter()
-            if not self._is_halted:
-                self._transport.resume_reading()
+            self._read_on()
             try:
                 self._connection.resume()
             except Exception:
@@ -235,15 +249,24 @@ class Driver(asyncio.Protocol):
             self._terms.turn.mark(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """The socket is gone. What had arrived before counts."""
         if self._state is State.LOST:
             return
-        self._state = State.LOST
         self._terms.turn.enter()
-        self._release("connection lost" if exc is None else str(exc))
         self._terms.turn.forget(self)
-        self._terms.connections.remove(self)
         self._transport = None
+        if self._connection is not None and self._has_input():
+            self._state = State.DRAINING
+            self._is_write_paused = False
+            self._line_up()
+        else:
+            self._leave("connection lost" if exc is None else str(exc))
+
+    def _leave(self, reason: str) -> None:
+        """The socket is gone, and nothing is left to be done for it."""
+        self._state = State.LOST
+        self._release(reason)
+        self._terms.connections.remove(self)
 
     # -- called by the turn ----------------------------------------------------------------------------------
 
@@ -279,6 +302,68 @@ class Driver(asyncio.Protocol):
             self._say_goodbye(now)
         else:
             self._plan(deadline)
+            if self._has_input():
+                self._line_up()  # a login that ended has let it go on
+
+    def work(self, now: float) -> None:
+        """Go on with what was received, in the share that the turn gives."""
+        self._is_in_line = False
+        connection = self._connection
+        if connection is None:
+            if self._is_ended_by_peer and self._transport is not None:
+                self._transport.close()
+            return
+        if self._is_write_paused:
+            return  # `resume_writing` lines up again
+        try:
+            connection.work(now)
+            has_input = connection.has_input
+        except Exception:
+            self._fail("work")
+            return
+        if has_input:
+            self._line_up()
+        elif self._state is State.DRAINING:
+            self._leave("connection lost")
+            return
+        elif self._is_ended_by_peer:
+            self._end_after_peer(now)
+            return
+        else:
+            self._read_on()
+        self._terms.turn.mark(self)
+
+    def _line_up(self) -> None:
+        """Let nothing more in until what came is done, a share in each turn."""
+        if not self._is_in_line:
+            self._is_in_line = True
+            if self._transport is not None:
+                self._transport.pause_reading()
+            self._terms.turn.line_up(self)
+
+    def _read_on(self) -> None:
+        """Read again, unless there is something that hinders it."""
+        if self._transport is None or self._is_in_line or self._is_write_paused or self._is_halted:
+            return
+        if self._has_input():
+            self._line_up()
+        elif not self._is_ended_by_peer:
+            self._transport.resume_reading()
+
+    def _has_input(self) -> bool:
+        try:
+            return self._connection is not None and self._connection.has_input
+        except Exception:
+            self._fail("has_input")
+            return False
+
+    def _end_after_peer(self, now: float) -> None:
+        """What the peer sent before its end is done: now this side ends."""
+        self.flush(now)
+        if self._transport is not None:
+            self._release("closed by peer")
+            self._linger(now)
+            self._transport.close()
 
     def handle_deadline(self, now: float) -> None:
         """Login over time, lingering over time, or the connection's own heartbeat."""
@@ -318,7 +403,10 @@ class Driver(asyncio.Protocol):
             self._fail("shutdown")
             return
         self._is_leaving = True
-        self._terms.turn.mark(self)
+        if self._state is State.DRAINING:
+            self._leave(reason)
+        else:
+            self._terms.turn.mark(self)
 
     def is_said(self) -> bool:
         """Whether the peer's system has acknowledged all we said, and nothing came from there since the last call."""
@@ -330,6 +418,9 @@ class Driver(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once; what was not sent yet is lost."""
+        if self._state is State.DRAINING:
+            self._leave("aborted")
+            return
         self._release("aborted")
         if self._transport is not None:
             self._state = State.LINGERING
@@ -350,10 +441,10 @@ class Driver(asyncio.Protocol):
         self._is_halted = not goes_on
         if self._transport is None or self._connection is None:
             return
-        if not goes_on:
+        if goes_on:
+            self._read_on()
+        else:
             self._transport.pause_reading()
-        elif not self._is_write_paused:
-            self._transport.resume_reading()
 
     # -- steps -----------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class TlsLayer(asyncio.Protocol):
         """The socket's end, after the stream's end or instead of it."""
         if not self._is_over:
             self._is_over = True
-            self._driver.eof_received()
+            return self._driver.eof_received()
         return False
 
     def pause_writing(self) -> None:
@@ -131,7 +131,8 @@ class TlsLayer(asyncio.Protocol):
     def _end(self) -> None:
         """The peer ended its stream: answers go out, then ours ends too."""
         self._is_over = True
-        self._driver.eof_received()
+        if self._driver.eof_received():
+            return  # it closes when it has done what it received
         assert self._transport is not None
         self.end_stream()
         self._transport.close()

@@ -24,6 +24,7 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import RemoteProtocolError
 
 from artemis_py.core.message import MessageFormat
+from artemis_py.core.meter import Meter
 from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection, ProtocolManager
 
 _REQUEST: Final = b"GET "
@@ -32,6 +33,9 @@ _REQUEST: Final = b"GET "
 MAX_HANDSHAKE_BYTES: Final = 16 * 1024
 
 _BAD_REQUEST: Final = 400
+
+FRAME_UNITS: Final = 10
+"""What `wsproto` takes for a frame, in units of `core.meter`."""
 
 
 class WebSocketManager:
@@ -43,7 +47,8 @@ class WebSocketManager:
     websocket_subprotocols: Sequence[str] = ()
     greeting: bytes = b""
 
-    def __init__(self, managers: Sequence[ProtocolManager]) -> None:
+    def __init__(self, managers: Sequence[ProtocolManager], meter: Meter | None = None) -> None:
+        self._meter: Final = Meter() if meter is None else meter
         self._managers: Final[Mapping[str, ProtocolManager]] = {
             name: manager for manager in managers for name in manager.websocket_subprotocols
         }
@@ -59,20 +64,23 @@ class WebSocketManager:
 
     def connect(self, context: ConnectionContext) -> "WebSocketConnection":
         """Wait for the handshake."""
-        return WebSocketConnection(context, self._managers)
+        return WebSocketConnection(context, self._managers, self._meter)
 
 
 class WebSocketConnection:
     """One WebSocket, and the conversation in it once the handshake is over."""
 
-    def __init__(self, context: ConnectionContext, managers: Mapping[str, ProtocolManager]) -> None:
+    def __init__(self, context: ConnectionContext, managers: Mapping[str, ProtocolManager], meter: Meter) -> None:
         self._context: Final = context
+        self._meter: Final = Meter() if meter is None else meter
         self._managers: Final = managers
         self._wire: Final = WSConnection(ConnectionType.SERVER)
         self._inner: ProtocolConnection | None = None
         self._out: list[bytes] = []
         self._handshake_bytes = 0
         self._is_closed = False
+        self._has_frames = False
+        """Frames wait for another turn."""
 
     @property
     def closed(self) -> bool:
@@ -85,7 +93,7 @@ class WebSocketConnection:
         return self._inner is not None and self._inner.logged_in
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take octets of the WebSocket; what they carry goes to the inner protocol at once."""
+        """Take octets of the WebSocket; what they carry goes to the inner protocol, a share in each turn."""
         if self._is_closed:
             return
         if self._inner is None:
@@ -95,7 +103,33 @@ class WebSocketConnection:
                 return
         try:
             self._wire.receive_data(data)
+        except RemoteProtocolError as error:
+            self._fail(error)
+            return
+        if not self.has_input:
+            self._read_frames(now)
+
+    @property
+    def has_input(self) -> bool:
+        """Whether frames, or packets in them, wait for another turn."""
+        return not self.closed and (self._has_frames or (self._inner is not None and self._inner.has_input))
+
+    def work(self, now: float) -> None:
+        """Go on with them."""
+        inner = self._inner
+        if inner is not None and inner.has_input:
+            inner.work(now)
+            if inner.has_input:
+                return
+        if self._has_frames:
+            self._read_frames(now)
+
+    def _read_frames(self, now: float) -> None:
+        meter = self._meter
+        self._has_frames = False
+        try:
             for event in self._wire.events():
+                meter.work += FRAME_UNITS
                 match event:
                     case BytesMessage():
                         if self._inner is not None and not self._inner.closed:
@@ -113,10 +147,16 @@ class WebSocketConnection:
                         self._close(CloseReason.UNSUPPORTED_DATA, "binary frames only")
                 if self._is_closed:
                     break
+                if meter.work >= meter.end or (self._inner is not None and self._inner.has_input):
+                    self._has_frames = True
+                    break
         except RemoteProtocolError as error:
-            if error.event_hint is not None:
-                self._out.append(self._wire.send(error.event_hint))
-            self._is_closed = True
+            self._fail(error)
+
+    def _fail(self, error: RemoteProtocolError) -> None:
+        if error.event_hint is not None:
+            self._out.append(self._wire.send(error.event_hint))
+        self._is_closed = True
 
     def _shake_hands(self, request: Request) -> None:
         for name in request.subprotocols:
@@ -192,8 +232,8 @@ class WebSocketConnection:
             self._inner.connection_lost()
 
 
-def with_websocket(managers: Sequence[ProtocolManager]) -> list[ProtocolManager]:
+def with_websocket(managers: Sequence[ProtocolManager], meter: Meter | None = None) -> list[ProtocolManager]:
     """The protocols of an acceptor, and WebSocket if any of them is spoken over it."""
     if any(manager.websocket_subprotocols for manager in managers):
-        return [*managers, WebSocketManager(managers)]
+        return [*managers, WebSocketManager(managers, meter)]
     return list(managers)

@@ -9,6 +9,7 @@ Transfer, disposition and flow, which are nearly all of the traffic, are read st
 usual forms; everything else, and every unusual form, goes through the tables of `performatives`.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from heapq import heappop, heappush
 from struct import Struct
@@ -48,6 +49,7 @@ from artemis_amqp.performatives import (
 )
 from artemis_amqp.session import AmqpSession
 from artemis_amqp.types import Symbol
+from artemis_py.core.meter import Meter
 from artemis_py.errors import ArtemisError
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -123,9 +125,16 @@ class AmqpConnection:
     """One end of a connection."""
 
     def __init__(
-        self, handler: ConnectionHandler, limits: ConnectionLimits, is_client: bool, container_id: str = ""
+        self,
+        handler: ConnectionHandler,
+        limits: ConnectionLimits,
+        is_client: bool,
+        container_id: str = "",
+        meter: Meter | None = None,
     ) -> None:
+        """`meter` says when to stop reading for this turn; without one nothing does."""
         self.handler: ConnectionHandler = handler
+        self.meter: Meter = Meter() if meter is None else meter
         self.limits: ConnectionLimits = limits
         self.is_client: bool = is_client
         self.container_id: str = container_id
@@ -167,6 +176,10 @@ class AmqpConnection:
         self._chunk_size: int = 0
         self._needed: int = _HEADER_SIZE
         """Bytes without which there is nothing to do."""
+        self._is_cut_short: bool = False
+        """There is input to be worked through, and no share of this turn left for it."""
+        self._steps: Iterator[None] | None = None
+        """What is left to do for the frame that was read last."""
         self._is_authenticated: bool = False
         self._credentials: tuple[str, bytes | None, str | None] | None = None
         self._now: float = 0.0
@@ -194,25 +207,44 @@ class AmqpConnection:
         """What was received of frames and deliveries whose end is still to come."""
         return self._chunk_size + self.incomplete_bytes
 
+    @property
+    def has_input(self) -> bool:
+        """Whether something was received that only waits for a share of a turn: for `work`."""
+        return self._is_cut_short and not self._waits_for_handler
+
     def receive_data(self, data: bytes, now: float) -> None:
-        """Work through what the peer sent, in pieces of any size. Never raises for anything a peer can send."""
+        """Work through what the peer sent, in pieces of any size. Never raises for anything a peer can send.
+
+        What the share of this turn (`Meter.end`) is too small for is kept for `work`.
+        """
         self._now = now
         self._heard_at = now
         if self.state == State.CLOSED:
             return
         if self._chunks:
             size = self._chunk_size + len(data)
-            if size < self._needed or self._waits_for_handler:
+            if size < self._needed or self._waits_for_handler or self._is_cut_short:
                 self._keep(data)
                 return
             self._chunks.append(data)
             data = b"".join(self._chunks)
             self._chunks = []
             self._chunk_size = 0
-        elif self._waits_for_handler:
+        elif self._waits_for_handler or self._is_cut_short:
             self._keep(data)
             return
         self._work(data)
+
+    def work(self, now: float) -> None:
+        """Go on with what was kept. The peer counts as heard: we did not read, so its silence means nothing."""
+        self._now = now
+        self._heard_at = now
+        if self.has_input:
+            self._go_on()
+
+    def work_through(self, steps: Iterator[None]) -> None:
+        """What the frame at hand asks for is long, and is done step by step before anything else is read."""
+        self._steps = steps
 
     def _keep(self, data: bytes) -> None:
         self._chunks.append(data)
@@ -222,6 +254,7 @@ class AmqpConnection:
 
     def _work(self, data: bytes) -> None:
         offset = 0
+        self._is_cut_short = False
         try:
             offset = self._read(data)
         except ArtemisError as error:
@@ -236,9 +269,9 @@ class AmqpConnection:
                 self._keep(b"")
 
     def _go_on(self) -> None:
-        """The handler decided: work through what arrived meanwhile."""
+        """Work through what arrived while the handler decided, or another turn had to come."""
         self._waits_for_handler = False
-        if self._chunks and self.state != State.CLOSED:
+        if (self._chunks or self._is_cut_short) and self.state != State.CLOSED:
             data = b"".join(self._chunks)
             self._chunks = []
             self._chunk_size = 0
@@ -473,8 +506,7 @@ class AmqpConnection:
         self.write_frame(0, Close(error=error))
         self._is_silent = True
         self._waits_for_handler = False
-        self._chunks = []
-        self._chunk_size = 0
+        self._drop_input()
         self.state = State.DISCARDING
         for session in self._own_sessions.values():
             session.silence()
@@ -487,8 +519,13 @@ class AmqpConnection:
     def _end(self) -> None:
         self.state = State.CLOSED
         self._is_silent = True
+        self._drop_input()
+
+    def _drop_input(self) -> None:
         self._chunks = []
         self._chunk_size = 0
+        self._steps = None
+        self._is_cut_short = False
 
     def fail(self, condition: str, text: str) -> None:
         """The peer broke the rules: say so, and wait no longer for it."""
@@ -508,6 +545,9 @@ class AmqpConnection:
         """Work through whole headers and frames; returns the offset of the rest. Raises MalformedFrame."""
         offset = 0
         end = len(data)
+        meter = self.meter
+        if self._steps is not None and not self._step():
+            return 0
         while not self._waits_for_handler:
             state = self.state
             is_open = state == _OPENED
@@ -517,6 +557,10 @@ class AmqpConnection:
             if left < _HEADER_SIZE:
                 self._needed = _HEADER_SIZE
                 break
+            if meter.work >= meter.end:
+                self._is_cut_short = True
+                break
+            meter.work += 1
             if not is_open and (state == State.START or state == State.HEADER):
                 self._receive_header(data[offset : offset + _HEADER_SIZE])
                 offset += _HEADER_SIZE
@@ -536,24 +580,39 @@ class AmqpConnection:
             stop = offset + size
             offset = stop
             if frame_type == _AMQP_FRAME:
-                if not is_open or stop - body < 4 or data[body] != 0 or data[body + 1] != 0x53:
+                is_taken = False
+                if is_open and stop - body >= 4 and data[body] == 0 and data[body + 1] == 0x53:
+                    code = data[body + 2]
+                    if code == 0x14 or code == 0x15:
+                        session = self.sessions.get(channel)
+                        if session is not None and not session.is_ended:
+                            if code == 0x14:
+                                is_taken = take_transfer(session, data, body, stop)
+                            else:
+                                is_taken = take_disposition(session, data, body, stop)
+                if not is_taken:
                     self._receive_frame(channel, data, body, stop)
-                    continue
-                code = data[body + 2]
-                if code == 0x14 or code == 0x15:
-                    session = self.sessions.get(channel)
-                    if session is not None and not session.is_ended:
-                        if code == 0x14:
-                            if take_transfer(session, data, body, stop):
-                                continue
-                        elif take_disposition(session, data, body, stop):
-                            continue
-                self._receive_frame(channel, data, body, stop)
+                if self._steps is not None and not self._step():
+                    break
             elif frame_type == _SASL_FRAME and self.state == State.SASL:
                 self._receive_sasl(data, body, stop)
             else:
                 self.fail(errors.FRAMING_ERROR, f"a frame of type {frame_type}")
         return offset
+
+    def _step(self) -> bool:
+        """Go on with the last frame; False if there is more of it to do than the share of this turn is."""
+        steps = self._steps
+        meter = self.meter
+        assert steps is not None
+        for _ in steps:
+            if self._steps is not steps:
+                return True  # the connection ended over it
+            if meter.work >= meter.end:
+                self._is_cut_short = True
+                return False
+        self._steps = None
+        return True
 
     def _bad_frame(self, size: int, data_offset: int) -> None:
         if size > self._max_frame_size:

@@ -141,7 +141,11 @@ class AmqpHandler:
         self._input: Final = PartialInput(manager.postoffice.account)
         self.coordinator: Final = Transactions(self)
         self.engine: Final = AmqpConnection(
-            self, parameters.limits(context), is_client=False, container_id=manager.postoffice.options.name
+            self,
+            parameters.limits(context),
+            is_client=False,
+            container_id=manager.postoffice.options.name,
+            meter=manager.postoffice.hub.meter,
         )
         self.engine.requires_sasl = _ANONYMOUS not in context.authenticator.mechanisms(context)
         self._subject: Subject | None = None
@@ -190,11 +194,28 @@ class AmqpHandler:
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes; answers that wait for the store are asked for once per call."""
         self.engine.receive_data(data, now)
-        if not self._input.update(self.engine.kept_bytes) and not self.engine.closed:
+        self._count_input()
+        self.manager.lifetimes.run()
+        self._ask_store()
+
+    def _count_input(self) -> None:
+        """Count what is kept of it, and go no further with a message whose rest would be too much."""
+        engine = self.engine
+        if not self._input.update(engine.kept_bytes) and not (engine.closed or engine.has_input):
             self._close_core(failed=True)
-            self.engine.close(
+            engine.close(
                 AmqpError(errors.RESOURCE_LIMIT_EXCEEDED, "the broker has no memory for the rest of this message")
             )
+
+    @property
+    def has_input(self) -> bool:
+        """Whether frames wait for another turn."""
+        return self.engine.has_input
+
+    def work(self, now: float) -> None:
+        """Go on with them."""
+        self.engine.work(now)
+        self._count_input()
         self.manager.lifetimes.run()
         self._ask_store()
 

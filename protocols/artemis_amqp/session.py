@@ -4,6 +4,7 @@ Flow and disposition frames are collected while a batch is worked through and wr
 """
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,9 @@ from artemis_amqp.types import Symbol
 
 if TYPE_CHECKING:
     from artemis_amqp.connection import AmqpConnection
+
+SHORT_RANGE: Final = 64
+"""Deliveries that are settled at one go, whatever the share of the turn."""
 
 _FRAME_HEADER: Final = Struct(">IBBH")
 _HALF: Final = 0x80000000
@@ -673,8 +677,24 @@ class AmqpSession:
         elif first == last:
             self._apply(first, state, settled)
         elif settled or state is not None:
-            for delivery_id in self._known(first, last):
-                self._apply(delivery_id, state, settled)
+            known = self._known(first, last)
+            if len(known) <= SHORT_RANGE:
+                self.connection.meter.work += len(known)
+                for delivery_id in known:
+                    self._apply(delivery_id, state, settled)
+            else:
+                self.connection.work_through(self._apply_all(known, state, settled))
+
+    def _apply_all(self, known: list[int], state: object, settled: bool) -> Iterator[None]:
+        """A wide range, in steps; what it names and is gone before its step is passed over."""
+        meter = self.connection.meter
+        for index, delivery_id in enumerate(known):
+            if self.is_ended:
+                return
+            self._apply(delivery_id, state, settled)
+            if index % SHORT_RANGE == SHORT_RANGE - 1:
+                meter.work += SHORT_RANGE
+                yield
 
     def _apply(self, delivery_id: int, state: object, settled: bool) -> None:
         entry = self.unsettled.pop(delivery_id, None) if settled else self.unsettled.get(delivery_id)

@@ -14,6 +14,7 @@ PUBLISH and its acknowledgements, which come per message, are read straight from
 object of `packets`.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from attrs import evolve
@@ -52,6 +53,7 @@ from artemis_mqtt.properties import NO_PROPERTIES, Properties
 from artemis_mqtt.publish import NO_EXPIRY, alias_property, publish_head, split_properties
 from artemis_mqtt.reasons import PacketError, malformed, protocol_error
 from artemis_mqtt.topics import check_topic
+from artemis_py.core.meter import Meter
 
 AWAITING_CONNECT: Final = 0
 CONNECTING: Final = 1
@@ -214,9 +216,11 @@ def _untimely(packet_type: int) -> PacketError:
 class MqttConnection:
     """One client's conversation: bytes and time in, calls and bytes out."""
 
-    def __init__(self, handler: MqttHandler, limits: ConnectionLimits) -> None:
+    def __init__(self, handler: MqttHandler, limits: ConnectionLimits, meter: Meter | None = None) -> None:
+        """`meter` says when to stop reading for this turn; without one nothing does."""
         self.handler: MqttHandler = handler
         self.limits: ConnectionLimits = limits
+        self.meter: Meter = Meter() if meter is None else meter
         self.state: int = AWAITING_CONNECT
         self.version: int = 0
         """Protocol level of the CONNECT; 0 before it."""
@@ -238,6 +242,10 @@ class MqttConnection:
         self._chunk_size: int = 0
         self._needed: int = 2
         """Bytes without which there is nothing to do."""
+        self._is_cut_short: bool = False
+        """There is input to be worked through, and no share of this turn left for it."""
+        self._steps: Iterator[None] | None = None
+        """What is left to do for the packet that was read last."""
         self._now: float = 0.0
         self._heard_at: float = 0.0
         self._silence_s: float = 0.0
@@ -273,25 +281,44 @@ class MqttConnection:
         """What was received and is still to be worked through, most often the beginning of a packet."""
         return self._chunk_size
 
+    @property
+    def has_input(self) -> bool:
+        """Whether something was received that only waits for a share of a turn: for `work`."""
+        return self._is_cut_short and self.state != CONNECTING and not self.is_halted
+
     def receive_data(self, data: bytes, now: float) -> None:
-        """Work through what the client sent, in pieces of any size. Never raises for anything a client can send."""
+        """Work through what the client sent, in pieces of any size. Never raises for anything a client can send.
+
+        What the share of this turn (`Meter.end`) is too small for is kept for `work`.
+        """
         self._now = now
         self._heard_at = now
         if self.state == CLOSED:
             return
         if self._chunks:
             size = self._chunk_size + len(data)
-            if size < self._needed or self.state == CONNECTING or self.is_halted:
+            if size < self._needed or self.state == CONNECTING or self.is_halted or self._is_cut_short:
                 self._keep(data)
                 return
             self._chunks.append(data)
             data = b"".join(self._chunks)
             self._chunks = []
             self._chunk_size = 0
-        elif self.state == CONNECTING or self.is_halted:
+        elif self.state == CONNECTING or self.is_halted or self._is_cut_short:
             self._keep(data)
             return
         self._work(data)
+
+    def work(self, now: float) -> None:
+        """Go on with what was kept. The client counts as heard: we did not read, so its silence means nothing."""
+        self._now = now
+        self._heard_at = now
+        if self.has_input:
+            self._go_on()
+
+    def work_through(self, steps: Iterator[None]) -> None:
+        """Handler: what the packet at hand asks for is long, and is done step by step before anything else is read."""
+        self._steps = steps
 
     def halt(self) -> None:
         """Handler: look at nothing behind the packet at hand, until `proceed`. The transport must not read."""
@@ -299,9 +326,9 @@ class MqttConnection:
         self._was_paused = True
 
     def proceed(self) -> None:
-        """Handler: go on with what was kept."""
+        """Handler: what was kept may be worked through, in the shares of the turns to come."""
         self.is_halted = False
-        self._go_on()
+        self._is_cut_short = self._is_cut_short or len(self._chunks) > 0
 
     def _keep(self, data: bytes) -> None:
         self._chunks.append(data)
@@ -310,6 +337,7 @@ class MqttConnection:
             self._fail(reasons.QUOTA_EXCEEDED, f"more than {LOGIN_BUFFER_BYTES} bytes before the login ended")
 
     def _work(self, data: bytes) -> None:
+        self._is_cut_short = False
         try:
             offset = self._read(data)
         except PacketError as error:
@@ -375,7 +403,14 @@ class MqttConnection:
         """Work through all whole packets; where the first one begins that is not."""
         size = len(data)
         offset = 0
+        meter = self.meter
+        if self._steps is not None and not self._step():
+            return 0
         while offset + 2 <= size:
+            if meter.work >= meter.end:
+                self._is_cut_short = True
+                break
+            meter.work += 1
             first = data[offset]
             body = offset + 2
             length = data[offset + 1]
@@ -405,8 +440,24 @@ class MqttConnection:
             offset = end
             if self.state == CLOSED or self.state == CONNECTING or self.is_halted:
                 break
+            if self._steps is not None and not self._step():
+                break
         self._needed = 2
         return offset
+
+    def _step(self) -> bool:
+        """Go on with the last packet; False if there is more of it to do than the share of this turn is."""
+        steps = self._steps
+        meter = self.meter
+        assert steps is not None
+        for _ in steps:
+            if self.state == CLOSED:
+                return False
+            if meter.work >= meter.end:
+                self._is_cut_short = True
+                return False
+        self._steps = None
+        return self.state != CLOSED
 
     def _read_length(self, data: bytes, offset: int, size: int) -> tuple[int, int]:
         """A Remaining Length of more than a byte, and where the rest begins; 0: it is not all here."""
@@ -489,7 +540,7 @@ class MqttConnection:
         if disconnect.properties.session_expiry_interval and not self._connect.properties.session_expiry_interval:
             # A session that was to end with its connection does not outlive it after all [MQTT-3.14.2-2].
             raise protocol_error("DISCONNECT makes a session last that was to end with its connection")
-        self.state = CLOSED
+        self._close()
         self.handler.on_disconnect(disconnect)
 
     # -- PUBLISH and its acknowledgements ------------------------------------------------------------------------
@@ -678,8 +729,8 @@ class MqttConnection:
         )
 
     def _go_on(self) -> None:
-        """The handler decided: work through what arrived meanwhile."""
-        if self._chunks and self.state != CLOSED:
+        """Work through what arrived while the handler decided, or another turn had to come."""
+        if (self._chunks or self._is_cut_short) and self.state != CLOSED:
             data = b"".join(self._chunks)
             self._chunks = []
             self._chunk_size = 0
@@ -739,6 +790,8 @@ class MqttConnection:
         self.state = CLOSED
         self._chunks = []
         self._chunk_size = 0
+        self._steps = None
+        self._is_cut_short = False
 
     def _wanted(self, properties: Properties) -> Properties:
         """What we may say beside a reason code: no texts to a client that wants none [MQTT-3.1.2-29]."""

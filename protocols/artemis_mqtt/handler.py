@@ -10,7 +10,8 @@ the session or its will is stored, and nothing is worked through behind it until
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -68,7 +69,7 @@ class ClientHandler(MqttHandler):
         self.brake: LogBrake = manager.brake
         self.source: str = address_of(context.peer)
         """Whose lines in the log are counted together."""
-        self.engine: MqttConnection = MqttConnection(self, parameters.limits(context))
+        self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), self.hub.meter)
         self._session: ClientSession | None = None
         self._core: Session | None = None
         self._outlet: Outlet | None = None
@@ -81,7 +82,6 @@ class ClientHandler(MqttHandler):
         self._input: PartialInput = PartialInput(manager.postoffice.account)
         self._full: Address | None = None
         """What this client waits for, while it is not read from."""
-        self._goes_on: bool = False
         """There is room again: the kept input is worked through when the transport comes by."""
 
     # -- the transport's side --------------------------------------------------------------------------------
@@ -99,16 +99,31 @@ class ClientHandler(MqttHandler):
     def receive_data(self, data: bytes, now: float) -> None:
         """Take bytes; answers that wait for the store are asked for once per call."""
         self.engine.receive_data(data, now)
-        if not self._input.update(self.engine.kept_bytes) and not self.engine.closed:
-            self._end(reasons.QUOTA_EXCEEDED, "the broker has no memory for the rest of this packet")
+        self._count_input()
         self._ask_store()
+
+    @property
+    def has_input(self) -> bool:
+        """Whether packets wait for another turn."""
+        return self.engine.has_input
+
+    def work(self, now: float) -> None:
+        """Go on with them."""
+        self.engine.work(now)
+        self._count_input()
+        self._ask_store()
+
+    def _count_input(self) -> None:
+        """Count what is kept of it, and go no further with a packet whose rest would be too much.
+
+        What waits for a share of a turn, or for room, is no more than one read: that may stay.
+        """
+        engine = self.engine
+        if not self._input.update(engine.kept_bytes) and not (engine.closed or engine.has_input or engine.is_halted):
+            self._end(reasons.QUOTA_EXCEEDED, "the broker has no memory for the rest of this packet")
 
     def data_to_send(self) -> bytes:
         """Take the output."""
-        if self._goes_on:
-            self._goes_on = False
-            self.engine.proceed()
-            self._input.update(self.engine.kept_bytes)
         self._ask_store()
         return self.engine.data_to_send()
 
@@ -582,9 +597,8 @@ class ClientHandler(MqttHandler):
         self._full = None
         full.forget(self._has_room)
         if not self._is_lost and not self.engine.closed:
-            self._goes_on = True
+            self.engine.proceed()
             self.context.read(True)
-            self.wake()
 
     def on_duplicate(self, packet_id: int) -> None:
         """It was routed before; its answer got lost, or is still to come."""
@@ -637,36 +651,36 @@ class ClientHandler(MqttHandler):
 
     def on_subscribe(self, request: packets.Subscribe) -> None:
         """Each filter gets its own answer."""
-        outlet, core = self._outlet, self._core
-        if outlet is None or core is None:
-            return
+        self.engine.work_through(self._subscribe(request))
+
+    def _subscribe(self, request: packets.Subscribe) -> Iterator[None]:
         codes: list[int] = []
         for wanted in request.subscriptions:
-            try:
-                self._check_system_topics(wanted.topic_filter)
-                codes.append(
-                    subscribe(
-                        self.manager.sessions,
-                        outlet,
-                        core,
-                        wanted,
-                        request.identifier,
-                        self.parameters.max_subscriptions,
-                    )
-                )
-                self._show_system_topics(wanted.topic_filter)
-            except Refusal as refusal:
-                self.brake.warning(
-                    self.source,
-                    "subscription refused: peer=%s client=%s filter=%s reason=%s",
-                    self.context.peer,
-                    self.client_id,
-                    wanted.topic_filter,
-                    refusal,
-                )
-                codes.append(to_subscribe_reason(refusal))
-        packet_id = request.packet_id
-        self._answer_later(lambda: self.engine.send_suback(packet_id, codes))
+            outlet, core = self._outlet, self._core
+            if outlet is None or core is None:
+                return
+            codes.append(self._subscribe_to(wanted, request.identifier, outlet, core))
+            yield
+        self._answer_later(partial(self.engine.send_suback, request.packet_id, codes))
+
+    def _subscribe_to(self, wanted: packets.Subscription, identifier: int, outlet: Outlet, core: Session) -> int:
+        """One filter; returns its reason code."""
+        try:
+            self._check_system_topics(wanted.topic_filter)
+            sessions = self.manager.sessions
+            qos = subscribe(sessions, outlet, core, wanted, identifier, self.parameters.max_subscriptions)
+            self._show_system_topics(wanted.topic_filter)
+        except Refusal as refusal:
+            self.brake.warning(
+                self.source,
+                "subscription refused: peer=%s client=%s filter=%s reason=%s",
+                self.context.peer,
+                self.client_id,
+                wanted.topic_filter,
+                refusal,
+            )
+            return to_subscribe_reason(refusal)
+        return qos
 
     def _check_system_topics(self, topic_filter: str) -> None:
         """Raises NotAuthorized for a client without a name, unless the acceptor lets it see them."""
@@ -686,27 +700,35 @@ class ClientHandler(MqttHandler):
 
     def on_unsubscribe(self, request: packets.Unsubscribe) -> None:
         """Each filter gets its own answer, though 3.x cannot be told."""
-        session, core = self._session, self._core
-        if session is None or core is None:
-            return
+        self.engine.work_through(self._unsubscribe(request))
+
+    def _unsubscribe(self, request: packets.Unsubscribe) -> Iterator[None]:
         codes: list[int] = []
         for topic_filter in request.topic_filters:
+            session = self._session
+            if session is None:
+                return
             subscription = session.subscriptions.get(topic_filter)
             if subscription is None:
                 codes.append(reasons.NO_SUBSCRIPTION_EXISTED)
-                continue
-            try:
-                check_unsubscribe(self.manager.sessions, subscription, core)
-            except NotAuthorized as refusal:
-                # It stays, in 3.x too: what the client may not delete does not go because it cannot be told.
-                template = "unsubscribe refused: peer=%s client=%s filter=%s reason=%s"
-                self.brake.warning(self.source, template, self.context.peer, self.client_id, topic_filter, refusal)
-                codes.append(to_reason(refusal))
-                continue
-            unsubscribe(self.manager.sessions, subscription, core, "the client unsubscribed")
-            codes.append(reasons.SUCCESS)
-        packet_id = request.packet_id
-        self._answer_later(lambda: self.engine.send_unsuback(packet_id, codes))
+            elif self._may_unsubscribe(subscription, topic_filter, codes):
+                unsubscribe(self.manager.sessions, subscription, self._core, "the client unsubscribed")
+                codes.append(reasons.SUCCESS)
+            yield
+        self._answer_later(partial(self.engine.send_unsuback, request.packet_id, codes))
+
+    def _may_unsubscribe(self, subscription: Subscription, topic_filter: str, codes: list[int]) -> bool:
+        """Whether the client may end it; if not, the reason is the next of `codes`."""
+        assert self._core is not None
+        try:
+            check_unsubscribe(self.manager.sessions, subscription, self._core)
+        except NotAuthorized as refusal:
+            # It stays, in 3.x too: what the client may not delete does not go because it cannot be told.
+            template = "unsubscribe refused: peer=%s client=%s filter=%s reason=%s"
+            self.brake.warning(self.source, template, self.context.peer, self.client_id, topic_filter, refusal)
+            codes.append(to_reason(refusal))
+            return False
+        return True
 
     def _answer_later(self, answer: Callable[[], None]) -> None:
         self._answers.append(_LATER << 24)

@@ -493,3 +493,32 @@ def test_every_frame_of_the_conversation_is_whole() -> None:
         Disposition,
     }
     assert frame_with(0, Close()) == conversation()[-1]
+
+
+@given(st.data())
+def test_shares_change_nothing(data: st.DataObject) -> None:
+    """However little of it is done in a turn, and wherever TCP cuts the stream: the same calls, the same octets."""
+    stream = b"".join(conversation())
+    expected, calls = replay(conversation())
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=20)))
+    shares = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    patience = data.draw(st.integers(0, 3))
+    new = server()
+    meter = new.engine.meter
+    count = 0
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        meter.end = meter.work + shares[count % len(shares)]
+        new.read(stream[start:stop])
+        for _ in range(patience):
+            count += 1
+            meter.end = meter.work + shares[count % len(shares)]
+            new.engine.work(0.0)
+    while new.engine.has_input:
+        count += 1
+        meter.end = meter.work + shares[count % len(shares)]
+        new.engine.work(0.0)
+    new.read(b"")
+
+    assert new.calls == calls
+    assert told(bytes(new.written)) == told(bytes(expected.written))
+    assert new.engine.closed

@@ -437,3 +437,45 @@ def test_the_window_is_never_overrun_and_nothing_is_lost(window: int, steps: lis
 def released_before(model: dict[int, tuple[int, str]]) -> int:
     """Deliveries that take nothing of this connection's window."""
     return sum(state == "released before" for _, state in model.values())
+
+
+def replay_in_shares(
+    version: int, pieces: Sequence[bytes], shares: Sequence[int], patience: int
+) -> tuple[list[tuple[Any, ...]], bytes, bool]:
+    """As `replay`, by a server whose turns are too short for what comes; `patience`: turns between two reads."""
+    server = Conversation(version, LIMITS, Eager())
+    engine = server.engine
+    written = b""
+    count = 0
+
+    def begin_share() -> None:
+        nonlocal count
+        engine.meter.end = engine.meter.work + shares[count % len(shares)]
+        count += 1
+
+    for piece in pieces:
+        begin_share()
+        engine.receive_data(piece, 0.0)
+        for _ in range(patience):
+            begin_share()
+            engine.work(0.0)
+            written += engine.data_to_send()
+    while engine.has_input:
+        begin_share()
+        engine.work(0.0)
+    written += engine.data_to_send()
+    return [call for call in server.calls if call[0] != "writable"], written, engine.closed
+
+
+@given(
+    streams() | damaged(),
+    st.lists(st.integers(0, 2000), max_size=8),
+    st.lists(st.integers(1, 5), min_size=1, max_size=5),
+    st.integers(0, 3),
+)
+@settings(max_examples=200)
+def test_shares_change_nothing(stream: tuple[int, bytes], at: list[int], shares: list[int], patience: int) -> None:
+    """However little of it is done in a turn: same calls, same octets, same end."""
+    version, data = stream
+
+    assert replay_in_shares(version, cuts(data, at), shares, patience) == replay(version, [data])

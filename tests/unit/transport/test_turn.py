@@ -5,6 +5,7 @@ from math import inf
 
 import pytest
 
+from artemis_py.core.meter import Meter
 from artemis_py.transport.turn import LONGEST_CORE_WAIT_S, REST_AFTER_FAILURE_S, Turn
 from tests.unit.transport.doubles import START_MS, ManualLoop
 
@@ -14,6 +15,7 @@ class ScriptedCore:
 
     def __init__(self) -> None:
         self.now_ms = 0
+        self.meter = Meter()
         self.work = 0
         self.runs: list[int] = []
         self.deadline_ms: int | None = None
@@ -50,6 +52,9 @@ class Pen:
     def flush(self, now: float) -> None:
         self.is_marked = False
         self._order.append(self._name)
+
+    def work(self, now: float) -> None:
+        """There is none."""
 
     def handle_deadline(self, now: float) -> None:
         self.called_at.append(now)
