@@ -87,6 +87,8 @@ class Subscription(Sink):
         self.identifier_number: int = 0
         self.consumer: Consumer | None = None
         """None while the client is away, or once the queue is gone."""
+        self.leaving: Consumer | None = None
+        """That of a connection that is over, until it is closed in some slice: it must be before there is another."""
         self.outlet: Outlet | None = None
         self.search: RetainedSearch | None = None
         """Retained messages that are still to be handed over."""

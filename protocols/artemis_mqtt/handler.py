@@ -25,7 +25,7 @@ from artemis_mqtt.properties import NO_PROPERTIES, Properties
 from artemis_mqtt.publishing import Publisher
 from artemis_mqtt.records import StoredWill
 from artemis_mqtt.session import NEVER, ClientSession
-from artemis_mqtt.subscriptions import abandon, hand_over_retained, resume, subscribe, unsubscribe
+from artemis_mqtt.subscriptions import abandon, hand_over_retained, resume, subscribe, under_way, unsubscribe
 from artemis_mqtt.system_topics import is_system_topic
 from artemis_mqtt.topics import split_shared
 from artemis_py.core.access import Permission
@@ -36,6 +36,7 @@ from artemis_py.core.hub import Hub
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
+from artemis_py.core.slices import SLICE_UNITS, Steps
 from artemis_py.errors import LimitExceeded, NotAuthorized, Refusal
 from artemis_py.logs import LogBrake
 from artemis_py.peers import address_of
@@ -358,9 +359,28 @@ class ClientHandler(MqttHandler):
         announced: int | None,
         is_present: bool,
     ) -> None:
-        """Answer CONNECT. Until now nothing was delivered, and what the client sent behind it waited."""
-        outlet = self._outlet = Outlet(self, session, core.subject)
-        self._resume(session, outlet, core)
+        """Take up the session's subscriptions, in slices if they are many, then answer CONNECT.
+
+        Until then nothing is delivered, and what the client sent behind it waits.
+        """
+        outlet = Outlet(self, session, core.subject)
+
+        def resumed(is_whole: object) -> None:
+            if is_whole and not self._is_lost and not self.engine.closed:
+                self._welcome(connect, session, core, outlet, announced, is_present)
+
+        self.hub.slices.start(self._resume(session, outlet, core), resumed)
+
+    def _welcome(
+        self,
+        connect: packets.Connect,
+        session: ClientSession,
+        core: Session,
+        outlet: Outlet,
+        announced: int | None,
+        is_present: bool,
+    ) -> None:
+        self._outlet = outlet
         self.engine.accept(
             packets.Connack(
                 session_present=is_present,
@@ -388,11 +408,21 @@ class ClientHandler(MqttHandler):
         self._ask_store()
         self.wake()
 
-    def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> None:
-        """Subscriptions of before; what the client may not read any more rests."""
+    def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> Steps:
+        """Subscriptions of before; what the client may not read any more rests. False: the client left."""
+        meter = self.hub.meter
+        end = meter.work + SLICE_UNITS
+        references = under_way(session)
         for subscription in list(session.subscriptions.values()):
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
+                if session.handler is not self or self.engine.closed:
+                    return False
+            if session.subscriptions.get(subscription.topic_filter) is not subscription:
+                continue
             try:
-                resume(subscription, outlet, core)
+                resume(subscription, outlet, core, references.get(subscription, []))
             except NotAuthorized as refusal:
                 # Its messages are the user's, and the right may come back: it waits as if the client were away.
                 template = "subscription rests, its client lost the permission: client=%s filter=%s reason=%s"
@@ -411,6 +441,7 @@ class ClientHandler(MqttHandler):
                 unsubscribe(self.manager.sessions, subscription, core, "its client cannot consume from it any more")
                 continue
             hand_over_retained(subscription, self.postoffice)
+        return True
 
     def _expiry(self, connect: packets.Connect) -> tuple[int, int | None]:
         """How long the session outlives its connection in seconds, and what the client must be told of that."""

@@ -135,17 +135,21 @@ class ClientSession:
         if self.is_stored:
             self.records.forget_subscription(subscription.number)
 
+    def save_end(self) -> None:
+        """The session is over: have a restart know that before its queues are gone."""
+        if self.has_record:
+            self.expiry_s = 0
+            self.records.save_session(
+                SessionRecord(client_id=self.client_id, expiry_s=0, ended_ms=self.ended_ms, user=self.user)
+            )
+
     def forget(self) -> None:
-        """The session is over: nothing of it comes back."""
-        self.will = None
+        """Its queues are gone: nothing of it comes back."""
         self._tables.vacate(self._size_bytes)
-        self.is_over = True
         if self.has_record:
             self.has_record = False
             self.records.forget_session()
         if self.is_stored:
-            for subscription in self.subscriptions.values():
-                self.records.forget_subscription(subscription.number)
             for packet_id in self.incoming.received:
                 self.records.forget_incoming(packet_id)
             for delivery in self.outgoing.deliveries.values():

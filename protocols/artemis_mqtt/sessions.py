@@ -16,6 +16,7 @@ from artemis_py.core.access import Subject
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
 from artemis_py.core.session import Session
+from artemis_py.core.slices import SLICE_UNITS, Steps
 from artemis_py.errors import LimitExceeded, Refusal
 from artemis_py.logs import LogBrake, named_logger
 
@@ -35,6 +36,8 @@ class Sessions:
         self._names: Final = names
         self._format: Final = format
         self._sessions: dict[str, ClientSession] = {}
+        self._ending: dict[str, list[Subscription]] = {}
+        """Subscriptions of sessions that are over, by the names of their queues."""
         self._sharers: dict[str, set[Subscription]] = {}
         """Subscriptions of all sessions, connected or not, by the name of their shared queue."""
         self.claims: dict[tuple[int, int], Delivery] = {}
@@ -115,8 +118,7 @@ class Sessions:
     def leave(self, session: ClientSession, with_will: bool) -> None:
         """The connection of a session is over; `with_will`: not as the client should end it."""
         session.handler = None
-        for subscription in list(session.subscriptions.values()):
-            suspend(subscription)
+        suspend(session)
         if not with_will:
             session.will = None
         if session.expiry_s == 0:
@@ -140,7 +142,10 @@ class Sessions:
             session.expiry_timer = timers.at(when_ms, partial(self.end, session, "it expired"))
 
     def end(self, session: ClientSession, reason: str) -> None:
-        """The session is over: its will goes out if it is still due, its queues go."""
+        """The session is over: its will goes out if it is still due, its queues go.
+
+        It is over at once, also for a restart that comes before its queues are gone: many go in slices.
+        """
         if session.is_over:
             return
         for timer in (session.expiry_timer, session.will_timer):
@@ -150,15 +155,35 @@ class Sessions:
             self._publish_will(session)
         del self._sessions[session.client_id]
         self.stored_count -= session.is_stored
-        session.forget()
+        session.will = None
+        session.is_over = True
+        session.save_end()
+        for subscription in session.subscriptions.values():
+            self._ending.setdefault(subscription.queue.name, []).append(subscription)
+        self.postoffice.hub.slices.start(self._end(session, reason))
+
+    def _end(self, session: ClientSession, reason: str) -> Steps:
+        meter = self.postoffice.meter
+        end = meter.work + SLICE_UNITS
         for subscription in list(session.subscriptions.values()):
-            unsubscribe(self, subscription, None, f"the session ended: {reason}")
+            self.finish(subscription.queue.name)
+            meter.work += 1
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
+        session.forget()
         give_back(session)
         for key, delivery in session.awaited.items():
             token = sent(delivery)
             if token is not None and token.subscription.queue.is_deleted:
                 self.claims.pop(key, None)
         LOGGER.debug("session ended: client=%s reason=%s", session.client_id, reason)
+        return None
+
+    def finish(self, queue_name: str) -> None:
+        """Let a queue go now that is kept for an ended session only: somebody may want its name."""
+        for subscription in self._ending.pop(queue_name, ()):
+            unsubscribe(self, subscription, None, "its session ended")
 
     # -- wills -------------------------------------------------------------------------------------------------
 
@@ -241,6 +266,8 @@ class Sessions:
             record.expiry_s,
             record.user,
         )
+        if stored.subscriptions:
+            session.is_stored = True  # also if it ended, and only its queues are still to go
         self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.

@@ -1,5 +1,6 @@
 """Which queue a topic filter gets, and what becomes of it (reference/artemis-model §4.2.2, §4.2.3)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,16 +17,19 @@ from artemis_py.core.consumer import REJECTED, RELEASED
 from artemis_py.core.message import RoutingType
 from artemis_py.core.postoffice import PostOffice
 from artemis_py.core.queue import Queue
+from artemis_py.core.reference import Reference
 from artemis_py.core.session import Session
 from artemis_py.core.settings import QueueConfig
+from artemis_py.core.slices import Steps
 from artemis_py.errors import LimitExceeded, NoSuchQueue, QueueExists, Refusal
 
 if TYPE_CHECKING:
     from artemis_mqtt.sessions import Sessions
+    from artemis_py.core.retained import RetainedSearch
 
-# Retained messages are handed over in slices, between which everybody else has a turn: some 2 ms each in pure Python.
-RETAINED_SLICE: Final = 500
-RETAINED_STEPS: Final = 4000
+# Retained messages are handed over in slices, between which everybody else has a turn: a few ms each in pure Python.
+RETAINED_SLICE: Final = 200
+RETAINED_STEPS: Final = 2000
 # No more than this waits in a subscription's queue on that account; a slow client does not make the broker hold them.
 RETAINED_AHEAD: Final = 2000
 # How long the next slice waits while as much is ahead, in milliseconds.
@@ -53,7 +57,7 @@ def subscribe(
     if subscription is None:
         if len(session.subscriptions) >= limit:
             raise LimitExceeded(f"the session has {limit} subscriptions, as many as it may")
-        queue, kind, is_made = _queue(session, core, group, address, request.no_local)
+        queue, kind, is_made = _queue(sessions, session, core, group, address, request.no_local)
         subscription = Subscription(session, session.next_subscription(), request.topic_filter, queue, kind)
         _apply(subscription, request, identifier)
         try:
@@ -95,7 +99,8 @@ def _change(
     consumer = subscription.consumer
     if consumer is None:
         # It rested, because the client had lost the permission.
-        resume(subscription, outlet, core)
+        resume(subscription, outlet, core, under_way(subscription.session).get(subscription, []))
+        outlet.go_on()
     elif was_presettled != (request.qos == 0):
         kept = list(consumer.outstanding.values())
         for reference in kept:
@@ -107,7 +112,9 @@ def _change(
             subscription.consumer.adopt(reference)
 
 
-def _queue(session: ClientSession, core: Session, group: str, address: str, no_local: bool) -> tuple[Queue, str, bool]:
+def _queue(
+    sessions: "Sessions", session: ClientSession, core: Session, group: str, address: str, no_local: bool
+) -> tuple[Queue, str, bool]:
     """The queue of a new subscription, and whether it had to be made. Raises Refusal."""
     office = core.postoffice
     existing = office.addresses.get(address)
@@ -117,6 +124,7 @@ def _queue(session: ClientSession, core: Session, group: str, address: str, no_l
     kind = SHARED if group else OWN
     max_consumers = -1 if group else 1
     for name in queue_names(session.client_id, group, address):
+        sessions.finish(name)
         queue = office.queues.get(name)
         if queue is None:
             config = QueueConfig(
@@ -145,44 +153,65 @@ def _no_local(client_id: str) -> str:
 
 def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
     """Let deliveries come. Raises Refusal."""
+    leaving = subscription.leaving
+    if leaving is not None:
+        subscription.leaving = None
+        leaving.close()
     consumer = core.consume(subscription.queue, subscription, presettled=subscription.qos == 0)
     subscription.consumer = consumer
     subscription.outlet = outlet
     consumer.grant(UNLIMITED_CREDIT)
 
 
-def resume(subscription: Subscription, outlet: Outlet, core: Session) -> None:
-    """The client is back: deliveries under way are its own again. Raises Refusal."""
+def under_way(session: ClientSession) -> dict[Subscription, list[Reference]]:
+    """The deliveries of a session that were not settled, by their subscriptions."""
+    found: dict[Subscription, list[Reference]] = {}
+    for delivery in session.outgoing.deliveries.values():
+        token = sent(delivery)
+        if token is not None and token.reference is not None:
+            found.setdefault(token.subscription, []).append(token.reference)
+    return found
+
+
+def resume(subscription: Subscription, outlet: Outlet, core: Session, under_way: list[Reference]) -> None:
+    """The client is back: deliveries under way are its own again. Raises Refusal.
+
+    Nothing new is delivered until `Outlet.go_on`: the client was not told yet that it is welcome.
+    """
     queue = subscription.queue
     if queue.is_deleted:
         raise NoSuchQueue(f"queue '{queue.name}' was deleted while its client was away")
     attach(subscription, outlet, core)
     consumer = subscription.consumer
     assert consumer is not None
-    for delivery in outlet.session.outgoing.deliveries.values():
-        token = sent(delivery)
-        if token is not None and token.subscription is subscription and token.reference is not None:
-            consumer.adopt(token.reference)
+    for reference in under_way:
+        consumer.adopt(reference)
+    consumer.block()
+    outlet.blocked.append(subscription)
 
 
-def suspend(subscription: Subscription) -> None:
-    """The client is gone, its session stays: what is under way stays with it, the rest returns to the queue.
+def suspend(session: ClientSession) -> None:
+    """The client is gone, its session stays: what is under way stays with it, the rest returns to the queues.
 
     Of a shared subscription only QoS 2 stays [MQTT-4.8.2-4]; the others of the group get the rest.
     """
-    consumer = subscription.consumer
-    outgoing = subscription.session.outgoing
+    outgoing = session.outgoing
     for delivery in list(outgoing.deliveries.values()):
         token = sent(delivery)
-        if token is None or token.subscription is not subscription or token.reference is None:
+        if token is None or token.reference is None:
+            continue
+        subscription = token.subscription
+        if session.subscriptions.get(subscription.topic_filter) is not subscription:
             continue
         if subscription.kind == OWN or delivery.qos == 2:
-            if consumer is not None:
-                consumer.relinquish(token.reference)
+            if subscription.consumer is not None:
+                subscription.consumer.relinquish(token.reference)
         else:
             outgoing.drop(delivery.packet_id)
-    subscription.consumer = None
-    subscription.outlet = None
+    for subscription in session.subscriptions.values():
+        subscription.leaving = subscription.consumer
+        subscription.consumer = None
+        subscription.outlet = None
 
 
 def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session | None, reason: str) -> None:
@@ -237,20 +266,30 @@ def give_back(session: ClientSession) -> None:
 
 
 def hand_over_retained(subscription: Subscription, office: PostOffice) -> None:
-    """One slice of the retained messages that a new subscription gets; the rest is planned."""
-    search = subscription.search
+    """Give a subscription the retained messages that it is to get: a slice now, the rest in the turns to come."""
+    if subscription.search is not None:
+        office.hub.slices.start(_hand_over(subscription, subscription.search, office))
+
+
+def _hand_over(subscription: Subscription, search: "RetainedSearch", office: PostOffice) -> Steps:
     queue = subscription.queue
-    if search is None or queue.is_deleted or subscription.outlet is None:
-        # Of a client that left it goes on when it is back.
-        return
-    pause_ms = 0
-    if queue.waiting_count < RETAINED_AHEAD:
-        for message in search.next(RETAINED_SLICE, RETAINED_STEPS):
+    # To a client that left it goes on when it is back.
+    while subscription.search is search and not queue.is_deleted and subscription.outlet is not None:
+        if queue.waiting_count >= RETAINED_AHEAD:
+            yield partial(_wait, office)
+            continue
+        found = search.next(RETAINED_SLICE, RETAINED_STEPS)
+        office.meter.work += len(found) + 1
+        for message in found:
             if queue.accepts(message):
                 office.deposit(retained_copy(message), queue)
-    else:
-        pause_ms = RETAINED_PAUSE_MS
-    if search.is_done:
-        subscription.search = None
-    else:
-        office.hub.timers.at(office.now_ms + pause_ms, partial(hand_over_retained, subscription, office))
+        if search.is_done:
+            subscription.search = None
+            break
+        yield None
+    return None
+
+
+def _wait(office: PostOffice, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
+    """Until the client has read some of what is ahead."""
+    office.hub.timers.at(office.now_ms + RETAINED_PAUSE_MS, go_on)
