@@ -58,8 +58,10 @@ from artemis_py.core.access import Subject
 from artemis_py.core.buffers import PartialInput
 from artemis_py.core.consumer import FAILED, Consumer
 from artemis_py.core.message import RoutingType
+from artemis_py.core.meter import LINK_UNITS
 from artemis_py.core.reference import Reference
 from artemis_py.core.session import Producer, Session
+from artemis_py.core.slices import SLICE_UNITS, Steps
 from artemis_py.core.span import Span
 from artemis_py.core.staging import Stage
 from artemis_py.errors import MalformedFrame, NoSuchQueue, NotAuthorized, Refusal
@@ -160,6 +162,8 @@ class AmqpHandler:
         """Grows whenever the answers that were gathered are handed to the store."""
         self._durable: list[Callable[[], None]] = []
         self._is_lost = False
+        self._is_leaving = False
+        """The core's session is being closed, or it was."""
         self._has_warned_of_prefix = False
 
     @property
@@ -437,6 +441,7 @@ class AmqpHandler:
     def on_attach(self, link: Link, attach: Attach) -> None:
         """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
         self.manager.lifetimes.run()
+        self.postoffice.meter.work += LINK_UNITS
         offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
         self._attach(link, attach)
         self._hold_answer(offset, definitions)
@@ -667,6 +672,7 @@ class AmqpHandler:
 
     def on_detach(self, link: Link, detach: Detach) -> None:
         """The client detaches or closes a link; the engine answers."""
+        self.postoffice.meter.work += LINK_UNITS
         offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
         self._detached(link, detach.closed, failed=False, lives=not detach.closed and detach.error is None)
         self.manager.lifetimes.run()
@@ -781,15 +787,28 @@ class AmqpHandler:
 
     def _close_core(self, failed: bool) -> None:
         """Give everything back to the core; harmless the second time."""
-        if self._session is None:
+        session = self._session
+        if session is None or self._is_leaving:
             return
+        self._is_leaving = True
+        session.block()
+        self.postoffice.hub.slices.start(self._leave(session, failed))
+
+    def _leave(self, session: Session, failed: bool) -> Steps:
+        """Each link in its turn: a client may have thousands, with a queue for each."""
+        meter = self.postoffice.meter
+        end = meter.work + SLICE_UNITS
         for link in list(self._ends):
             self._detached(link, closed=False, failed=failed)
+            meter.work += LINK_UNITS
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
         for lingering in list(self.lingering.values()):
             lingering.session_ended(failed)
         self._departures.ended(Ending.SESSION)
         self._departures.ended(Ending.CONNECTION)
-        session, self._session = self._session, None
+        self._session = None
         session.close(failed)
         self.manager.lifetimes.connection_closed(session)
         self.brake.info(
@@ -799,6 +818,7 @@ class AmqpHandler:
             session.subject.name,
             self.container_id,
         )
+        return None
 
 
 def _stage_names(value: object) -> tuple[str, int, str] | None:
