@@ -22,8 +22,10 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 # Nearly everything a broker makes dies by its reference count; what lives long is not garbage. With Python's own
 # thresholds (700, 10, 10) the collector walks over messages in flight again and again: measured at up to 40 % of the
-# CPU with ten connections, and a pause of a second with 200,000 queues (benchmarks/README.md).
-GC_THRESHOLDS = (50_000, 20, 100)
+# CPU with ten connections, and a pause of a second with 200,000 queues (benchmarks/README.md). What survived once is
+# looked at again soon, while it is little: with 20 for the second number up to a million objects were walked over in
+# one go, which everybody waited for.
+GC_THRESHOLDS = (25_000, 1, 2000)
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
