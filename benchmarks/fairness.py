@@ -112,6 +112,8 @@ def _uint(value: int) -> bytes:
 NULL: Final = b"\x40"
 TRUE: Final = b"\x41"
 FALSE: Final = b"\x42"
+DURABLE: Final = b"\x00\x53\x70\xc0\x02\x01\x41"
+"""A header section."""
 
 
 def terminus(code: int, address: str | None, capability: str | None = None, dynamic: bool = False) -> bytes:
@@ -139,10 +141,10 @@ def flow(handle: int, credit: int) -> bytes:
 
 
 def transfer(handle: int, number: int, body: bytes, settled: bool = True, state: bytes = NULL) -> bytes:
-    """A transfer with a data section."""
+    """A transfer of a durable message."""
     tag = b"\xa0\x04" + struct.pack(">I", number)
     fields = [_uint(handle), _uint(number), tag, b"\x43", TRUE if settled else FALSE, FALSE, NULL, state]
-    return _frame(_described(0x14, fields), b"\x00\x53\x75\xa0" + bytes((len(body),)) + body)
+    return _frame(_described(0x14, fields), DURABLE + b"\x00\x53\x75\xa0" + bytes((len(body),)) + body)
 
 
 def disposition(first: int, last: int) -> bytes:
