@@ -1,6 +1,7 @@
 """When the store's file is looked at before LMDB has it, and what is said of it."""
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from artemis_py.store import condition, schema
 from artemis_py.store.condition import NOTE_NAME, NothingKnown, examine, examine_in_use, is_in_use
 from artemis_py.store.environment import DAMAGED_SUFFIX, FILE_NAME, LOCK_NAME, Environment
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
-from artemis_py.store.structure import PageFile, Walk
+from artemis_py.store.structure import Meta, PageFile, Walk
 from tests.unit.data.stores import BODY, body_file, fill_large, large_bodies
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies
 
@@ -20,12 +21,11 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Gets an entry for each time that all pages are read."""
     found: list[str] = []
 
-    class Counted(Walk):
-        def run(self) -> bool:
-            found.append("walk")
-            return super().run()
+    def counted(file: PageFile, meta: Meta, key_lengths: Mapping[str, Collection[int]]) -> Walk:
+        found.append("walk")
+        return Walk(file, meta, key_lengths)
 
-    monkeypatch.setattr(condition, "Walk", Counted)
+    monkeypatch.setattr(condition, "Walk", counted)
     return found
 
 
