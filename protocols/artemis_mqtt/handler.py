@@ -479,10 +479,11 @@ class ClientHandler(MqttHandler):
             return
         outlet.rights_changed(core.subject)
         self._publisher.forget_rights()
+        references = under_way(session)
         for subscription in list(session.subscriptions.values()):
             try:
                 if subscription.consumer is None:
-                    resume(subscription, outlet, core)
+                    resume(subscription, outlet, core, references.get(subscription, []))
                 else:
                     core.check_consumer(subscription.queue)
             except NotAuthorized as refusal:
@@ -491,6 +492,7 @@ class ClientHandler(MqttHandler):
                     break
             except Refusal:
                 continue
+        outlet.go_on()
         self.wake()
 
     # -- the end -------------------------------------------------------------------------------------------------
