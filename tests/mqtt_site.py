@@ -139,6 +139,8 @@ class Client:
         found, self._behind = self._behind, []
         while True:
             self.site.turn()
+            while self.handler.has_input:
+                self.handler.work(0.0)
             data = self.handler.data_to_send()
             if not data:
                 return found

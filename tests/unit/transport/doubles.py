@@ -153,10 +153,10 @@ class FakeTransport(asyncio.Transport):
 
 
 class AnyName:
-    """Lets everybody in under the name they give, but "nobody"."""
+    """Lets everybody in under the name they give, or without one, but "nobody"."""
 
     def mechanisms(self, context: ConnectionContext) -> list[str]:
-        return []
+        return ["ANONYMOUS"]
 
     def begin(self, mechanism: str, context: ConnectionContext) -> SaslExchange | None:
         return None
