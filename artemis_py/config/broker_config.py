@@ -41,7 +41,7 @@ class LoginConfig:
     )
     max_auto_created_per_user: int = option(
         Kind.COUNT,
-        100_000,
+        1_000_000,
         "Addresses and queues that clients of one user may have created on demand, counted together; further ones are "
         "refused until some are deleted. Clients without a name are one user. Not those created by name or for a "
         "subscription. -1: no limit.",

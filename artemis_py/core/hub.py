@@ -29,11 +29,19 @@ TABLES_PARTS: Final = 4
 ADDRESS_PARTS: Final = 2
 QUEUE_PARTS: Final = 3
 
-# What a queue may deliver in a turn although there are more queues than that leaves room for. The first time few, so
-# that all that became ready get something at once. Queues that have more than that take turns, and then much goes out
-# in one write: with ten at a time a fan-out to 100 connections costs twice as much.
+# What a queue may deliver in a turn although there are more queues than that leaves room for: few where all that became
+# ready get something at once, and much where queues take turns, so that it goes out in one write.
 LEAST_DELIVERIES: Final = 8
 LEAST_OF_MANY: Final = 250
+
+# A queue that delivered so many the last time takes turns with its like. Those that deliver a message now and then go
+# before all of them, however many there are.
+MANY: Final = 4
+
+# What a visit to a queue counts at the least, in deliveries: as much as the write that it causes takes. Queues that
+# take turns gather more until it is theirs, and a fan-out to 100 connections is not 100 writes in each turn.
+VISIT: Final = 5
+VISIT_OF_MANY: Final = 25
 
 
 class Mover(Protocol):
@@ -167,11 +175,11 @@ class Hub:
                 if queue.is_greedy:
                     again.append(queue)
                 else:
-                    budget -= self._serve(queue, min(share, budget - kept))
+                    budget -= max(self._serve(queue, min(share, budget - kept)), VISIT)
             count = len(again)
             while count > 0 and budget > 0:
                 queue = again.popleft()
-                budget -= self._serve(queue, min(max(budget // count, LEAST_OF_MANY), budget))
+                budget -= max(self._serve(queue, min(max(budget // count, LEAST_OF_MANY), budget)), VISIT_OF_MANY)
                 count -= 1
         finally:
             # Whoever did not get its turn goes first in the next one, even if a sink failed.
@@ -179,8 +187,8 @@ class Hub:
                 self.ready = fresh[index:] + self.ready
 
     def _serve(self, queue: "Queue", share: int) -> int:
-        """Let a queue deliver; what that counts."""
+        """Let a queue deliver; how many it did."""
         queue.is_ready = False
         delivered = queue.dispatch(share)
-        queue.is_greedy = delivered >= share
-        return max(delivered, 1)
+        queue.is_greedy = delivered >= min(share, MANY)
+        return delivered

@@ -28,13 +28,13 @@ REST_AFTER_FAILURE_S: Final = 1.0
 
 
 # Work of one turn, in units of `core.meter`: as much for what was read as for the line, so that neither stops the
-# other. Compiled that is 2 ms each; smaller shares cost throughput, larger ones everybody's time.
+# other. Compiled that is 1 to 2 ms each; smaller shares cost throughput, larger ones everybody's time.
 READ_UNITS: Final = 1000
 LINE_UNITS: Final = 1000
 
 # The share of a read when others had the rest: a client that asks for little is never kept waiting by those that ask
 # for much.
-LEAST_UNITS: Final = 50
+LEAST_UNITS: Final = 200
 
 
 class Core(Protocol):

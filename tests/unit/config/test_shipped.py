@@ -49,7 +49,7 @@ def test_what_was_created_on_first_use_goes_five_minutes_after_the_last() -> Non
 
 def test_what_one_user_may_have_created_on_first_use_has_a_limit() -> None:
     """Artemis has none by default."""
-    assert load_default({}).login.max_auto_created_per_user == 100_000
+    assert load_default({}).login.max_auto_created_per_user == 1_000_000
 
 
 def test_failed_and_expired_messages_have_a_place() -> None:

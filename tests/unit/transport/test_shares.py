@@ -114,7 +114,7 @@ ASKING = {
     "AMQP messages": Asking(
         amqp_hello(),
         b"".join(transfer(one, MESSAGE, settled=True) for one in range(900))
-        + b"\x00\x00\x00\x08\x02\x00\x00\x00" * 3000
+        + b"\x00\x00\x00\x08\x02\x00\x00\x00" * 5000
         + transfer(900, MESSAGE, settled=True),
         lambda site: site.routed("t"),
         901,
@@ -339,12 +339,12 @@ def test_a_web_socket_is_bounded_too(frames: int) -> None:
     site.receive(client, peer.send(BytesMessage(data=mqtt_hello())))
     modest, _ = site.log_in("modest")
 
-    site.feed(client, b"".join(peer.send(BytesMessage(data=mqtt_publishes(4000 // frames))) for _ in range(frames)))
+    site.feed(client, b"".join(peer.send(BytesMessage(data=mqtt_publishes(6000 // frames))) for _ in range(frames)))
     done_at_once = site.routed("t")
     site.feed(modest, b"ECHO here\n")
     turns_to_answer = site.turns_until(lambda: b"here" in modest.output)
     site.feed(client, peer.send(BytesMessage(data=mqtt.PINGREQ)))
-    turns_to_end = site.turns_until(lambda: site.routed("t") == 4000)
+    turns_to_end = site.turns_until(lambda: site.routed("t") == 6000)
     site.loop.run()
 
     assert done_at_once <= READ_UNITS
