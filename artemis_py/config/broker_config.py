@@ -23,7 +23,7 @@ from artemis_py.transport.config import AcceptorConfig
 
 @frozen(kw_only=True)
 class LoginConfig:
-    """Who may log in, and how much each may have: the `<login>` element, what Artemis keeps in login.config."""
+    """The `<login>` element: users, what Artemis keeps in login.config, and how much each user may create."""
 
     users_file: str = option(
         Kind.TEXT, "artemis-users.properties", "File with a line `name = password` for each user.", minimum=1

@@ -13,7 +13,7 @@ COUNTED_BYTES: Final = 16 * 1024
 
 
 class PartialInput:
-    """Of one connection."""
+    """The unfinished packets and deliveries of one connection."""
 
     __slots__ = ("_account", "_counted_bytes")
 

@@ -50,5 +50,5 @@ class Creations:
 
 
 def creator_of(subject: Subject) -> str:
-    """Who counts for what a client creates."""
+    """The user that a client's creations count for."""
     return ANONYMOUS if subject.user is None else subject.user
