@@ -423,7 +423,7 @@ class Broker:
         office.update_queue(config.name, changes)
 
     def _warn_of_lost_letters(self) -> None:
-        """Warn of dead-letter and expiry addresses without a queue; queues of earlier runs count, so nothing is refused."""
+        """Warn of dead-letter and expiry addresses without a queue. Queues of earlier runs count, so it starts."""
         for each in unserved(self.config, self._has_queue):
             LOGGER.warning(
                 "%s has no queue, messages are discarded: match=%s address=%s; %s",
