@@ -136,7 +136,7 @@ def _browse(
     ahead = consumer.ahead
     if consumer.ahead_priority != priority:
         ahead.clear()
-        # Nobody holds what is ahead, so it counts nowhere; a thousand browsers would have a page each.
+        # What is read ahead counts in no account, and a thousand browsers would have a page each.
         ahead_messages = 1 if backlog.hub.account.is_tight else SCAN_PAGE_MESSAGES
         page = backlog.scan(tail, reach, END, max(1, min(ahead_messages, consumer.credit)))
         consumer.ahead_last = consumer.reach[priority]

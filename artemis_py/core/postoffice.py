@@ -114,7 +114,7 @@ class PostOffice:
     ) -> None:
         self.settings: SettingsRepository = settings
         self.subject_now: Callable[[Subject], Subject] = _as_it_was
-        """Who was logged in earlier with the rights of now; for what is done in the name of a client that is gone."""
+        """A subject of an earlier login with its rights of now, to act in the name of a client that is gone."""
         self.options: BrokerSettings = options
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener

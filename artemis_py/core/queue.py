@@ -105,7 +105,7 @@ class Queue:
         self.backlog: Backlog = Backlog(self, hub)
         self.schedule: Schedule = Schedule(self, hub, self._on_due)
         self.aside: dict[int, Reference] = {}
-        """By number, what neither waits nor is with a consumer: a transaction has it, or it failed and is kept back."""
+        """References by number, neither waiting nor delivered: in a transaction, or failed and kept back."""
         self.spans: list[Consumer] = []
         """Consumers that read a part of the queue by numbers (`core.span`); dispatch does not deliver to them."""
         self._levels: list[Level] = []
@@ -800,7 +800,7 @@ class Queue:
         self.mark_ready()
 
     def _take_back(self, references: list[Reference], outcome: int) -> Steps:
-        """Put back what a consumer had. Of many, until the last is back nothing is delivered: order holds."""
+        """Put back what a consumer had, in slices. Nothing is delivered until the last is back, so that order holds."""
         self.returning += 1
         left = SLICE_MESSAGES
         # Newest first: each finds its place at the head at once.
