@@ -39,9 +39,10 @@ LEAST_OF_MANY: Final = 250
 MANY: Final = 4
 
 # What a visit to a queue counts at the least, in deliveries: as much as the write that it causes takes. Queues that
-# take turns gather more until it is theirs, and a fan-out to 100 connections is not 100 writes in each turn.
+# take turns gather more until it is theirs, and a fan-out to 100 connections is not 100 writes in each turn: with 100
+# connections a write carries as many messages as this says.
 VISIT: Final = 5
-VISIT_OF_MANY: Final = 25
+VISIT_OF_MANY: Final = 100
 
 
 class Mover(Protocol):
