@@ -20,13 +20,13 @@ from uuid import uuid4
 from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.letters import unserved
-from artemis_py.core.access import AccessControl, OpenAccess
-from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.message import RoutingType
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.core.postoffice import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
-from artemis_py.core.reaper import Reaper
-from artemis_py.core.settings import AddressSettings, QueueConfig, SettingsRepository
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.routing.post_office import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
+from artemis_py.core.runtime.access import AccessControl, OpenAccess
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.errors import ConfigError, Problem, StoreError
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint

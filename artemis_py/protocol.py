@@ -11,9 +11,9 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from artemis_py.core.access import Subject
-from artemis_py.core.message import MessageFormat
-from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Subject
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
 # from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).

@@ -25,7 +25,7 @@ from typing import Final
 from mqtt_load import Client, packet, text
 from run import START_TIMEOUT_S
 
-from artemis_amqp.performatives import Flow, read_performative
+from artemis_amqp.engine.performatives import Flow, read_performative
 
 PERIOD_S: Final = 0.005
 READ_BYTES: Final = 1 << 20

@@ -12,13 +12,13 @@ import time
 from statistics import median
 from typing import Final
 
-from artemis_py.core.address import MatchHierarchy, WildcardSyntax
-from artemis_py.core.consumer import ACCEPTED, Consumer, Sink
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import QueueConfig, SettingsRepository
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 
 OPERATIONS: Final = 20_000

@@ -25,7 +25,7 @@ from pathlib import Path
 from struct import Struct, pack, unpack, unpack_from
 from typing import Final
 
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.performatives import (
     Attach,
     Begin,
     Close,
@@ -38,7 +38,7 @@ from artemis_amqp.performatives import (
     frame,
     read_performative,
 )
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.types import Symbol
 
 BLOCK: Final = 500
 """Transfers written at once; a broker's read of 64 KiB holds about as many."""

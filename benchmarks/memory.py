@@ -24,11 +24,11 @@ from typing import Final
 
 from depth import Run, Watch, blocks, rss_mib
 
-from artemis_py.core.consumer import Consumer, Sink
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import BrokerSettings, QueueConfig
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.queues.consumer import Consumer, Sink
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.settings.options import BrokerSettings, QueueConfig
 
 LIMIT_BYTES: Final = 64 << 20
 BODY: Final = bytes(100)

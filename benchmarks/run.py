@@ -122,7 +122,7 @@ def install(folder: Path, name: str) -> Path:
             REPOSITORY,
         ]
         subprocess.run(command, env=environment, check=True)
-    check = "import artemis_py.core.queue as q; print(q.__file__)"
+    check = "import artemis_py.core.queues.queue as q; print(q.__file__)"
     file = subprocess.run([python, "-c", check], check=True, capture_output=True, text=True, cwd=folder).stdout
     if file.strip().endswith(".py") != (name == "pure"):
         raise SystemExit(f"the {name} build has {file.strip()}: is a C compiler missing?")

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from artemis_amqp.connection import AMQP_HEADER, SASL_HEADER
-from artemis_amqp.manager import AmqpProtocolManager
-from artemis_amqp.performatives import (
+from artemis_amqp.broker.manager import AmqpProtocolManager
+from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER
+from artemis_amqp.engine.performatives import (
     Accepted,
     Attach,
     Begin,
@@ -27,9 +27,9 @@ from artemis_amqp.performatives import (
     encode,
     frame,
 )
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.settings import AddressSettings
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import AddressSettings
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, read_frames

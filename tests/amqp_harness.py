@@ -5,10 +5,10 @@ from typing import Any
 
 from attrs import evolve
 
-from artemis_amqp.connection import AMQP_HEADER, AmqpConnection
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import Link, ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.connection import AMQP_HEADER, AmqpConnection
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import Link, ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
     Attach,
@@ -25,7 +25,7 @@ from artemis_amqp.performatives import (
     frame,
     read_performative,
 )
-from artemis_amqp.session import AmqpSession
+from artemis_amqp.engine.session import AmqpSession
 
 HEADER = Struct(">IBBH")
 ACCEPTED = encode(Accepted())

@@ -1,17 +1,17 @@
 """A post office and the smallest client of it: tests of the core need no protocol."""
 
-from artemis_py.core.access import Subject
-from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.consumer import Consumer, Sink
-from artemis_py.core.events import Listener
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
-from artemis_py.core.storage import Scratch
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.consumer import Consumer, Sink
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.storage import Scratch
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.events import Listener
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 
 START_MS = 1_000_000

@@ -15,14 +15,14 @@ A minute of silence ends the conversation. FAIL raises, which no connection may 
 from collections.abc import Sequence
 from typing import Final
 
-from artemis_py.core.access import Subject
-from artemis_py.core.consumer import ACCEPTED, Consumer, Sink
-from artemis_py.core.message import MessageFormat, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import MessageFormat, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import Refusal
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, Parameter, ProtocolConnection
 

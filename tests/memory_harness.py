@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from artemis_py.core.destination import Address
-from artemis_py.core.message import REFERENCE_BYTES, Message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import CLAIMED, COLD, PRIORITIES, Reference
-from artemis_py.core.tail import Tail
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import REFERENCE_BYTES, Message
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import CLAIMED, COLD, PRIORITIES, Reference
+from artemis_py.core.queues.tail import Tail
+from artemis_py.core.routing.post_office import PostOffice
 
 
 def references_of(queue: Queue) -> list[Reference]:

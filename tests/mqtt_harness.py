@@ -4,8 +4,8 @@ from typing import Any
 
 from attrs import evolve
 
-from artemis_mqtt.connection import MqttConnection, MqttHandler
-from artemis_mqtt.fields import (
+from artemis_mqtt.engine.connection import MqttConnection, MqttHandler
+from artemis_mqtt.engine.fields import (
     read_text,
     read_u16,
     read_varint,
@@ -16,9 +16,9 @@ from artemis_mqtt.fields import (
     write_u16,
     write_varint,
 )
-from artemis_mqtt.flight import Delivery, IncomingFlight, OutgoingFlight
-from artemis_mqtt.limits import ConnectionLimits
-from artemis_mqtt.packets import (
+from artemis_mqtt.engine.flight import Delivery, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.limits import ConnectionLimits
+from artemis_mqtt.engine.packets import (
     MQTT_3_1,
     MQTT_5,
     Auth,
@@ -31,9 +31,9 @@ from artemis_mqtt.packets import (
     Unsuback,
     Unsubscribe,
 )
-from artemis_mqtt.properties import NO_PROPERTIES, Properties, read_properties, write_properties
-from artemis_mqtt.publish import encode_publish
-from artemis_mqtt.topics import topic_field
+from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, read_properties, write_properties
+from artemis_mqtt.engine.publish import encode_publish
+from artemis_mqtt.engine.topics import topic_field
 
 Call = tuple[Any, ...]
 

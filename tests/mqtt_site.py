@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-from artemis_mqtt.handler import ClientHandler
-from artemis_mqtt.manager import MqttProtocolManager
-from artemis_mqtt.packets import MQTT_5, Connack, Connect, Suback, Subscribe, Subscription
-from artemis_mqtt.properties import NO_PROPERTIES, Properties
-from artemis_py.core.access import AccessControl
-from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
-from artemis_py.core.storage import Scratch, Storage
+from artemis_mqtt.broker.handler import ClientHandler
+from artemis_mqtt.broker.manager import MqttProtocolManager
+from artemis_mqtt.engine.packets import MQTT_5, Connack, Connect, Suback, Subscribe, Subscription
+from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.storage import Scratch, Storage
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import AccessControl
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
 from artemis_py.protocol import Authenticator, ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.store.lmdb import LmdbStore

@@ -24,7 +24,7 @@ ROWS: Final = {
     "artemis_openwire": 4,
     "artemis_py.store": 4,
     "artemis_py.transport": 4,
-    "artemis_py.data": 5,
+    "artemis_py.storetools": 5,
     "artemis_py.management": 5,
     "artemis_py.cluster": 5,
     "artemis_py.config": 6,

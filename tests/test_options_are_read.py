@@ -12,12 +12,12 @@ from typing import Final
 import pytest
 from attrs import fields
 
-from artemis_amqp.manager import PARAMETERS as AMQP_PARAMETERS
-from artemis_amqp.manager import Parameters as AmqpParameters
-from artemis_mqtt.manager import PARAMETERS as MQTT_PARAMETERS
-from artemis_mqtt.manager import Parameters as MqttParameters
+from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
+from artemis_amqp.broker.manager import Parameters as AmqpParameters
+from artemis_mqtt.broker.manager import PARAMETERS as MQTT_PARAMETERS
+from artemis_mqtt.broker.manager import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
-from artemis_py.core.settings import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
+from artemis_py.core.settings.options import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
 from artemis_py.protocol import Parameter
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
 

@@ -13,16 +13,16 @@ from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.render import Progress, print_json, print_table, say
 from artemis_py.config import BrokerConfig, load
-from artemis_py.core.message import MessageFormat
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.data.check import check as check_store
-from artemis_py.data.copies import back_up
-from artemis_py.data.copies import compact as compact_store
-from artemis_py.data.export import FileFormat, export_folder
-from artemis_py.data.intake import import_file
-from artemis_py.data.snapshot import Progress as Watcher
-from artemis_py.data.statistics import statistics
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import MessageFormat
 from artemis_py.errors import ConfigError, StoreError
+from artemis_py.storetools.check import check as check_store
+from artemis_py.storetools.copies import back_up
+from artemis_py.storetools.copies import compact as compact_store
+from artemis_py.storetools.export import FileFormat, export_folder
+from artemis_py.storetools.intake import import_file
+from artemis_py.storetools.snapshot import Progress as Watcher
+from artemis_py.storetools.statistics import statistics
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from artemis_amqp.client import Client
-from artemis_amqp.hot_frames import ACCEPTED_CODE
-from artemis_amqp.link import ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
-from artemis_amqp.performatives import Accepted, encode
-from artemis_amqp.sections import header_bytes
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
+from artemis_amqp.engine.link import ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.performatives import Accepted, encode
+from artemis_amqp.engine.types import Symbol
+from artemis_amqp.messages.sections import header_bytes
 from artemis_py.cli.load import BATCH, STAMP, Plan, Run, Violation
-from artemis_py.core.message import DEFAULT_PRIORITY
+from artemis_py.core.messages.message import DEFAULT_PRIORITY
 
 ACCEPTED_STATE: Final = encode(Accepted())
 

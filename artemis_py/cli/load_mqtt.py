@@ -8,10 +8,10 @@ from struct import Struct
 from typing import Final
 from urllib.parse import urlsplit
 
-from artemis_mqtt.fields import read_varint, with_header, write_binary, write_text, write_u16
-from artemis_mqtt.packets import PacketType
-from artemis_mqtt.publish import encode_publish
-from artemis_mqtt.topics import topic_field
+from artemis_mqtt.engine.fields import read_varint, with_header, write_binary, write_text, write_u16
+from artemis_mqtt.engine.packets import PacketType
+from artemis_mqtt.engine.publish import encode_publish
+from artemis_mqtt.engine.topics import topic_field
 from artemis_py.cli.load import BATCH, STAMP, Plan, Run, Violation
 from artemis_py.errors import ArtemisError
 

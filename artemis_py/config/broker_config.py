@@ -6,8 +6,8 @@ from typing import Final
 
 from attrs import Factory, frozen
 
-from artemis_py.core.access import Permission
-from artemis_py.core.settings import (
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import (
     DEFAULT_BROKER_SETTINGS,
     AddressConfig,
     AddressSettings,

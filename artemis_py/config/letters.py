@@ -10,8 +10,8 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.config.broker_config import BrokerConfig
-from artemis_py.core.address import MatchHierarchy, parse_fqqn
-from artemis_py.core.settings import AddressSettings, SettingsRepository
+from artemis_py.core.names.syntax import MatchHierarchy, parse_fqqn
+from artemis_py.core.settings.options import AddressSettings, SettingsRepository
 from artemis_py.errors import Problem
 
 HasQueue = Callable[[str, str | None], bool]

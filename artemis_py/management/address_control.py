@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from artemis_py.core.bulk import take_out
-from artemis_py.core.destination import Address
-from artemis_py.core.session import Session
-from artemis_py.core.slices import Steps
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.queues.bulk import take_out
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Operation, bounded_names
 
 

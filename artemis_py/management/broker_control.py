@@ -4,15 +4,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final, NamedTuple
 
-from artemis_py.core.access import Permission
-from artemis_py.core.consumer import Consumer
-from artemis_py.core.destination import Address
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.session import Session
-from artemis_py.core.settings import QueueConfig
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import Consumer
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal

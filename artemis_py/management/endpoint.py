@@ -9,14 +9,15 @@ import json
 from collections.abc import Callable, Generator
 from typing import Final
 
-from artemis_py.core.access import Permission
-from artemis_py.core.address import parse_fqqn
-from artemis_py.core.destination import Address
-from artemis_py.core.message import Message
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.session import Producer, Session
-from artemis_py.core.view import MessageView
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.services.leases import Leases
+from artemis_py.core.sessions.session import Producer, Session
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.management.acceptor_control import AcceptorControl
@@ -24,7 +25,6 @@ from artemis_py.management.address_control import AddressControl
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.facts import BrokerFacts
-from artemis_py.management.leases import Leases
 from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
 from artemis_py.management.writer_control import WRITER, WriterControl

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from artemis_py.core.access import Permission, Subject
+from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.peers import address_of
 
@@ -12,7 +12,7 @@ LOGGER: Final = named_logger(__name__)
 
 
 class EventLog:
-    """Fulfils `core.events.Listener`. What clients can provoke at will is logged at a bounded rate or as DEBUG."""
+    """Fulfils `events.Listener`. What clients can provoke at will is logged at a bounded rate or as DEBUG."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._brake = LogBrake(LOGGER, now)
@@ -35,7 +35,7 @@ class EventLog:
         self._brake.warning(address, template, address)
 
     def dropped(self, queue: str, reason: str, count: int) -> None:
-        """The core bounds how often it tells this, and no message is left out of its numbers (`core.discards`)."""
+        """The core bounds how often it tells this, and no message is left out of its numbers (`discards`)."""
         LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", queue, count, reason)
 
     def duplicate(self, address: str, id: str) -> None:

@@ -8,11 +8,11 @@ the ways that the queue counts.
 import json
 from typing import Final
 
-from artemis_py.core.filter import Filter
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import CLAIMED, DELIVERING, SCHEDULED
-from artemis_py.core.slices import SLICE_MESSAGES, Steps
-from artemis_py.core.span import there
+from artemis_py.core.queues.cursors.range_reader import there
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import CLAIMED, DELIVERING, SCHEDULED
+from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
+from artemis_py.core.selectors.filter import Filter
 from artemis_py.errors import InvalidRequest, LimitExceeded
 
 MAX_RANGES: Final = 1000

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from artemis_py.core import bulk
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.queue import Queue
-from artemis_py.core.session import Session
-from artemis_py.core.slices import Steps
+from artemis_py.core.queues import bulk
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Kind, Operation, Parameter
 
 FILTER = Parameter("filter", Kind.TEXT_OR_NULL)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import QueueConfig
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Kind, Parameter, proposal
 

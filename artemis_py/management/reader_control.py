@@ -8,19 +8,19 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
-from artemis_py.core.access import Permission
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.session import Session
-from artemis_py.core.slices import Steps
-from artemis_py.core.span import first_sequence, first_since
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.core.queues.cursors.range_reader import first_sequence, first_since
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.services.leases import MAX_LEASE_S, Lease, Leases
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchQueue
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, proposal
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.finding import find, nothing, read_ranges
-from artemis_py.management.leases import MAX_LEASE_S, Lease, Leases
 
 READER: Final = "reader"
 

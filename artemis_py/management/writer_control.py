@@ -7,9 +7,9 @@ permission to send to each address it routes to.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.session import Session
-from artemis_py.core.slices import Steps
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Control, Kind, Operation, Parameter
 

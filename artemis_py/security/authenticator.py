@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.logs import named_logger
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.security.logins import Attempt, LoginService

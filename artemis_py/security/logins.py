@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from attrs import frozen
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.peers import address_of
 from artemis_py.protocol import LoginOutcome, LoginResult

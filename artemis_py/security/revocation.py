@@ -6,8 +6,8 @@ the rights of the new ones from now on: what its connections have open and may n
 
 from attrs import frozen
 
-from artemis_py.core.access import Subject
-from artemis_py.core.postoffice import PostOffice
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Subject
 from artemis_py.security.users import Users
 
 

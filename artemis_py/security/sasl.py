@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.protocol import LoginOutcome, LoginResult
 from artemis_py.security.logins import Attempt, LoginService
 from artemis_py.security.passwords import SCRAM_NAME, ScramKeys

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import named_logger
 from artemis_py.security.passwords import (

@@ -7,9 +7,9 @@ and tested without them. A message that cannot be decoded raises MalformedFrame:
 from struct import Struct
 from typing import Final
 
-from artemis_amqp.codec import encode_value, read_value, skip_value
-from artemis_amqp.sections import plain
-from artemis_amqp.types import MalformedValue, Symbol, Timestamp, ULong
+from artemis_amqp.engine.codec import encode_value, read_value, skip_value
+from artemis_amqp.engine.types import MalformedValue, Symbol, Timestamp, ULong
+from artemis_amqp.messages.sections import plain
 
 SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
 ENQUEUED_ANNOTATION: Final = "x-opt-enqueued-time"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from artemis_amqp.codec import encode_value
-from artemis_amqp.performatives import Properties, encode
-from artemis_amqp.sections import header_bytes
-from artemis_amqp.types import Described, Symbol, Timestamp, UInt, ULong
+from artemis_amqp.engine.codec import encode_value
+from artemis_amqp.engine.performatives import Properties, encode
+from artemis_amqp.engine.types import Described, Symbol, Timestamp, UInt, ULong
+from artemis_amqp.messages.sections import header_bytes
 from artemis_py.spark.errors import InvalidOption, SendFailed
 from artemis_py.spark.options import WriteOptions
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from artemis_amqp.codec import encode_value
-from artemis_amqp.hot_frames import ACCEPTED_CODE
-from artemis_amqp.link import SETTLED, ReceiverLink, SenderLink, SenderLinkHandler
-from artemis_amqp.performatives import Properties, Rejected, Source, Target, encode
-from artemis_amqp.sections import read_application_properties
-from artemis_amqp.types import Described, Symbol, ULong
+from artemis_amqp.engine.codec import encode_value
+from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
+from artemis_amqp.engine.link import SETTLED, ReceiverLink, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.performatives import Properties, Rejected, Source, Target, encode
+from artemis_amqp.engine.types import Described, Symbol, ULong
+from artemis_amqp.messages.sections import read_application_properties
 from artemis_py.spark.connection import Connection, failure
 from artemis_py.spark.decoding import Rows
 from artemis_py.spark.errors import ConnectionLost, Elsewhere, Refused

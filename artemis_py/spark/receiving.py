@@ -12,10 +12,10 @@ from typing import Final
 
 from attrs import frozen
 
-from artemis_amqp.addressing import selector_filter
-from artemis_amqp.link import SETTLED, ReceiverLink, ReceiverLinkHandler
-from artemis_amqp.performatives import Accepted, Source, Target, encode
-from artemis_amqp.types import Described, Symbol
+from artemis_amqp.broker.addressing import selector_filter
+from artemis_amqp.engine.link import SETTLED, ReceiverLink, ReceiverLinkHandler
+from artemis_amqp.engine.performatives import Accepted, Source, Target, encode
+from artemis_amqp.engine.types import Described, Symbol
 from artemis_py.spark.connection import Connection
 from artemis_py.spark.errors import ConnectionLost, Refused
 

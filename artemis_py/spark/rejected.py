@@ -7,11 +7,11 @@ because it is no message at all travels in the body of one.
 
 from typing import Final
 
-from artemis_amqp.codec import encode_value
-from artemis_amqp.errors import DECODE_ERROR
-from artemis_amqp.performatives import AmqpError
-from artemis_amqp.sections import header_bytes, split_sections
-from artemis_amqp.types import Described, Symbol, ULong
+from artemis_amqp.engine.codec import encode_value
+from artemis_amqp.engine.errors import DECODE_ERROR
+from artemis_amqp.engine.performatives import AmqpError
+from artemis_amqp.engine.types import Described, Symbol, ULong
+from artemis_amqp.messages.sections import header_bytes, split_sections
 from artemis_py.spark.encoding import Encoded, data_section
 
 ORIGIN: Final = "x-opt-ORIG-ADDRESS"

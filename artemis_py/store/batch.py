@@ -7,8 +7,8 @@ change later (its handle, its counts) is copied into it; messages do not change.
 from collections.abc import Callable
 from typing import Final
 
-from artemis_py.core.large import LargeBody
-from artemis_py.core.reference import COLD, Reference
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
 from artemis_py.store.schema import LARGE, SHARED, Drop, encode_amendment
 

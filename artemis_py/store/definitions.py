@@ -6,10 +6,10 @@ from typing import Final
 
 from attrs import asdict, evolve, fields_dict, frozen
 
-from artemis_py.core.destination import Address
-from artemis_py.core.message import RoutingType
-from artemis_py.core.queue import Queue
-from artemis_py.core.settings import QueueConfig
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.store import schema
 from artemis_py.store.schema import DamagedValue
 

@@ -19,9 +19,9 @@ from typing import Final
 
 import lmdb
 
-from artemis_py.core.message import MessageFormat
-from artemis_py.core.page import Page
-from artemis_py.core.queue import Queue
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.queue import Queue
 from artemis_py.errors import StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from zlib import crc32
 
-from artemis_py.core.large import LargeBody, LargeReader
+from artemis_py.core.messages.large_body import LargeBody, LargeReader
 from artemis_py.errors import StoreError
 
 SUFFIX: Final = ".body"

@@ -14,13 +14,13 @@ from typing import Final, Protocol
 
 import lmdb
 
-from artemis_py.core.destination import Address
-from artemis_py.core.large import LargeBody
-from artemis_py.core.message import MessageFormat
-from artemis_py.core.page import SCHEDULED_RANK, Page
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
@@ -37,7 +37,7 @@ UNHURRIED_S: Final = 0.005
 
 LARGE_MESSAGES_NAME: Final = "large-messages"
 
-# Message ids are reserved ahead like sequences, see `core.storage`.
+# Message ids are reserved ahead like sequences, see `core.queues.storage`.
 RESERVED_MESSAGE_IDS: Final = 65536
 
 

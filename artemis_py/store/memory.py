@@ -6,12 +6,12 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from artemis_py.core.destination import Address
-from artemis_py.core.large import LargeBody
-from artemis_py.core.page import Page
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.storage import UNLIMITED, check_record_key
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.storage import UNLIMITED, check_record_key
 from artemis_py.errors import StoreError
 from artemis_py.store.large import LargeFiles
 

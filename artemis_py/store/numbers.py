@@ -6,7 +6,7 @@ goes on far above: a queue that gives 30,000 sequences a second reaches `FAR` af
 
 from typing import Any, Final
 
-from artemis_py.core.page import SCHEDULED_RANK
+from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.store import schema
 from artemis_py.store.schema import DamagedValue
 

@@ -6,10 +6,10 @@ Knows the database and nothing of batches: what it sees is what was committed.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from artemis_py.core.message import Message, MessageFormat
-from artemis_py.core.page import SCHEDULED_RANK, Page
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
 from artemis_py.store import schema
 from artemis_py.store.schema import Bodies, DamagedValue
 

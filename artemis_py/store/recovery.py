@@ -25,11 +25,11 @@ from typing import Final
 import lmdb
 from attrs import define
 
-from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, MessageFormat, RoutingType
-from artemis_py.core.page import SCHEDULED_RANK
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.storage import RESERVED_SEQUENCES
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, MessageFormat, RoutingType
+from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.storage import RESERVED_SEQUENCES
+from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.errors import Refusal, StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema

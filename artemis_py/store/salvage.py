@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import lmdb
 
-from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.store import schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name

@@ -68,7 +68,7 @@ Every value above but `format`, those of an import and what is in `damaged` begi
                              consumers changed: u32 length of annotations, annotations, extra, which take the place of
                              those of the message
     content of messages:     a message
-    content of duplicates:   the id, as `core.duplicates` makes it
+    content of duplicates:   the id, as `core.routing.duplicates` makes it
 
 Format 2 had numbers and counts without a checksum. The first start changes the numbers; a count changes when it is
 written the next time, and is known by its four octets until then.
@@ -103,10 +103,10 @@ from struct import Struct
 from typing import Final, Protocol
 from zlib import crc32
 
-from artemis_py.core.large import LargeBody
-from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, Message, MessageFormat
-from artemis_py.core.page import SCHEDULED_RANK
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message, MessageFormat
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import ArtemisError, ProtocolError, StoreError
 
 FORMAT_VERSION: Final = 3

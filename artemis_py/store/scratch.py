@@ -19,10 +19,10 @@ from typing import Final
 
 import lmdb
 
-from artemis_py.core.message import MessageFormat
-from artemis_py.core.page import Page
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.environment import FILE_NAME, INITIAL_MAP_BYTES, MAPPED_BYTES

@@ -7,8 +7,8 @@ slice of it.
 
 from typing import Any, Final
 
-from artemis_py.core.message import Message
-from artemis_py.core.page import SCHEDULED_RANK
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.schema import Drop

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from artemis_py.core.meter import Meter
+from artemis_py.core.runtime.meter import Meter
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.transport.deadlines import Deadlines, Waiter
 
@@ -27,7 +27,7 @@ LONGEST_CORE_WAIT_S: Final = 5.0
 REST_AFTER_FAILURE_S: Final = 1.0
 
 
-# Work of one turn, in units of `core.meter`: as much for what was read as for the line, so that neither stops the
+# Work of one turn, in units of `runtime.meter`: as much for what was read as for the line, so that neither stops the
 # other. Compiled that is 1 to 2 ms each; smaller shares cost throughput, larger ones everybody's time.
 READ_UNITS: Final = 1000
 LINE_UNITS: Final = 1000

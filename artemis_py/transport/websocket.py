@@ -23,8 +23,8 @@ from wsproto.events import (
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import RemoteProtocolError
 
-from artemis_py.core.message import MessageFormat
-from artemis_py.core.meter import Meter
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.runtime.meter import Meter
 from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection, ProtocolManager
 
 _REQUEST: Final = b"GET "
@@ -35,7 +35,7 @@ MAX_HANDSHAKE_BYTES: Final = 16 * 1024
 _BAD_REQUEST: Final = 400
 
 FRAME_UNITS: Final = 10
-"""What `wsproto` takes for a frame, in units of `core.meter`."""
+"""What `wsproto` takes for a frame, in units of `core.runtime.meter`."""
 
 
 class WebSocketManager:

@@ -11,12 +11,12 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
-from artemis_amqp.connection import AmqpConnection, State
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import Link, ReceiverLink, SenderLink
-from artemis_amqp.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
-from artemis_amqp.session import AmqpSession
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.connection import AmqpConnection, State
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import Link, ReceiverLink, SenderLink
+from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
+from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.types import Symbol
 from artemis_py.errors import ArtemisError
 
 SETTLED: Final = 1

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from artemis_py.config.reader import parse
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.address import WildcardSyntax
-from artemis_py.core.duplicates import duplicate_id
-from artemis_py.core.plain import plain_message
-from artemis_py.core.settings import AddressSettings, BrokerSettings
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import WildcardSyntax
+from artemis_py.core.routing.duplicates import duplicate_id
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings
 from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal, RoutingTypeMismatch
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import BrokerFacts

@@ -2,19 +2,19 @@
 
 from typing import Any, Final
 
-from artemis_py.core.access import AccessControl, OpenAccess, Subject
-from artemis_py.core.address import MatchHierarchy, WildcardSyntax
-from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reaper import Reaper
-from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 
 ANYCAST: Final = RoutingType.ANYCAST

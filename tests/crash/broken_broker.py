@@ -16,10 +16,10 @@ from typing import Final
 
 import lmdb
 
-from artemis_amqp.handler import AmqpHandler
+from artemis_amqp.broker.handler import AmqpHandler
 from artemis_py.cli import main
-from artemis_py.core.destination import Address
-from artemis_py.core.reference import Reference
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.queues.reference import Reference
 from artemis_py.store.batch import Batch
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.data.check import check_folder
-from artemis_py.data.copies import back_up, compact
-from artemis_py.data.export import FileFormat, export_folder
-from artemis_py.data.statistics import statistics
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.errors import StoreError
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
-from tests.unit.data.stores import fill_large
+from artemis_py.storetools.check import check_folder
+from artemis_py.storetools.copies import back_up, compact
+from artemis_py.storetools.export import FileFormat, export_folder
+from artemis_py.storetools.statistics import statistics
 from tests.unit.store.world import World, bodies
+from tests.unit.storetools.stores import fill_large
 
 PAGE: Final = 4096
 NEW: Final = 30

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from artemis_py.core import epochs
-from artemis_py.core.access import Subject
-from artemis_py.core.epochs import COMMITS
-from artemis_py.core.plain import plain_message
-from artemis_py.core.session import Session
-from artemis_py.core.slices import Steps
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.services import epochs
+from artemis_py.core.services.epochs import COMMITS
+from artemis_py.core.sessions.session import Session
 from tests.unit.store.world import World, multicast
 
 FIRST: Final = 9

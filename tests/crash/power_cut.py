@@ -17,10 +17,10 @@ from attrs import evolve, frozen
 from artemis_py.broker import Broker
 from artemis_py.config import load
 from artemis_py.config.broker_config import BrokerConfig
-from artemis_py.core.access import Subject
-from artemis_py.core.consumer import Sink
-from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
+from artemis_py.core.queues.consumer import Sink
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.sessions.session import Session
 from tests.crash.check import known_subscriptions
 from tests.crash.history import ARRIVED, History, history_of
 from tests.crash.ledger import Line, read

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.data.check import check_folder
+from artemis_py.storetools.check import check_folder
 from tests.crash.epoch_victim import EVERYTHING, QUEUES
 from tests.crash.processes import command_of
 from tests.unit.store.world import World, bodies

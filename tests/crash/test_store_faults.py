@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.data.check import check_folder
+from artemis_py.storetools.check import check_folder
 from tests.crash.conftest import STATES
 from tests.crash.lost_writes import lose_writes, read_calls
 from tests.crash.processes import command_of

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artemis_py.core import bulk
-from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings, BrokerSettings
-from artemis_py.core.transaction import Transaction
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues import bulk
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, make_queue, make_session, pass_time, settle_down

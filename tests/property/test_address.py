@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artemis_py.core.address import MatchHierarchy, WildcardSyntax, WildcardTrie
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax, WildcardTrie
 
 CORE = WildcardSyntax()
 MQTT = WildcardSyntax("/", "#", "+")

@@ -13,12 +13,10 @@ from attrs import NOTHING, fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artemis_amqp import performatives, types
-from artemis_amqp.codec import encode_value, read_value, skip_value
-from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.performatives import encode, frame, read_composite, read_performative
-from artemis_amqp.sections import annotations_bytes, from_view, header_bytes, split_sections, to_view
-from artemis_amqp.types import (
+from artemis_amqp.engine import performatives, types
+from artemis_amqp.engine.codec import encode_value, read_value, skip_value
+from artemis_amqp.engine.performatives import encode, frame, read_composite, read_performative
+from artemis_amqp.engine.types import (
     Array,
     Byte,
     Char,
@@ -36,7 +34,9 @@ from artemis_amqp.types import (
     ULong,
     UShort,
 )
-from artemis_py.core.message import Message
+from artemis_amqp.messages.format import AMQP_FORMAT
+from artemis_amqp.messages.sections import annotations_bytes, from_view, header_bytes, split_sections, to_view
+from artemis_py.core.messages.message import Message
 from artemis_py.errors import MalformedFrame
 
 # --- values ---

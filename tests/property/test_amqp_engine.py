@@ -7,10 +7,10 @@ from functools import cache
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from artemis_amqp.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import MASK, Link, ReceiverLink, SenderLink
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import MASK, Link, ReceiverLink, SenderLink
+from artemis_amqp.engine.performatives import (
     Accepted,
     Attach,
     Begin,
@@ -29,7 +29,7 @@ from artemis_amqp.performatives import (
     frame,
     read_performative,
 )
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.types import Symbol
 from tests.amqp_harness import ACCEPTED, Conversation, Recorder, frame_with, read_frames, transfer
 
 LIMITS = ConnectionLimits(max_frame_size=1024, output_limit_bytes=2048, max_message_size=5000, handle_max=7)

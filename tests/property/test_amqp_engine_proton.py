@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proton import SASL, Collector, Connection, Delivery, Link, Session, Transport
 
-from artemis_amqp.connection import AmqpConnection
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import ReceiverLink, SenderLink
-from artemis_amqp.performatives import Source, Target
+from artemis_amqp.engine.connection import AmqpConnection
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import ReceiverLink, SenderLink
+from artemis_amqp.engine.performatives import Source, Target
 from tests.amqp_harness import ACCEPTED, Recorder
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_amqp.codec import encode_value
-from artemis_amqp.errors import Condition
-from artemis_amqp.large import LEADING_LIMIT_BYTES, IncomingBody
-from artemis_amqp.outline import BodyOutline
-from artemis_amqp.sections import Sections, leading_size, split_sections
-from artemis_amqp.types import Described, MalformedValue, Symbol, UInt
+from artemis_amqp.engine.codec import encode_value
+from artemis_amqp.engine.errors import Condition
+from artemis_amqp.engine.types import Described, MalformedValue, Symbol, UInt
+from artemis_amqp.messages.large import LEADING_LIMIT_BYTES, IncomingBody
+from artemis_amqp.messages.outline import BodyOutline
+from artemis_amqp.messages.sections import Sections, leading_size, split_sections
 from artemis_py.errors import MalformedFrame
 from artemis_py.store.memory import MemoryStore
 

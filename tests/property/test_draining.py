@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artemis_amqp.connection import AmqpConnection
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import SETTLED, DeliverySource, Link, ReceiverLink, SenderLink, SenderLinkHandler
-from artemis_amqp.performatives import Attach, Source, Target
+from artemis_amqp.engine.connection import AmqpConnection
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import SETTLED, DeliverySource, Link, ReceiverLink, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.performatives import Attach, Source, Target
 from artemis_py.spark.receiving import DrainingLink, DrainLink, runs
 from tests.amqp_harness import Recorder
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artemis_py.core import epochs
-from artemis_py.core.access import Subject
-from artemis_py.core.consumer import ACCEPTED
-from artemis_py.core.message import RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.consumer import ACCEPTED
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.services import epochs
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import attach, pass_time
 from tests.unit.store.world import World, multicast
 

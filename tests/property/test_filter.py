@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.selector_like import LikePattern
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.selectors.like import LikePattern
 from artemis_py.errors import InvalidFilter
 
 Tree = tuple[object, ...]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties as PahoProperties
 
-from artemis_mqtt.codec import ServerPacket, write_packet
-from artemis_mqtt.fields import MAX_VARINT, read_varint, write_varint
-from artemis_mqtt.flight import RELEASED, OutgoingFlight
-from artemis_mqtt.limits import ConnectionLimits
-from artemis_mqtt.packets import (
+from artemis_mqtt.engine.codec import ServerPacket, write_packet
+from artemis_mqtt.engine.fields import MAX_VARINT, read_varint, write_varint
+from artemis_mqtt.engine.flight import RELEASED, OutgoingFlight
+from artemis_mqtt.engine.limits import ConnectionLimits
+from artemis_mqtt.engine.packets import (
     Auth,
     Connack,
     Connect,
@@ -27,10 +27,10 @@ from artemis_mqtt.packets import (
     Unsubscribe,
     Will,
 )
-from artemis_mqtt.properties import ALLOWED, KINDS, WILL, Properties, Property, read_properties, write_properties
-from artemis_mqtt.publish import split_properties
-from artemis_mqtt.reasons import CLIENT_DISCONNECT_CODES, PacketError
-from artemis_mqtt.topics import topic_field
+from artemis_mqtt.engine.properties import ALLOWED, KINDS, WILL, Properties, Property, read_properties, write_properties
+from artemis_mqtt.engine.publish import split_properties
+from artemis_mqtt.engine.reasons import CLIENT_DISCONNECT_CODES, PacketError
+from artemis_mqtt.engine.topics import topic_field
 from tests.mqtt_harness import (
     PINGREQ,
     Conversation,

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artemis_py.core import bulk
-from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED, Consumer
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues import bulk
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.settings.options import AddressSettings
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, make_office, make_queue, pass_time, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, World

@@ -5,9 +5,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_py.core.message import Message
-from artemis_py.core.plain import PLAIN_FORMAT, plain_message
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
 
 SCALARS = (

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artemis_py.core.plain import plain_message
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings
-from artemis_py.core.span import Span, first_sequence, first_since
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.cursors.range_reader import Span, first_sequence, first_since
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import Recorder, attach, make_session, settle_down
 from tests.property.test_paging import OPERATIONS, PagedSide, PlainSide, Side, SpilledSide, compare, folder
 from tests.unit.store.world import World
@@ -30,7 +30,7 @@ BELOW: Final = st.tuples(
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A range is gathered in pages: here of two messages, so that a few of them make several."""
-    monkeypatch.setattr("artemis_py.core.span.PAGE_MESSAGES", 2)
+    monkeypatch.setattr("artemis_py.core.queues.cursors.range_reader.PAGE_MESSAGES", 2)
 
 
 class Numbered(Side):

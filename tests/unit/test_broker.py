@@ -16,11 +16,11 @@ from attrs import evolve
 
 from artemis_py.broker import Broker, embedded_config, installed_protocols, serve
 from artemis_py.config import BrokerConfig, LoginConfig
-from artemis_py.core.access import Permission
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.settings import AddressConfig, QueueConfig
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import AddressConfig, QueueConfig
 from artemis_py.errors import ConfigError, StoreError
 from artemis_py.protocol import ManagerFactory
 from artemis_py.transport.config import AcceptorConfig

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from artemis_py.core.access import Permission, Subject
+from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.logs import LINES_OF_KIND, LINES_OF_SOURCE
 from artemis_py.management.event_log import EventLog
 

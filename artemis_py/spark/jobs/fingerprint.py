@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from artemis_amqp.codec import read_value
-from artemis_amqp.sections import plain
-from artemis_amqp.types import MalformedValue
+from artemis_amqp.engine.codec import read_value
+from artemis_amqp.engine.types import MalformedValue
+from artemis_amqp.messages.sections import plain
 
 MAX_DEPTH: Final = 4
 MAX_KEYS: Final = 32

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from artemis_mqtt.packets import MQTT_3_1_1, Subscribe, Subscription, Unsubscribe
+from artemis_mqtt.engine.packets import MQTT_3_1_1, Subscribe, Subscription, Unsubscribe
 from tests import mqtt_harness as wire
 from tests.interop.mqtt.conftest import StartServer
 from tests.interop.mqtt.raw import Raw

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from artemis_mqtt.packets import Connect, Subscribe, Subscription
-from artemis_mqtt.properties import Properties
+from artemis_mqtt.engine.packets import Connect, Subscribe, Subscription
+from artemis_mqtt.engine.properties import Properties
 from tests import mqtt_harness as wire
 from tests.interop.broker_process import BrokerProcess, Instance, start_broker
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from proton import Message
 
-from artemis_amqp.large import ARRIVING_LIMIT
+from artemis_amqp.messages.large import ARRIVING_LIMIT
 from benchmarks import large
 from tests.interop.broker_process import BrokerProcess, Instance, launch, start_broker
 from tests.interop.conftest import StartBroker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_amqp.addressing import Prefixes, missing_prefix
+from artemis_amqp.broker.addressing import Prefixes, missing_prefix
 
 NONE = Prefixes()
 

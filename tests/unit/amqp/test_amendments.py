@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp import sections
-from artemis_amqp.amendments import ADDED_LIMIT
-from artemis_amqp.format import AMQP_FORMAT
-from artemis_amqp.performatives import Detach, End, Modified, Source, Transfer
-from artemis_amqp.types import Symbol, UInt, ULong
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.settings import AddressSettings
+from artemis_amqp.engine.performatives import Detach, End, Modified, Source, Transfer
+from artemis_amqp.engine.types import Symbol, UInt, ULong
+from artemis_amqp.messages import sections
+from artemis_amqp.messages.amendments import ADDED_LIMIT
+from artemis_amqp.messages.format import AMQP_FORMAT
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.settings.options import AddressSettings
 from tests.amqp_broker import Broker, Peer, in_transaction, settled, value
 from tests.amqp_harness import Frame, frame_with
 from tests.core_harness import send

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from artemis_amqp import types
-from artemis_amqp.codec import MAX_DEPTH, MAX_ZERO_WIDTH_ELEMENTS, encode_value, read_value, skip_value
-from artemis_amqp.types import (
+from artemis_amqp.engine import types
+from artemis_amqp.engine.codec import MAX_DEPTH, MAX_ZERO_WIDTH_ELEMENTS, encode_value, read_value, skip_value
+from artemis_amqp.engine.types import (
     Array,
     Byte,
     Char,

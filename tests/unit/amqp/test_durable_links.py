@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp.connection import AMQP_HEADER
-from artemis_amqp.limits import LINK_BYTES
-from artemis_amqp.manager import AmqpProtocolManager, read_parameters
-from artemis_amqp.performatives import (
+from artemis_amqp.broker.manager import AmqpProtocolManager, read_parameters
+from artemis_amqp.engine.connection import AMQP_HEADER
+from artemis_amqp.engine.limits import LINK_BYTES
+from artemis_amqp.engine.performatives import (
     Attach,
     Begin,
     Close,
@@ -21,8 +21,8 @@ from artemis_amqp.performatives import (
     Transfer,
     frame,
 )
-from artemis_amqp.types import Symbol
-from artemis_py.core.message import RoutingType
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.messages.message import RoutingType
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, kinds, read_frames

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 from attrs import evolve
 
-from artemis_amqp.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection, State
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection, State
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.performatives import (
     AmqpError,
     Attach,
     Begin,
@@ -24,7 +24,7 @@ from artemis_amqp.performatives import (
     SaslResponse,
     frame,
 )
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.types import Symbol
 from artemis_py.errors import AddressFull, MalformedFrame, NoSuchQueue
 from tests.amqp_harness import Conversation, Recorder, frame_with, kinds, read_frames, transfer
 

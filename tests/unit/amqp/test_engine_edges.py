@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from artemis_amqp.connection import SASL_HEADER
-from artemis_amqp.limits import LOGIN_BUFFER_BYTES
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.connection import SASL_HEADER
+from artemis_amqp.engine.limits import LOGIN_BUFFER_BYTES
+from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
     Attach,

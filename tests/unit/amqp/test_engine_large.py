@@ -2,10 +2,10 @@
 
 import pytest
 
-from artemis_amqp.connection import AmqpConnection
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import DeliverySource, DeliveryStream, ReceiverLink, SenderLink
-from artemis_amqp.performatives import Detach, Transfer
+from artemis_amqp.engine.connection import AmqpConnection
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import DeliverySource, DeliveryStream, ReceiverLink, SenderLink
+from artemis_amqp.engine.performatives import Detach, Transfer
 from tests.amqp_harness import Conversation, Frame, Receiving, Sending, transfer
 
 

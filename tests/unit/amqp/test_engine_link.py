@@ -2,10 +2,10 @@
 
 import pytest
 
-from artemis_amqp import link as link_module
-from artemis_amqp.limits import ConnectionLimits
-from artemis_amqp.link import SenderLink
-from artemis_amqp.performatives import (
+from artemis_amqp.engine import link as link_module
+from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.link import SenderLink
+from artemis_amqp.engine.performatives import (
     AmqpError,
     Attach,
     Detach,
@@ -20,7 +20,7 @@ from artemis_amqp.performatives import (
     Transfer,
     frame,
 )
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.types import Symbol
 from tests.amqp_harness import ACCEPTED, Conversation, Frame, kinds, read_frames, transfer
 
 

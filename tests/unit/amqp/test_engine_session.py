@@ -2,9 +2,9 @@
 
 import pytest
 
-from artemis_amqp.hot_frames import ACCEPTED_CODE
-from artemis_amqp.limits import ERRANT_FRAMES, INCOMING_WINDOW, ConnectionLimits
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
+from artemis_amqp.engine.limits import ERRANT_FRAMES, INCOMING_WINDOW, ConnectionLimits
+from artemis_amqp.engine.performatives import (
     AmqpError,
     Attach,
     Begin,

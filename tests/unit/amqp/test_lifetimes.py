@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.lifetimes import LIFETIME_POLICY, SUPPORTED_MODES
-from artemis_amqp.performatives import (
+from artemis_amqp.broker.lifetimes import LIFETIME_POLICY, SUPPORTED_MODES
+from artemis_amqp.engine.performatives import (
     Attach,
     Detach,
     End,
@@ -14,7 +14,7 @@ from artemis_amqp.performatives import (
     Target,
     TransactionalState,
 )
-from artemis_amqp.types import Described, Symbol, ULong
+from artemis_amqp.engine.types import Described, Symbol, ULong
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
 from tests.amqp_harness import Frame
 from tests.core_harness import pass_time
@@ -413,7 +413,7 @@ def test_a_topic_has_the_messages_of_its_subscriptions() -> None:
 
 def test_nodes_that_last_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may not fill the broker with what nobody will ever delete."""
-    monkeypatch.setattr("artemis_amqp.lifetimes.NODES_LIMIT", 2)
+    monkeypatch.setattr("artemis_amqp.broker.lifetimes.NODES_LIMIT", 2)
     broker = Broker()
     peer = broker.connect()
     for number in range(2):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.performatives import (
     Attach,
     Detach,
     Disposition,
@@ -13,9 +13,9 @@ from artemis_amqp.performatives import (
     Source,
     Target,
 )
-from artemis_amqp.types import Described, Symbol, ULong
-from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import AddressSettings
+from artemis_amqp.engine.types import Described, Symbol, ULong
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.settings.options import AddressSettings
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
 from tests.core_harness import START_MS, make_message, make_queue, pass_time, send
 
@@ -317,7 +317,7 @@ def test_what_links_leave_behind_is_limited(monkeypatch: pytest.MonkeyPatch) -> 
     peer = broker.connect()
     peer.receive()
     peer.say(Detach(handle=0))
-    monkeypatch.setattr("artemis_amqp.termini.SUSPENDED_LIMIT", 5)
+    monkeypatch.setattr("artemis_amqp.broker.termini.SUSPENDED_LIMIT", 5)
     termini = broker.manager.termini
     assert len(termini._suspended) == 1
     send(broker.office, "q", *(str(number) for number in range(5)))

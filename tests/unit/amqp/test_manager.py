@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_amqp.manager import read_parameters
+from artemis_amqp.broker.manager import read_parameters
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 

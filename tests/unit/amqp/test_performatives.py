@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
     Attach,
@@ -36,7 +36,7 @@ from artemis_amqp.performatives import (
     read_composite,
     read_performative,
 )
-from artemis_amqp.types import Described, InvalidField, MalformedValue, Symbol, Timestamp, ULong
+from artemis_amqp.engine.types import Described, InvalidField, MalformedValue, Symbol, Timestamp, ULong
 
 
 def _composite(code: int, *items: str) -> bytes:

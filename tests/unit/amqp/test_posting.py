@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.performatives import (
+from artemis_amqp.engine.performatives import (
     Detach,
     Disposition,
     Rejected,
@@ -13,7 +13,7 @@ from artemis_amqp.performatives import (
     TransactionalState,
     Transfer,
 )
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.types import Symbol
 from tests.amqp_broker import Broker, Peer, only
 from tests.amqp_harness import Frame, frame_with
 

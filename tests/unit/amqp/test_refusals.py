@@ -1,9 +1,9 @@
 """An attach that is refused leaves nothing behind."""
 
-from artemis_amqp.performatives import Attach, Source
-from artemis_amqp.types import Symbol
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.message import RoutingType
+from artemis_amqp.engine.performatives import Attach, Source
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.runtime.access import Permission, Subject
 from tests.amqp_broker import Broker, only
 
 

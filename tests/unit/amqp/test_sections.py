@@ -5,24 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from artemis_amqp.codec import encode_value, read_value
-from artemis_amqp.performatives import Properties, encode
-from artemis_amqp.sections import (
-    Sections,
-    annotations_bytes,
-    from_view,
-    header_bytes,
-    plain,
-    read_annotation,
-    read_application_properties,
-    read_application_property,
-    read_properties,
-    read_property,
-    read_to,
-    split_sections,
-    to_view,
-)
-from artemis_amqp.types import (
+from artemis_amqp.engine.codec import encode_value, read_value
+from artemis_amqp.engine.performatives import Properties, encode
+from artemis_amqp.engine.types import (
     BOOLEAN,
     Array,
     Byte,
@@ -38,7 +23,22 @@ from artemis_amqp.types import (
     UInt,
     ULong,
 )
-from artemis_py.core.view import MessageView
+from artemis_amqp.messages.sections import (
+    Sections,
+    annotations_bytes,
+    from_view,
+    header_bytes,
+    plain,
+    read_annotation,
+    read_application_properties,
+    read_application_property,
+    read_properties,
+    read_property,
+    read_to,
+    split_sections,
+    to_view,
+)
+from artemis_py.core.messages.view import MessageView
 
 AN_UUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 

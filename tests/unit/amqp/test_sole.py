@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from artemis_amqp.performatives import Close, Open
-from artemis_amqp.sole import SOLE_CONNECTION
-from artemis_amqp.types import Symbol, UInt
+from artemis_amqp.broker.sole import SOLE_CONNECTION
+from artemis_amqp.engine.performatives import Close, Open
+from artemis_amqp.engine.types import Symbol, UInt
 from tests.amqp_broker import Broker, Peer
 
 POLICY, DETECTION = Symbol("sole-connection-enforcement-policy"), Symbol("sole-connection-detection-policy")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from artemis_amqp.performatives import Detach, Disposition, TransactionalState
-from artemis_amqp.types import Symbol
+from artemis_amqp.engine.performatives import Detach, Disposition, TransactionalState
+from artemis_amqp.engine.types import Symbol
 from tests.amqp_broker import Broker, Peer, bodies, only
 from tests.amqp_harness import kinds
 from tests.core_harness import send

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from artemis_py.cli import main
 from artemis_py.cli.instance import configuration_file
 from artemis_py.config import AnonymousAccess, load
-from artemis_py.core.access import Permission
+from artemis_py.core.runtime.access import Permission
 from artemis_py.security.users import UserFiles
 
 PASSWORD = {"ARTEMIS_PY_PASSWORD": "secret"}

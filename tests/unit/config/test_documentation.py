@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from artemis_amqp.manager import PARAMETERS as AMQP_PARAMETERS
-from artemis_mqtt.manager import PARAMETERS as MQTT_PARAMETERS
+from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
+from artemis_mqtt.broker.manager import PARAMETERS as MQTT_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
-from artemis_py.core.settings import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
+from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
 from artemis_py.protocol import Parameter
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS
 

@@ -6,10 +6,10 @@ import pytest
 
 from artemis_py.config import AnonymousAccess
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
-from artemis_py.core.access import Permission
-from artemis_py.core.address import WildcardSyntax
-from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.syntax import WildcardSyntax
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option
 from tests.unit.config.samples import other_value, read
 
 CHILDREN_OF_QUEUE = ("durable", "user")

@@ -7,7 +7,7 @@ from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.schema import SCHEMA_FILES, Schema
-from artemis_py.core.settings import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option
+from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option
 from tests.unit.config.samples import other_value, whole
 
 CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "address-settings", "security-settings"}

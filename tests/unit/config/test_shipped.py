@@ -7,10 +7,10 @@ from lxml import etree
 
 from artemis_py.config import AnonymousAccess, BrokerConfig, load_default
 from artemis_py.config.reader import shipped_folder
-from artemis_py.core.access import Permission
-from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import AddressSettings, ResolvedSettings, SettingsRepository
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import AddressSettings, ResolvedSettings, SettingsRepository
 
 
 def resolve(config: BrokerConfig, address: str) -> ResolvedSettings:

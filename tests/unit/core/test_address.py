@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_py.core.address import (
+from artemis_py.core.names.syntax import (
     CACHE_LIMIT,
     CACHED_NAME_LIMIT,
     MatchHierarchy,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.events import NoListener
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.session import Session
-from artemis_py.core.settings import QueueConfig
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.events import NoListener
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import LimitExceeded, NotAuthorized
 from tests.core_harness import make_office
 

@@ -4,14 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, REJECTED
-from artemis_py.core.duplicates import ID_BYTES, LONGEST_KEPT, duplicate_id, readable
-from artemis_py.core.events import NoListener
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.session import Producer, Session
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
-from artemis_py.core.transaction import Transaction
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
+from artemis_py.core.routing.duplicates import ID_BYTES, LONGEST_KEPT, duplicate_id, readable
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.events import NoListener
+from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull, TransactionRolledBack
 from tests.core_harness import attach, make_message, make_office, make_queue, make_session, settle_down
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, Consumer
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.timers import RUN_CALLS
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import ACCEPTED, Consumer
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.timers import RUN_CALLS
 from tests.core_harness import (
     START_MS,
     Recorder,

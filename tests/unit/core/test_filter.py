@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from artemis_py.core.filter import CACHED_LENGTH_LIMIT, Filter, parse_filter
+from artemis_py.core.selectors.filter import CACHED_LENGTH_LIMIT, Filter, parse_filter
 from artemis_py.errors import MalformedFrame
 
 

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.selector_lexer import LENGTH_LIMIT, to_number
-from artemis_py.core.selector_parser import DEPTH_LIMIT
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.selectors.lexer import LENGTH_LIMIT, to_number
+from artemis_py.core.selectors.parser import DEPTH_LIMIT
 from artemis_py.errors import InvalidFilter
 
 

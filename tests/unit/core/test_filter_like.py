@@ -2,7 +2,7 @@
 
 import pytest
 
-from artemis_py.core.selector_like import GAP_PART_LIMIT, LikePattern
+from artemis_py.core.selectors.like import GAP_PART_LIMIT, LikePattern
 
 
 @pytest.mark.parametrize(

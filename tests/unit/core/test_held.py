@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, Consumer
-from artemis_py.core.message import MESSAGE_OVERHEAD_BYTES, REFERENCE_BYTES, RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, REFERENCE_BYTES, RoutingType
+from artemis_py.core.queues.consumer import ACCEPTED, Consumer
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, make_message, make_office, make_queue, make_session, send, settle_down

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED
-from artemis_py.core.hub import UNSETTLED_BYTES_FULL
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, PageFullPolicy
+from artemis_py.core.queues.consumer import ACCEPTED
+from artemis_py.core.queues.dispatcher import UNSETTLED_BYTES_FULL
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, PageFullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import attach, make_office, make_queue, pass_time, send, settle_down

@@ -2,8 +2,8 @@
 
 import pytest
 
-from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
 from artemis_py.errors import (
     AddressExists,
     AddressFull,

@@ -1,8 +1,8 @@
 """One queue: order, priority, fairness, credit, and what becomes of deliveries (reference/artemis-model §3.1)."""
 
-from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED, RELEASED
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.settings import AddressSettings
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, send, settle_down
 
 

@@ -4,10 +4,10 @@ import gc
 
 from attrs import evolve
 
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.reaper import Reaper
-from artemis_py.core.settings import AddressSettings
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import make_message, make_office, make_queue, make_session, send
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST

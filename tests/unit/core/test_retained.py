@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import PLAIN_FORMAT, plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.retained import NODE_BYTES
-from artemis_py.core.settings import BrokerSettings
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.services.retained import NODE_BYTES
+from artemis_py.core.settings.options import BrokerSettings
 from artemis_py.errors import LimitExceeded
 from tests.core_harness import START_MS, make_office
 from tests.unit.store.world import World

@@ -2,13 +2,13 @@
 
 import pytest
 
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.consumer import ACCEPTED, RELEASED
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.reaper import Reaper
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import ACCEPTED, RELEASED
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
 from artemis_py.errors import (
     AddressFull,
     MaxConsumersReached,

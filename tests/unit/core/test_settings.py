@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from attrs import fields
 
-from artemis_py.core.address import MatchHierarchy, WildcardSyntax
-from artemis_py.core.message import RoutingType
-from artemis_py.core.settings import (
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.settings.options import (
     ADDRESS_SETTINGS,
     BROKER_OPTIONS,
     QUEUE_OPTIONS,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from artemis_py.core import bulk
-from artemis_py.core.consumer import ACCEPTED
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.slices import SLICE_MESSAGES, Slices, Steps
+from artemis_py.core.queues import bulk
+from artemis_py.core.queues.consumer import ACCEPTED
+from artemis_py.core.runtime.background import SLICE_MESSAGES, Slices, Steps
+from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import InvalidRequest, Refusal, StoreError
 from tests.core_harness import attach, make_message, make_office, make_queue, send, settle_down
 

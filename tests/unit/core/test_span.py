@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, FAILED, Consumer
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.settings import AddressSettings
-from artemis_py.core.span import Span, first_sequence, first_since, there
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, Consumer
+from artemis_py.core.queues.cursors.range_reader import Span, first_sequence, first_since, there
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import AddressSettings
 from artemis_py.errors import StoreError
 from tests.core_harness import Recorder, attach, make_office, make_queue, make_session, pass_time, send, settle_down
 from tests.unit.store.world import World

@@ -2,15 +2,15 @@
 
 import pytest
 
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.reaper import Reaper
-from artemis_py.core.session import Producer, Session
-from artemis_py.core.settings import QueueConfig
-from artemis_py.core.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.services.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
+from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
 from tests.core_harness import settle_down
 from tests.unit.management.world import ANYCAST, NOW_MS, Rules, World
@@ -322,7 +322,7 @@ def test_what_cannot_name_an_epoch_is_not_committed(office: PostOffice, writer: 
 def test_writers_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client may commit an empty epoch; one that is known goes on."""
     assert MAX_WRITERS > 1000
-    monkeypatch.setattr("artemis_py.core.staging.MAX_WRITERS", 1)
+    monkeypatch.setattr("artemis_py.core.services.staging.MAX_WRITERS", 1)
     known, new = Writer(office), Writer(office, "new")
     known.commit(0)
 
@@ -333,7 +333,7 @@ def test_writers_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch
 
 def test_stages_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_STAGES > 1000
-    monkeypatch.setattr("artemis_py.core.staging.MAX_STAGES", 2)
+    monkeypatch.setattr("artemis_py.core.services.staging.MAX_STAGES", 2)
     writer = Writer(office)
     writer.stage(0, "a")
     writer.stage(0, "b")

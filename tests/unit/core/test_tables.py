@@ -2,11 +2,11 @@
 
 import pytest
 
-from artemis_py.core import destination
-from artemis_py.core.destination import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.settings import BrokerSettings, QueueConfig
+from artemis_py.core.addresses import address as destination
+from artemis_py.core.addresses.address import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import BrokerSettings, QueueConfig
 from artemis_py.errors import LimitExceeded
 from tests.core_harness import Recorder, make_office, make_queue, make_session, send
 

@@ -3,12 +3,12 @@
 import pytest
 from attrs import evolve
 
-from artemis_py.core.consumer import REJECTED
-from artemis_py.core.events import NoListener
-from artemis_py.core.message import RoutingType
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.settings import AddressSettings
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import REJECTED
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.events import NoListener
+from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, settle_down
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from artemis_py.core.access import Permission
-from artemis_py.core.message import RoutingType
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.runtime.access import Permission
 from artemis_py.management.control import MAX_NAMES
 from artemis_py.management.listing import MAX_PAGE_ROWS
 from tests.unit.management.world import ANYCAST, MULTICAST, NOW_MS, Rules, World, consume

@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
-from artemis_py.core.message import Message
-from artemis_py.core.plain import PLAIN_FORMAT, plain_message
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from artemis_py.core.access import Permission
-from artemis_py.core.address import parse_fqqn
-from artemis_py.core.plain import plain_message
-from artemis_py.core.slices import SLICE_MESSAGES
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.background import SLICE_MESSAGES
 from tests.unit.management.world import ANYCAST, Rules, World, consume, outcome
 
 

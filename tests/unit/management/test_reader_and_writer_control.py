@@ -5,11 +5,11 @@ import json
 import pytest
 from attrs import evolve
 
-from artemis_py.core.access import Permission
-from artemis_py.core.message import Message
-from artemis_py.core.plain import plain_message
-from artemis_py.core.settings import QueueConfig
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import QueueConfig
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World
 
 

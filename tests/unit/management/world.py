@@ -3,18 +3,18 @@
 import json
 from typing import Any
 
-from artemis_py.core.access import AccessControl, OpenAccess, Permission, Subject
-from artemis_py.core.address import MatchHierarchy, WildcardSyntax
-from artemis_py.core.consumer import Sink
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings, SettingsRepository
-from artemis_py.core.storage import Storage
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.queues.consumer import Sink
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.storage import Storage
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings, SettingsRepository
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.store.memory import MemoryStore

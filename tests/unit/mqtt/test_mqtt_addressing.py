@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_mqtt.addressing import InvalidTopic, queue_names, to_address, to_topic
-from artemis_mqtt.manager import MqttProtocolManager
-from artemis_py.core.address import WildcardSyntax
+from artemis_mqtt.broker.addressing import InvalidTopic, queue_names, to_address, to_topic
+from artemis_mqtt.broker.manager import MqttProtocolManager
+from artemis_py.core.names.syntax import WildcardSyntax
 from tests.core_harness import make_office
 
 SYNTAX = WildcardSyntax()

@@ -6,9 +6,9 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, Request
 
-from artemis_mqtt.packets import Connack, Connect, Disconnect, Unsubscribe, Will
-from artemis_mqtt.properties import Properties
-from artemis_py.core.access import Subject
+from artemis_mqtt.engine.packets import Connack, Connect, Disconnect, Unsubscribe, Will
+from artemis_mqtt.engine.properties import Properties
+from artemis_py.core.runtime.access import Subject
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.transport.websocket import WebSocketManager

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from artemis_mqtt.fields import (
+from artemis_mqtt.engine.fields import (
     MAX_VARINT,
     check_text,
     decode_text,
@@ -18,10 +18,10 @@ from artemis_mqtt.fields import (
     write_text,
     write_varint,
 )
-from artemis_mqtt.packets import PacketType
-from artemis_mqtt.properties import ALLOWED, KINDS, WILL, Properties, Property, read_properties, write_properties
-from artemis_mqtt.publish import split_properties
-from artemis_mqtt.reasons import (
+from artemis_mqtt.engine.packets import PacketType
+from artemis_mqtt.engine.properties import ALLOWED, KINDS, WILL, Properties, Property, read_properties, write_properties
+from artemis_mqtt.engine.publish import split_properties
+from artemis_mqtt.engine.reasons import (
     MALFORMED_PACKET,
     PROTOCOL_ERROR,
     TOPIC_ALIAS_INVALID,
@@ -29,7 +29,7 @@ from artemis_mqtt.reasons import (
     TOPIC_NAME_INVALID,
     PacketError,
 )
-from artemis_mqtt.topics import check_filter, check_topic, split_shared, topic_field
+from artemis_mqtt.engine.topics import check_filter, check_topic, split_shared, topic_field
 
 FULL = Properties(
     payload_format_indicator=1,

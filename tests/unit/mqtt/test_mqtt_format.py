@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from artemis_mqtt.format import MqttFormat, from_view, retained_copy
-from artemis_mqtt.packets import PacketType
-from artemis_mqtt.properties import Properties, read_properties, write_properties
-from artemis_py.core.address import WildcardSyntax
-from artemis_py.core.message import Message
-from artemis_py.core.view import MessageView
+from artemis_mqtt.broker.format import MqttFormat, from_view, retained_copy
+from artemis_mqtt.engine.packets import PacketType
+from artemis_mqtt.engine.properties import Properties, read_properties, write_properties
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.errors import ProtocolError
 
 SYNTAX = WildcardSyntax()

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
-from artemis_mqtt import reasons
-from artemis_mqtt.flight import IncomingFlight, OutgoingFlight
-from artemis_mqtt.limits import LOGIN_BUFFER_BYTES, ConnectionLimits
-from artemis_mqtt.packets import Auth, Connack, Connect, Disconnect, Will
-from artemis_mqtt.properties import NO_PROPERTIES, Properties, write_properties
+from artemis_mqtt.engine import reasons
+from artemis_mqtt.engine.flight import IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.limits import LOGIN_BUFFER_BYTES, ConnectionLimits
+from artemis_mqtt.engine.packets import Auth, Connack, Connect, Disconnect, Will
+from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, write_properties
 from tests.mqtt_harness import (
     PINGREQ,
     VERSIONS,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from artemis_mqtt.packets import Will
-from artemis_mqtt.properties import Properties
-from artemis_py.core import destination
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
+from artemis_mqtt.engine.packets import Will
+from artemis_mqtt.engine.properties import Properties
+from artemis_py.core.addresses import address as destination
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store.scratch import ScratchStore
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting

@@ -2,14 +2,14 @@
 
 import pytest
 
-from artemis_mqtt import reasons
-from artemis_mqtt.flight import MAX_PACKET_ID, RELEASED, SENT, OutgoingFlight
-from artemis_mqtt.limits import ConnectionLimits
-from artemis_mqtt.packets import Connect, Disconnect, Subscribe, Subscription, Unsubscribe
-from artemis_mqtt.properties import Properties, write_properties
-from artemis_mqtt.publish import encode_publish, expiry_property, subscription_identifier_property
-from artemis_mqtt.reasons import PacketError
-from artemis_mqtt.topics import topic_field
+from artemis_mqtt.engine import reasons
+from artemis_mqtt.engine.flight import MAX_PACKET_ID, RELEASED, SENT, OutgoingFlight
+from artemis_mqtt.engine.limits import ConnectionLimits
+from artemis_mqtt.engine.packets import Connect, Disconnect, Subscribe, Subscription, Unsubscribe
+from artemis_mqtt.engine.properties import Properties, write_properties
+from artemis_mqtt.engine.publish import encode_publish, expiry_property, subscription_identifier_property
+from artemis_mqtt.engine.reasons import PacketError
+from artemis_mqtt.engine.topics import topic_field
 from tests.mqtt_harness import VERSIONS, Conversation, Recorder, ack, publish, subscribe, unsubscribe
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7

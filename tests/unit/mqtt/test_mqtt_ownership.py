@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from artemis_mqtt import records
-from artemis_mqtt.packets import MQTT_3_1, MQTT_3_1_1, MQTT_5, Disconnect, Unsuback, Unsubscribe, Will
-from artemis_mqtt.properties import Properties
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.message import RoutingType
-from artemis_py.core.session import Session
-from artemis_py.core.settings import QueueConfig
+from artemis_mqtt.broker import records
+from artemis_mqtt.engine.packets import MQTT_3_1, MQTT_3_1_1, MQTT_5, Disconnect, Unsuback, Unsubscribe, Will
+from artemis_mqtt.engine.properties import Properties
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import NotAuthorized
 from tests import mqtt_harness as wire
 from tests.core_harness import Recorder

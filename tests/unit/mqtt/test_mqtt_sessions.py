@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from artemis_mqtt.packets import Connect, Will
-from artemis_mqtt.properties import Properties
+from artemis_mqtt.engine.packets import Connect, Will
+from artemis_mqtt.engine.properties import Properties
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from artemis_mqtt.packets import MQTT_5, Connect, Subscribe, Subscription
-from artemis_mqtt.properties import Properties
+from artemis_mqtt.engine.packets import MQTT_5, Connect, Subscribe, Subscription
+from artemis_mqtt.engine.properties import Properties
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting
 

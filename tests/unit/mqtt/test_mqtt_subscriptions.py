@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from artemis_mqtt.packets import Connect, Unsubscribe, Will
-from artemis_mqtt.properties import Properties
-from artemis_mqtt.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
-from artemis_py.core.access import Permission, Subject
-from artemis_py.core.large import LOADED_BODY_LIMIT_BYTES, LargeBody, LargeReader
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.session import Session
-from artemis_py.core.settings import QueueConfig
-from artemis_py.core.view import MessageView
+from artemis_mqtt.broker.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
+from artemis_mqtt.engine.packets import Connect, Unsubscribe, Will
+from artemis_mqtt.engine.properties import Properties
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES, LargeBody, LargeReader
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import StoreError
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.logs import LINES_OF_SOURCE, count_left_out
 from artemis_py.peers import address_of
 from artemis_py.protocol import LoginOutcome, LoginResult

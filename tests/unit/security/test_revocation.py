@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.access import Subject
-from artemis_py.core.session import Session
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.sessions.session import Session
 from artemis_py.security.revocation import Revoked, apply_change, subject_now
 from artemis_py.security.users import UserFiles, Users
 from tests.unit.transport.doubles import Bench, small_postoffice

@@ -6,7 +6,7 @@ import hmac
 
 import pytest
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.protocol import LoginOutcome, LoginResult
 from artemis_py.security.authenticator import AcceptorAuthenticator
 from artemis_py.security.passwords import HashedPassword, derive_scram_keys

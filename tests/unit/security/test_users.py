@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.errors import ConfigError
 from artemis_py.security import passwords, users
 from artemis_py.security.passwords import (

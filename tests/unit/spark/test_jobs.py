@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from proton import Message
 
-from artemis_amqp.types import Byte
+from artemis_amqp.engine.types import Byte
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.jobs import archive, charts, dead_letter_report, fingerprint, redrive, replay, telemetry
 from artemis_py.spark.jobs.dead_letters import Group

@@ -12,8 +12,8 @@ from artemis_py.store.condition import NOTE_NAME, NothingKnown, examine, examine
 from artemis_py.store.environment import DAMAGED_SUFFIX, FILE_NAME, LOCK_NAME, Environment
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.store.structure import Meta, PageFile, Walk
-from tests.unit.data.stores import BODY, body_file, fill_large, large_bodies
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies
+from tests.unit.storetools.stores import BODY, body_file, fill_large, large_bodies
 
 
 @pytest.fixture

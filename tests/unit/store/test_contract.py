@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.consumer import ACCEPTED, FAILED, REJECTED
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
-from artemis_py.core.storage import Storage
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED
+from artemis_py.core.queues.storage import Storage
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import START_MS, attach, make_queue, settle_down
 from tests.unit.store.world import World

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.message import Message
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.data.check import check_folder
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import Message
 from artemis_py.errors import ProtocolError, StoreError
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles
 from artemis_py.store.numbers import FAR
 from artemis_py.store.schema import DamagedValue, MissingFormat
+from artemis_py.storetools.check import check_folder
 from tests.core_harness import START_MS
-from tests.unit.data.stores import BODY, fill_large, large_bodies
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
+from tests.unit.storetools.stores import BODY, fill_large, large_bodies
 
 
 def spoil(folder: Path, database: bytes, offset: int = -1) -> bytes:

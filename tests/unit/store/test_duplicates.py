@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.duplicates import duplicate_id
-from artemis_py.core.message import RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.settings import AddressSettings, BrokerSettings
-from artemis_py.core.transaction import Transaction
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.routing.duplicates import duplicate_id
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings
 from artemis_py.store import schema
 from tests.core_harness import START_MS, make_session
 from tests.unit.store.test_damage import spoil

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core import epochs
-from artemis_py.core.access import Subject
-from artemis_py.core.plain import plain_message
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings, FullPolicy
-from artemis_py.core.staging import DROPPED_STAGES, STAGING_ADDRESS
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.services import epochs
+from artemis_py.core.services.staging import DROPPED_STAGES, STAGING_ADDRESS
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings, FullPolicy
 from artemis_py.errors import AddressFull, Refusal, StoreError
 from tests.core_harness import settle_down
 from tests.unit.store.world import World, bodies
@@ -299,7 +299,7 @@ def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can make room in a stage: who goes beyond it is refused, and does not wait for ever."""
-    monkeypatch.setattr("artemis_py.core.staging.MAX_STAGED_BYTES", 5_000)
+    monkeypatch.setattr("artemis_py.core.services.staging.MAX_STAGED_BYTES", 5_000)
     with World(tmp_path, limited(FullPolicy.BLOCK)) as world:
         job = Job(world)
         with pytest.raises(AddressFull, match="5000 are allowed"):

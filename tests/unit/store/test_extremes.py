@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.access import Subject
-from artemis_py.core.duplicates import duplicate_id
-from artemis_py.core.message import LATEST_MS, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.postoffice import MAX_NAME_LENGTH
-from artemis_py.core.session import Session
-from artemis_py.core.storage import MAX_RECORD_KEY_BYTES, Storage
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import LATEST_MS, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.storage import MAX_RECORD_KEY_BYTES, Storage
+from artemis_py.core.routing.duplicates import duplicate_id
+from artemis_py.core.routing.post_office import MAX_NAME_LENGTH
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, LimitExceeded
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import make_queue

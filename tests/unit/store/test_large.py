@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, REJECTED
-from artemis_py.core.large import LOADED_BODY_LIMIT_BYTES, LargeBody
-from artemis_py.core.message import Message, RoutingType
-from artemis_py.core.plain import plain_message
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import hold, unhold
-from artemis_py.core.settings import AddressSettings
-from artemis_py.core.storage import Storage
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES, LargeBody
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import hold, unhold
+from artemis_py.core.queues.storage import Storage
+from artemis_py.core.settings.options import AddressSettings
 from artemis_py.errors import StoreError
 from artemis_py.store import large, schema
 from artemis_py.store.environment import Environment

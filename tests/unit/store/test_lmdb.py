@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.access import Subject
-from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED
-from artemis_py.core.filter import parse_filter
-from artemis_py.core.message import RoutingType
-from artemis_py.core.session import Session
-from artemis_py.core.settings import AddressSettings
-from artemis_py.core.transaction import Transaction
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import AddressSettings
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from tests.core_harness import START_MS, attach, make_message, pass_time, settle_down

@@ -1,6 +1,6 @@
 """The store that keeps nothing."""
 
-from artemis_py.core.storage import Storage
+from artemis_py.core.queues.storage import Storage
 from artemis_py.store.memory import MemoryStore
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, FAILED, RELEASED
-from artemis_py.core.reaper import Reaper
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store import schema
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import START_MS, attach, pass_time, settle_down

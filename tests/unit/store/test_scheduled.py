@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.consumer import ACCEPTED, RELEASED
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings
+from artemis_py.core.queues.consumer import ACCEPTED, RELEASED
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import START_MS, attach, pass_time, settle_down
 from tests.unit.store.world import World, plain_bodies
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from artemis_py.core.message import Message
-from artemis_py.core.page import END
-from artemis_py.core.plain import PLAIN_FORMAT
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.page import END
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
 from artemis_py.store.scratch import GATHERED_MESSAGES, ScratchStore
 from tests.core_harness import make_office, make_queue
 from tests.unit.store.world import SMALL_MAP_BYTES

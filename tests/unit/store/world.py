@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from artemis_py.core.address import MatchHierarchy
-from artemis_py.core.message import MessageFormat, RoutingType
-from artemis_py.core.plain import PLAIN_FORMAT, plain_message
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.queue import Queue
-from artemis_py.core.reference import Reference
-from artemis_py.core.settings import AddressSettings, BrokerSettings, SettingsRepository
-from artemis_py.core.storage import Scratch
-from artemis_py.core.view import MessageView
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
+from artemis_py.core.messages.message import MessageFormat, RoutingType
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.storage import Scratch
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from artemis_py.core.access import Subject
-from artemis_py.core.address import MatchHierarchy, WildcardSyntax
-from artemis_py.core.postoffice import PostOffice
-from artemis_py.core.settings import AddressSettings, SettingsRepository
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.settings.options import AddressSettings, SettingsRepository
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.store.memory import MemoryStore
 from artemis_py.transport.config import AcceptorConfig

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artemis_py.core.access import Subject
+from artemis_py.core.runtime.access import Subject
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits

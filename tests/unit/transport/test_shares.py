@@ -7,11 +7,11 @@ from attrs import evolve, frozen
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import BytesMessage, Request
 
-from artemis_amqp.connection import AMQP_HEADER
-from artemis_amqp.manager import AmqpProtocolManager
-from artemis_amqp.performatives import Attach, Begin, Open, Source, Target, frame
-from artemis_mqtt.manager import MqttProtocolManager
-from artemis_mqtt.packets import MQTT_3_1_1, Connect, Subscribe, Subscription, Unsubscribe
+from artemis_amqp.broker.manager import AmqpProtocolManager
+from artemis_amqp.engine.connection import AMQP_HEADER
+from artemis_amqp.engine.performatives import Attach, Begin, Open, Source, Target, frame
+from artemis_mqtt.broker.manager import MqttProtocolManager
+from artemis_mqtt.engine.packets import MQTT_3_1_1, Connect, Subscribe, Subscription, Unsubscribe
 from artemis_py.protocol import ProtocolManager
 from artemis_py.transport.driver import Driver
 from artemis_py.transport.turn import LEAST_UNITS, LINE_UNITS, READ_UNITS

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from artemis_py.core.meter import Meter
+from artemis_py.core.runtime.meter import Meter
 from artemis_py.transport.turn import LONGEST_CORE_WAIT_S, REST_AFTER_FAILURE_S, Turn
 from tests.unit.transport.doubles import START_MS, ManualLoop
 

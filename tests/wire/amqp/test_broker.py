@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp.format import AMQP_FORMAT
-from artemis_py.core.message import Message
+from artemis_amqp.messages.format import AMQP_FORMAT
+from artemis_py.core.messages.message import Message
 from tests.amqp_broker import Broker, Peer
 from tests.core_harness import settle_down
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp.link import ReceiverLink, SenderLink
+from artemis_amqp.engine.link import ReceiverLink, SenderLink
 from tests.amqp_harness import ACCEPTED, Conversation
 
 SCRIPT = Path(__file__).with_name("engine.txt").read_text()

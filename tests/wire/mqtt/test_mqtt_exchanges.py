@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from artemis_mqtt.limits import ConnectionLimits
-from artemis_mqtt.topics import topic_field
+from artemis_mqtt.engine.limits import ConnectionLimits
+from artemis_mqtt.engine.topics import topic_field
 from tests.mqtt_harness import Conversation
 
 SCRIPT = Path(__file__).with_name("exchanges.txt").read_text()

@@ -1,0 +1,1 @@
+"""Addresses, and the memory that their messages take."""

@@ -1,0 +1,1 @@
+"""Messages: what the broker knows of one, and its native bytes untouched."""

@@ -1,0 +1,215 @@
+"""What is done to all messages of a queue at once: emptying it, removing what a selector wants, and counting that.
+
+All of it is long work (`slices`), for a queue may have millions of messages. What it is about is what was in the queue
+when it was asked for; what comes later is left alone.
+
+Emptying is true at once: lists and tails are taken out as a whole, and only giving back what they held takes slices. A
+crash between these may bring back messages that were in memory, which is why whoever asked hears of it at the end.
+Removing and counting look at each message when they come to it. What a consumer took by then is passed over, and what
+it gives back behind them, too.
+"""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.core.queues.cursors.selective import move_cursor
+from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference
+from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
+from artemis_py.core.selectors.filter import Filter
+from artemis_py.errors import StoreError
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.queue import Queue
+
+
+class _Place:
+    """How far one priority of a queue was looked through."""
+
+    __slots__ = ("_emptied", "_hints", "_priority", "_queue", "_upto", "cold", "position", "warm")
+
+    def __init__(self, queue: "Queue", priority: int, upto: int) -> None:
+        self._queue: Queue = queue
+        self._priority: int = priority
+        self._upto: int = upto
+        self._emptied: int = queue.backlog.emptied
+        self._hints: list[Reference] = []
+        """What was looked at last in memory, slice by slice: the search goes on behind the last that is still there."""
+        self.position: int = 0
+        """Everything up to here was looked at."""
+        self.warm: list[Reference] = []
+        """The next messages that are in memory."""
+        self.cold: list[Reference] = []
+        """The next ones that are on disk only."""
+
+    def move(self) -> bool:
+        """Go on to the next messages; False at the end. Raises StoreError if they cannot be read."""
+        if self.position >= self._upto:
+            return False
+        backlog = self._queue.backlog
+        end = self._find_warm(self._upto)
+        self.cold = []
+        tail = backlog.tails[self._priority]
+        if tail is not None and tail.frontier < end:
+            page: Page | None = backlog.scan(tail, max(tail.frontier, self.position), end, SLICE_MESSAGES)
+            if page is None:
+                raise StoreError(f"messages of queue '{self._queue.name}' cannot be read")
+            self.cold = page.references
+            end = min(end, page.end)
+            while self.warm and self.warm[len(self.warm) - 1].sequence > end:
+                self.warm.pop()
+        if self.warm:
+            self._hints.append(self.warm[len(self.warm) - 1])
+        self.position = end
+        return True
+
+    def _find_warm(self, end: int) -> int:
+        """Collect what comes next in memory; up to where nothing of it is missing."""
+        warm: list[Reference] = []
+        self.warm = warm
+        candidate = self._after_hint()
+        while candidate is not None and candidate.sequence <= self.position:
+            candidate = candidate.next
+        while candidate is not None and candidate.sequence <= end:
+            if len(warm) >= SLICE_MESSAGES:
+                return warm[len(warm) - 1].sequence
+            warm.append(candidate)
+            candidate = candidate.next
+        return end
+
+    def _after_hint(self) -> Reference | None:
+        backlog = self._queue.backlog
+        if self._emptied != backlog.emptied:
+            self._emptied = backlog.emptied
+            self._hints = []
+        while self._hints:
+            hint = self._hints[len(self._hints) - 1]
+            if hint.state == WAITING:
+                return hint.next
+            self._hints.pop()
+        return backlog.lists[self._priority].head
+
+
+def count(queue: "Queue", filter: Filter) -> Steps:
+    """How many of the waiting messages `filter` wants. Raises StoreError if some cannot be read."""
+    found = 0
+    left = SLICE_MESSAGES
+    upto = queue.next_sequence - 1
+    for priority in range(PRIORITIES):
+        place = _Place(queue, priority, upto)
+        while place.move():
+            for reference in place.warm:
+                found += filter.matches(reference)
+            for reference in place.cold:
+                found += filter.matches(reference)
+            left -= len(place.warm) + len(place.cold)
+            if left <= 0:
+                left = SLICE_MESSAGES
+                yield None
+    return found
+
+
+def remove(queue: "Queue", filter: Filter) -> Steps:
+    """Remove the waiting and scheduled messages that `filter` wants; how many. Raises StoreError as `count`.
+
+    Each slice is durable as a whole or not at all.
+    """
+    removed = 0
+    left = SLICE_MESSAGES
+    upto = queue.next_sequence - 1
+    backlog = queue.backlog
+    for priority in range(PRIORITIES):
+        place = _Place(queue, priority, upto)
+        while place.move():
+            before = removed
+            for reference in place.warm:
+                if filter.matches(reference):
+                    backlog.unlink(reference)
+                    queue.forget(reference)
+                    removed += 1
+            tail = backlog.tails[priority]
+            if tail is not None:
+                for reference in place.cold:
+                    if filter.matches(reference):
+                        backlog.pull(tail, reference)
+                        queue.forget(reference)
+                        removed += 1
+                backlog.close(tail, priority)
+            queue.messages_killed += removed - before
+            left -= len(place.warm) + len(place.cold)
+            if left <= 0:
+                left = SLICE_MESSAGES
+                yield None
+    after = 0
+    while after >= 0:
+        page, after = queue.schedule.take_page(filter, after)
+        for reference in page:
+            queue.forget(reference)
+        removed += len(page)
+        queue.messages_killed += len(page)
+        if after >= 0:
+            yield None
+    wanted: set[Reference] = set()
+    for index, reference in enumerate(queue.schedule.waiting()):
+        if filter.matches(reference):
+            wanted.add(reference)
+        if index % SLICE_MESSAGES == SLICE_MESSAGES - 1:
+            yield None
+    if wanted:
+        taken = queue.schedule.take(wanted)
+        queue.messages_killed += len(taken)
+        removed += len(taken)
+        yield from _end(queue, [], taken)
+    return removed
+
+
+def empty(queue: "Queue") -> Steps:
+    """Remove all waiting and scheduled messages; how many there were. The queue is empty after the first slice."""
+    removed, rest = take_out(queue)
+    yield from rest
+    return removed
+
+
+def take_out(queue: "Queue") -> tuple[int, Steps]:
+    """Take all waiting and scheduled messages out of a queue; how many, and the work that ends them."""
+    backlog = queue.backlog
+    for consumer in queue.consumers:
+        if consumer.picks:
+            for priority in range(PRIORITIES):
+                move_cursor(consumer, priority, None)
+            consumer.revisit.clear()
+        if consumer.span is not None:
+            consumer.span.restart()
+    removed = backlog.count + queue.schedule.count
+    heads = backlog.take_lists()
+    scheduled = queue.schedule.take_heap()
+    for reference in scheduled:
+        queue.aside.pop(reference.sequence, None)
+    queue.schedule.drop()
+    backlog.drop()
+    queue.messages_killed += removed
+    return removed, _end(queue, heads, scheduled)
+
+
+def _end(queue: "Queue", heads: list[Reference], scheduled: list[Reference]) -> Steps:
+    left = SLICE_MESSAGES
+    for head in heads:
+        reference: Reference | None = head
+        while reference is not None:
+            following = reference.next
+            reference.previous = reference.next = None
+            queue.forget(reference)
+            reference = following
+            left -= 1
+            if left == 0:
+                left = SLICE_MESSAGES
+                yield None
+    for reference in scheduled:
+        queue.forget(reference)
+        left -= 1
+        if left == 0:
+            left = SLICE_MESSAGES
+            yield None
+    scratch = queue.hub.scratch
+    while scratch is not None and scratch.sweep():
+        yield None
+    return None

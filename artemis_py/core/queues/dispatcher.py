@@ -1,0 +1,195 @@
+"""What all queues of a broker share, and whose turn it is to deliver."""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
+
+from artemis_py.core.addresses.address import Address, MemoryAccount
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.storage import Scratch, Storage
+from artemis_py.core.runtime.background import Slices
+from artemis_py.core.runtime.meter import Meter
+from artemis_py.core.runtime.timers import Timers
+from artemis_py.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.consumer import Consumer
+    from artemis_py.core.queues.queue import Queue
+
+# What a consumer may have and not settle while memory is tight (half of the limit is used) or full, with what Python
+# needs for it: some ten thousand small messages, and some hundred. A consumer that never settles stops there, the
+# others of its queue go on. Thousands of them add up to more than there is: beyond `overdrawn_bytes` each has one.
+UNSETTLED_BYTES_TIGHT: Final = 8 << 20
+UNSETTLED_BYTES_FULL: Final = 256 << 10
+
+
+# Room for tables is given out in so many parts. What is made because somebody sends may fill two of them, queues and
+# addresses that somebody asked for three, and the last is for consumers, links and sessions.
+TABLES_PARTS: Final = 4
+ADDRESS_PARTS: Final = 2
+QUEUE_PARTS: Final = 3
+
+# What a queue may deliver in a turn although there are more queues than that leaves room for: few where all that became
+# ready get something at once, and much where queues take turns, so that it goes out in one write.
+LEAST_DELIVERIES: Final = 8
+LEAST_OF_MANY: Final = 250
+
+# A queue that delivered so many the last time takes turns with its like. Those that deliver a message now and then go
+# before all of them, however many there are.
+MANY: Final = 4
+
+# What a visit to a queue counts at the least, in deliveries: as much as the write that it causes takes. Queues that
+# take turns gather more until it is theirs, and a fan-out to 100 connections is not 100 writes in each turn: with 100
+# connections a write carries as many messages as this says.
+VISIT: Final = 5
+VISIT_OF_MANY: Final = 100
+
+
+class Mover(Protocol):
+    """Who takes messages out of a queue that no consumer wants any more: the post office."""
+
+    def dead_letter(self, reference: Reference) -> None:
+        """Copy it to the dead-letter address of its queue's address, if there is one."""
+
+    def expire(self, reference: Reference) -> None:
+        """Copy it to the expiry address of its message's address, if there is one."""
+
+    def random(self) -> float:
+        """A number in [0, 1): collision avoidance of redeliveries."""
+
+
+class Hub:
+    """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
+
+    def __init__(self, storage: Storage, scratch: Scratch | None = None) -> None:
+        self.now_ms: int = 0
+        """Milliseconds since 1970, set at the start of each turn."""
+        self.meter: Meter = Meter()
+        self.storage: Storage = storage
+        self.stores: bool = storage.is_durable
+        """Whether the storage takes durable messages; false once it failed."""
+        self.scratch: Scratch | None = scratch
+        """Where messages go that are not durable, if they do not fit into memory."""
+        self.addresses: dict[str, Address] = {}
+        """All addresses by name."""
+        self.account: MemoryAccount = MemoryAccount()
+        """Memory that messages of all addresses take."""
+        self.tables: MemoryAccount = MemoryAccount()
+        """Memory that addresses, queues, consumers, links and sessions take."""
+        self.starved: set[Consumer] = set()
+        """Consumers that get nothing until memory is free, or they settle something."""
+        self.timers: Timers = Timers(self.meter)
+        self.slices: Slices = Slices()
+        """Work that takes many turns."""
+        self.mover: Mover | None = None
+        self.ready: list[Queue] = []
+        """Queues that may have something to deliver, since the last turn."""
+        self._again: deque[Queue] = deque()
+        """Queues that had more than their share of a turn: they take turns."""
+        self.stored_batch: int = 0
+        """The last batch that is durable; references of later ones are not delivered yet."""
+        self._awaiting_store: list[Queue] = []
+        """Queues that have consumers for such references."""
+
+    def origin(self, message: Message, likely: Address) -> Address:
+        """The address a message that was read counts for: the one it was sent to.
+
+        If that is gone, or the message is staged, it counts for that of its queue, which is `likely`.
+        """
+        if message.address == likely.name or likely.is_staging:
+            return likely
+        return self.addresses.get(message.address, likely)
+
+    def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
+        """Raises LimitExceeded if a client may not have one more of `what`, an address or a queue for instance.
+
+        That is so when `parts` of `TABLES_PARTS` of the room are taken: a flood of what is made by the way leaves
+        something for the clients that come.
+        """
+        tables = self.tables
+        if tables.max_bytes >= 0 and tables.size_bytes >= tables.max_bytes // TABLES_PARTS * parts:
+            raise LimitExceeded(
+                f"no room for {what}: addresses, queues, consumers and sessions take {tables.size_bytes} bytes, "
+                "as much as they may"
+            )
+
+    def await_store(self, queue: "Queue", reference: Reference) -> None:
+        """Let a queue deliver when this reference of it is durable, and have that hurried."""
+        if not queue.awaits_store:
+            queue.awaits_store = True
+            self._awaiting_store.append(queue)
+        self.storage.hurry(reference)
+
+    def stored(self, batch: int) -> bool:
+        """Everything up to this batch is durable; True if some queue may have something to deliver now."""
+        self.stored_batch = batch
+        awaiting, self._awaiting_store = self._awaiting_store, []
+        for queue in awaiting:
+            queue.awaits_store = False
+            queue.mark_ready()
+        return len(self.ready) > 0 or self.slices.has_work
+
+    @property
+    def free_unsettled_bytes(self) -> int:
+        """What a consumer may surely have and not settle; above that `holds_back` says whether it gets more."""
+        account = self.account
+        return 1 if account.size_bytes >= account.overdrawn_bytes else UNSETTLED_BYTES_FULL
+
+    def holds_back(self, unsettled_bytes: int) -> bool:
+        """Whether a consumer that has so much and did not settle it gets nothing more for now."""
+        account = self.account
+        if account.size_bytes >= account.overdrawn_bytes:
+            return unsettled_bytes > 0
+        if account.size_bytes >= account.full_bytes:
+            return unsettled_bytes >= UNSETTLED_BYTES_FULL
+        return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT
+
+    def run(self, budget: int) -> bool:
+        """Let every ready queue deliver, at most `budget` messages in all, then do a slice of long work.
+
+        True if some queue had to stop early, or there is more work.
+        """
+        self._dispatch(budget)
+        if self.slices.has_work:
+            self.slices.run()
+        return len(self.ready) > 0 or len(self._again) > 0 or self.slices.has_work
+
+    def _dispatch(self, budget: int) -> None:
+        if self.starved and not self.account.is_tight:
+            starved, self.starved = self.starved, set()
+            for consumer in starved:
+                consumer.feed()
+        fresh = self.ready
+        again = self._again
+        count = len(fresh) + len(again)
+        if count == 0:
+            return
+        self.ready = []
+        share = max(budget // count, LEAST_DELIVERIES)
+        # A queue with little to deliver does not wait until those with much had their turns; nor do they for ever.
+        kept = budget >> 1 if again else 0
+        index = 0
+        try:
+            while index < len(fresh) and budget > kept:
+                queue = fresh[index]
+                index += 1
+                if queue.is_greedy:
+                    again.append(queue)
+                else:
+                    budget -= max(self._serve(queue, min(share, budget - kept)), VISIT)
+            count = len(again)
+            while count > 0 and budget > 0:
+                queue = again.popleft()
+                budget -= max(self._serve(queue, min(max(budget // count, LEAST_OF_MANY), budget)), VISIT_OF_MANY)
+                count -= 1
+        finally:
+            # Whoever did not get its turn goes first in the next one, even if a sink failed.
+            if index < len(fresh):
+                self.ready = fresh[index:] + self.ready
+
+    def _serve(self, queue: "Queue", share: int) -> int:
+        """Let a queue deliver; how many it did."""
+        queue.is_ready = False
+        delivered = queue.dispatch(share)
+        queue.is_greedy = delivered >= min(share, MANY)
+        return delivered

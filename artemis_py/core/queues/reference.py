@@ -1,0 +1,161 @@
+"""A reference: one message in one queue, and the sorted lists in which references wait.
+
+Adding, taking and putting back are O(1) whatever the length of a list.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.messages.message import Message
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.consumer import Consumer
+    from artemis_py.core.queues.queue import Queue
+
+PRIORITIES: Final = 10
+
+# Where a reference is.
+WAITING: Final = 0
+DELIVERING: Final = 1
+SCHEDULED: Final = 2
+GONE: Final = 3
+CLAIMED: Final = 4
+"""Acknowledged in a transaction that has not ended."""
+COLD: Final = 5
+"""On its way to the disk: no list has it, and once it is committed it is forgotten until its turn comes."""
+
+
+def hold(message: Message) -> None:
+    """Somebody keeps the message: it counts in the account of the address it was sent to, once, and each reference."""
+    origin = message.origin
+    if message.references == 0:
+        if origin is not None:
+            origin.charge(message)
+        if message.large is not None:
+            message.large.hold()
+    elif origin is not None:
+        origin.charge_reference()
+    message.references += 1
+
+
+def unhold(message: Message) -> None:
+    """Undo one `hold`."""
+    message.references -= 1
+    origin = message.origin
+    if message.references == 0:
+        if origin is not None:
+            origin.discharge(message)
+        if message.large is not None:
+            message.large.release()
+    elif origin is not None:
+        origin.discharge_reference()
+
+
+class Reference:
+    """One message in one queue."""
+
+    __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next",
+                 "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
+
+    def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
+        self.message: Message = message
+        self.queue: Queue = queue
+        self.handle: int = handle
+        """The store's name for it within its queue, set by the store; 0 if it is not stored. The last 56 bits are the
+        sequence, or the store's running number while it has none."""
+        self.batch: int = 0
+        """The batch that stores it, if it has to be durable before it is delivered; set by the store."""
+        self.sequence: int = 0
+        """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
+        self.delivery_count: int = 0
+        """Earlier attempts that count."""
+        self.was_acquired: bool = False
+        """It came back from a consumer at least once, whatever that says of the attempt."""
+        self.state: int = WAITING
+        self.previous: Reference | None = None
+        self.next: Reference | None = None
+        self.consumer: Consumer | None = None
+        """Who has it while it is delivered or claimed."""
+        self.cursors: set[Consumer] | None = None
+        """Picking consumers that examined everything up to and including this reference."""
+        self.hidden_from: set[int] | None = None
+        """Ids of consumers that declared it undeliverable to them."""
+
+    def lookup(self, name: str) -> object:
+        """What a selector finds under `name`: the queue's own facts first, then the message's."""
+        if name == "amqp.annotation.x-opt-sequence-number":
+            return self.sequence
+        if name == "JMSXDeliveryCount":
+            return self.delivery_count + 1
+        if name == "JMSRedelivered":
+            return self.delivery_count > 0
+        return self.message.lookup(name)
+
+
+class ReferenceList:
+    """The waiting references of one priority, sorted by sequence."""
+
+    __slots__ = ("count", "head", "tail")
+
+    def __init__(self) -> None:
+        self.head: Reference | None = None
+        self.tail: Reference | None = None
+        self.count: int = 0
+
+    def append(self, reference: Reference) -> None:
+        """Add the newest."""
+        tail = self.tail
+        reference.previous = tail
+        reference.next = None
+        if tail is None:
+            self.head = reference
+        else:
+            tail.next = reference
+        self.tail = reference
+        self.count += 1
+
+    def insert(self, reference: Reference, near: Reference | None) -> None:
+        """Put one back at its place, looking for it from `near`, or from the head."""
+        sequence = reference.sequence
+        after = near
+        while after is not None and after.sequence > sequence:
+            after = after.previous
+        following = self.head if after is None else after.next
+        while following is not None and following.sequence < sequence:
+            after = following
+            following = following.next
+        reference.previous = after
+        reference.next = following
+        if after is None:
+            self.head = reference
+        else:
+            after.next = reference
+        if following is None:
+            self.tail = reference
+        else:
+            following.previous = reference
+        self.count += 1
+
+    def unlink(self, reference: Reference, priority: int) -> None:
+        """Take one out, wherever it is; cursors on it step back."""
+        previous = reference.previous
+        following = reference.next
+        if previous is None:
+            self.head = following
+        else:
+            previous.next = following
+        if following is None:
+            self.tail = previous
+        else:
+            following.previous = previous
+        if reference.cursors is not None:
+            for consumer in reference.cursors:
+                consumer.cursors[priority] = previous
+            if previous is not None:
+                if previous.cursors is None:
+                    previous.cursors = reference.cursors
+                else:
+                    previous.cursors |= reference.cursors
+            reference.cursors = None
+        reference.previous = None
+        reference.next = None
+        self.count -= 1

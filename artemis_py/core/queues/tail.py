@@ -1,0 +1,278 @@
+"""What one list of a queue has on disk and not in memory: everything behind a frontier, but what was taken from there.
+
+                 in memory                |           on disk
+    ... delivered, waiting, waiting ... frontier ... t ... t .......... recent recent
+                                               taken: in memory or gone
+
+Three things make it exact. What was put and is not committed yet cannot be read, so it is kept in `recent` until it
+is. What was taken from behind the frontier, and removed, can be read until that is committed, so its position is kept
+in `taken` until then. And what the store shows is always everything up to some batch: of a list, everything up to
+some position, and from there on `recent`.
+
+Durable messages are in the storage; others, above the limits of memory, in the scratch store.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page, number_of, position_of
+from artemis_py.core.queues.reference import COLD, GONE, WAITING, Reference, hold, unhold
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.queue import Queue
+
+
+class Tail:
+    """The tail of one list of one queue."""
+
+    __slots__ = (
+        "_leaving",
+        "frontier",
+        "is_counted_wrong",
+        "queue",
+        "rank",
+        "recent",
+        "spilled_bytes",
+        "spilled_count",
+        "stored_bytes",
+        "stored_count",
+        "taken",
+    )
+
+    def __init__(self, queue: "Queue", rank: int, frontier: int) -> None:
+        self.queue: Queue = queue
+        self.rank: int = rank
+        self.frontier: int = frontier
+        """Everything up to this position is in memory, or gone."""
+        self.stored_count: int = 0
+        """What is in the storage or on its way there."""
+        self.stored_bytes: int = 0
+        self.spilled_count: int = 0
+        """What is in the scratch store."""
+        self.spilled_bytes: int = 0
+        self.recent: Final[deque[Reference]] = deque()
+        """References that are not committed yet, in the order they came; those that are not COLD were taken."""
+        self.taken: set[int] = set()
+        """Positions behind the frontier that may be read but are not there any more."""
+        self._leaving: Final[deque[tuple[int, int]]] = deque()
+        """Batch and position of what was taken and then removed."""
+        self.is_counted_wrong: bool = False
+
+    @property
+    def count(self) -> int:
+        """Messages that are on disk only."""
+        return self.stored_count + self.spilled_count
+
+    # -- in ----------------------------------------------------------------------------------------------------
+
+    def put(self, reference: Reference) -> None:
+        """A durable message shall be on disk only; the caller puts it into the storage."""
+        reference.state = COLD
+        self.stored_count += 1
+        self.stored_bytes += reference.message.size
+        self.recent.append(reference)
+
+    def spill(self, reference: Reference) -> None:
+        """A message shall be in the scratch store only."""
+        message = reference.message
+        self.spilled_count += 1
+        self.spilled_bytes += message.size
+        self.queue.address.page_out(1, message.size)
+        reference.state = COLD
+        scratch = self.queue.hub.scratch
+        assert scratch is not None
+        scratch.spill(reference, self.rank)
+        unhold(message)
+
+    def restore(self, count: int, size_bytes: int) -> None:
+        """An earlier run left these."""
+        self.stored_count += count
+        self.stored_bytes += size_bytes
+        self.queue.address.page_out(count, size_bytes)
+
+    def committed(self, reference: Reference) -> None:
+        """A reference that was put can be read now."""
+        recent = self.recent
+        if self.rank == SCHEDULED_RANK:
+            if reference in recent:
+                recent.remove(reference)
+        else:
+            while recent and recent[0].state != COLD:
+                recent.popleft()
+            if recent and recent[0] is reference:
+                recent.popleft()
+        self.queue.address.page_out(1, reference.message.size)
+        unhold(reference.message)
+
+    # -- out ---------------------------------------------------------------------------------------------------
+
+    def read(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
+        """The next that are on disk behind position `after`, in order; None if they cannot be read."""
+        page: Page | None = None
+        if self.stored_count > 0:
+            page = self._read_stored(after, upto, max_messages, max_bytes)
+            if page is None:
+                return None
+        scratch = self.queue.hub.scratch
+        if self.spilled_count > 0 and scratch is not None:
+            spilled = scratch.read(self.queue, self.rank, after, upto, max_messages, max_bytes, self.taken)
+            if spilled is None:
+                return None
+            page = spilled if page is None else _merged(page, spilled)
+        if page is None:
+            page = Page()
+            page.end = upto
+        for position in page.lost:
+            self._lost(position)
+        return page
+
+    def _read_stored(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
+        recent = self.recent
+        while recent and recent[0].state != COLD:
+            recent.popleft()
+        if self.rank == SCHEDULED_RANK:
+            return self._read_scheduled(after, upto, max_messages, max_bytes)
+        bound = upto
+        if recent and recent[0].sequence <= upto:
+            bound = recent[0].sequence - 1
+        page: Page | None
+        if bound > after:
+            page = self.queue.hub.storage.read(self.queue, self.rank, after, bound, max_messages, max_bytes, self.taken)
+            if page is None or page.end < bound:
+                return page
+        else:
+            page = Page()
+            page.end = bound
+        size = 0
+        for reference in recent:
+            if reference.sequence > upto:
+                break
+            if reference.state == COLD and reference.sequence > after:
+                if len(page.references) >= max_messages or size >= max_bytes:
+                    return page
+                page.references.append(reference)
+                size += reference.message.size
+            if reference.sequence > page.end:
+                page.end = reference.sequence
+        page.end = upto
+        return page
+
+    def _read_scheduled(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
+        """Positions do not come in order here: what is not committed belongs between the rest, and may be in both."""
+        page = self.queue.hub.storage.read(self.queue, self.rank, after, upto, max_messages, max_bytes, self.taken)
+        if page is None:
+            return None
+        uncommitted: dict[int, Reference] = {}
+        for reference in self.recent:
+            if reference.state == COLD:
+                position = position_of(reference)
+                if after < position <= page.end:
+                    uncommitted[position] = reference
+        if uncommitted:
+            references = [reference for reference in page.references if position_of(reference) not in uncommitted]
+            references.extend(uncommitted.values())
+            references.sort(key=position_of)
+            page.references = references
+        return page
+
+    def has(self, reference: Reference) -> bool:
+        """Whether what was read a while ago is still on disk only."""
+        position = position_of(reference)
+        if position <= self.frontier or position in self.taken:
+            return False
+        if reference.handle:
+            return True
+        scratch = self.queue.hub.scratch
+        if scratch is None:
+            return False
+        page = scratch.read(self.queue, self.rank, position - 1, position, 1, 1, self.taken)
+        return page is not None and len(page.references) > 0
+
+    def take(self, reference: Reference) -> None:
+        """Somebody has it in memory now; the caller gives it a place. It is held as from now."""
+        message = reference.message
+        if reference.state == COLD:
+            self.stored_count -= 1
+            self.stored_bytes -= message.size
+            if self.rank == SCHEDULED_RANK:
+                # It may become COLD again, at its place in the queue.
+                self.recent.remove(reference)
+        else:
+            message.origin = self.queue.hub.origin(message, self.queue.address)
+            hold(message)
+            self.queue.address.page_in(1, message.size)
+            if reference.handle:
+                self.stored_count -= 1
+                self.stored_bytes -= message.size
+                if reference.sequence:
+                    reference.was_acquired = reference.sequence < self.queue.restored_below
+                else:
+                    reference.was_acquired = number_of(reference) < self.queue.schedule.restored_below
+            else:
+                self.spilled_count -= 1
+                self.spilled_bytes -= message.size
+                scratch = self.queue.hub.scratch
+                if scratch is not None:
+                    scratch.remove(reference, self.rank)
+        reference.state = WAITING
+        position = position_of(reference)
+        if position > self.frontier and reference.handle:
+            self.taken.add(position)
+
+    def advance(self, end: int) -> None:
+        """Everything up to this position was taken."""
+        self.frontier = end
+        if self.taken:
+            self.taken = {position for position in self.taken if position > end}
+        leaving = self._leaving
+        while leaving and leaving[0][1] <= end:
+            leaving.popleft()
+
+    def left(self, reference: Reference) -> None:
+        """A stored reference is about to be removed: it may be read until that is committed."""
+        position = position_of(reference)
+        if position > self.frontier or self.rank == SCHEDULED_RANK:
+            self._forget_later(position)
+
+    def _forget_later(self, position: int) -> None:
+        storage = self.queue.hub.storage
+        committed = storage.committed
+        leaving = self._leaving
+        while leaving and leaving[0][0] <= committed:
+            self.taken.discard(leaving.popleft()[1])
+        self.taken.add(position)
+        leaving.append((storage.batch, position))
+
+    def _lost(self, position: int) -> None:
+        """What was there is damaged; its size is not known, so the bytes are put right when the tail ends."""
+        self.stored_count -= 1
+        self._forget_later(position)
+        self.queue.address.page_in(1, 0)
+
+    def clear(self) -> None:
+        """Nothing of it is left: what remains in the accounts goes with it."""
+        count, size_bytes = self.count, self.stored_bytes + self.spilled_bytes
+        for reference in self.recent:
+            if reference.state == COLD:
+                # It was never counted as being on disk.
+                count -= 1
+                size_bytes -= reference.message.size
+                reference.state = GONE
+                unhold(reference.message)
+        self.queue.address.page_in(count, size_bytes)
+        self.recent.clear()
+        self.stored_count = self.stored_bytes = self.spilled_count = self.spilled_bytes = 0
+
+
+def _merged(one: Page, other: Page) -> Page:
+    """Two pages of the same range, as far as both go."""
+    page = Page()
+    page.end = min(one.end, other.end)
+    page.due = one.due
+    page.lost = one.lost
+    references = one.references + other.references
+    references.sort(key=position_of)
+    while references and position_of(references[-1]) > page.end:
+        references.pop()
+    page.references = references
+    return page

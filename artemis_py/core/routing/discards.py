@@ -1,0 +1,55 @@
+"""Messages that the broker had to discard: each is counted, and the operator is told at a bounded rate."""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.runtime.timers import Timer
+
+if TYPE_CHECKING:
+    from artemis_py.core.runtime.events import Listener
+
+# A client decides how many of its messages cannot be delivered. Every ten seconds a line for each queue and reason, and
+# for no more than twenty of these, keeps the log readable; the numbers in the lines add up to all that was discarded.
+REPORT_PERIOD_MS: Final = 10_000
+MAX_LINES: Final = 20
+OTHERS: Final = ("(others)", "various")
+"""Stands for the queues and reasons beyond that."""
+
+
+class Discards:
+    """All discarded messages of a broker."""
+
+    def __init__(self, hub: Hub, listener: "Listener") -> None:
+        self.count: int = 0
+        """How many there were since the start."""
+        self._hub: Hub = hub
+        self._listener: Listener = listener
+        self._untold: dict[tuple[str, str], int] = {}
+        self._timer: Timer | None = None
+
+    def add(self, queue: str, reason: str, count: int = 1) -> None:
+        """Count messages that were discarded. The first are told at once, those of the next seconds together."""
+        self.count += count
+        if self._timer is None:
+            self._listener.dropped(queue, reason, count)
+            self._plan()
+            return
+        key = (queue, reason)
+        if key not in self._untold and len(self._untold) >= MAX_LINES:
+            key = OTHERS
+        self._untold[key] = self._untold.get(key, 0) + count
+
+    def tell(self) -> None:
+        """Tell the listener what it was not told yet."""
+        untold, self._untold = self._untold, {}
+        for (queue, reason), count in untold.items():
+            self._listener.dropped(queue, reason, count)
+
+    def _plan(self) -> None:
+        self._timer = self._hub.timers.at(self._hub.now_ms + REPORT_PERIOD_MS, self._run)
+
+    def _run(self) -> None:
+        self._timer = None
+        if self._untold:
+            self.tell()
+            self._plan()

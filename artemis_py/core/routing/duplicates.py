@@ -1,0 +1,125 @@
+"""Duplicate detection: the ids under which an address took messages lately (reference §3.13).
+
+A producer that does not know whether a message arrived sends it again under the same id, and the address takes it
+once. Only the number of ids is limited, not their age. An id counts once its message is in the queues: a message in a
+transaction claims it at the commit, so whoever commits first has it and nobody's rollback costs a message.
+"""
+
+from collections import deque
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from artemis_py.core.queues.storage import Storage
+
+if TYPE_CHECKING:
+    from artemis_py.core.addresses.address import Address
+
+DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+"""The property or annotation that has a producer's id."""
+
+# Longer ids are kept as their SHA-256: a full cache of the default size takes some 3 MiB whatever clients send. UUIDs
+# and the ids that brokers and frameworks make (host, process, number) are shorter.
+LONGEST_KEPT: Final = 64
+
+# What an id counts for in the broker's account: 183 bytes are a UUID in text with its places in a queue and a set; a
+# digest takes no more.
+ID_BYTES: Final = 192
+
+_TEXT: Final = b"t"
+_OCTETS: Final = b"b"
+_DIGEST: Final = b"#"
+
+
+def duplicate_id(value: object) -> bytes:
+    """What the core compares for a producer's id; empty if `value` is no id.
+
+    A text is never the same id as octets; a UUID or number is its text. An empty id is none: a client that fills the
+    property without having an id does not lose its second message.
+    """
+    if isinstance(value, bytes):
+        kind, octets = _OCTETS, value
+    elif isinstance(value, (str, int, UUID)):
+        kind, octets = _TEXT, str(value).encode(errors="surrogatepass")
+    else:
+        return b""
+    if not octets:
+        return b""
+    if len(octets) > LONGEST_KEPT:
+        return _DIGEST + sha256(kind + octets).digest()
+    return kind + octets
+
+
+def readable(id: bytes) -> str:
+    """An id for the log: its text, or the octets in hexadecimal."""
+    if id.startswith(_TEXT):
+        return ascii(id[1:].decode(errors="replace"))
+    return ("sha256:" if id.startswith(_DIGEST) else "0x") + id[1:].hex()
+
+
+class DuplicateCache:
+    """The last ids of one address, numbered in the order they came; the oldest give way."""
+
+    def __init__(self, address: "Address", storage: Storage | None) -> None:
+        """`storage` None: nothing is stored. What it remembers of the address is taken over."""
+        self._address: Address = address
+        self._storage: Storage | None = storage
+        self._ids: deque[bytes] = deque()
+        """Empty ids stand for numbers whose id was not stored."""
+        self._known: set[bytes] = set()
+        self._next_number: int = 0
+        if storage is not None:
+            for number, id in storage.load_duplicates(address):
+                self._restore(number, id)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, id: bytes) -> bool:
+        return id in self._known
+
+    def add(self, id: bytes, durable: bool, size: int) -> None:
+        """Remember an id, with its message if that is stored, and no more than the last `size`."""
+        if id in self._known:
+            return
+        storage = self._storage
+        if storage is not None and durable and size > 0:
+            storage.save_duplicate(self._address, self._next_number, id)
+        self._append(id)
+        self._shorten(size)
+
+    def clear(self) -> int:
+        """Forget all; how many there were."""
+        count = len(self._known)
+        self._shorten(0)
+        return count
+
+    def give_back(self) -> None:
+        """Its address is deleted, and the store forgets the ids with that: so does memory."""
+        self._address.broker_account.vacate(ID_BYTES * len(self._ids))
+        self._ids.clear()
+        self._known.clear()
+
+    def _append(self, id: bytes) -> None:
+        self._ids.append(id)
+        self._address.broker_account.occupy(ID_BYTES)
+        self._next_number += 1
+        if id:
+            self._known.add(id)
+
+    def _shorten(self, size: int) -> None:
+        while len(self._ids) > size:
+            number = self._next_number - len(self._ids)
+            id = self._ids.popleft()
+            self._address.broker_account.vacate(ID_BYTES)
+            self._known.discard(id)
+            if self._storage is not None:
+                self._storage.forget_duplicate(self._address, number)
+
+    def _restore(self, number: int, id: bytes) -> None:
+        """Ids come in the order of their numbers; those between were of messages that are not stored."""
+        if not self._ids:
+            self._next_number = number
+        while self._next_number < number:
+            self._append(b"")
+        self._append(id)

@@ -1,0 +1,129 @@
+"""A local transaction: sends and settlements that happen together or not at all (reference §3.18).
+
+Routing is decided when a message is sent, the queues get it at commit. A settlement claims its delivery until the
+end: nobody else gets the message, and it counts as in delivery.
+"""
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference, hold, unhold
+from artemis_py.errors import Refusal, TransactionRolledBack
+
+
+class _Settlement:
+    """What shall become of one delivery."""
+
+    __slots__ = ("amended", "here", "is_final", "outcome", "reference")
+
+    def __init__(self, reference: Reference, outcome: int, here: bool, is_final: bool, amended: Message | None) -> None:
+        self.reference = reference
+        self.amended = amended
+        self.outcome = outcome
+        self.here = here
+        self.is_final = is_final
+
+
+class Transaction:
+    """One transaction; ends with exactly one `commit` or `rollback`."""
+
+    def __init__(self, id: int, started_ms: int) -> None:
+        self.id: int = id
+        self.started_ms: int = started_ms
+        self.is_open: bool = True
+        self.claims: dict[tuple[Address, bytes], None] = {}
+        """Duplicate ids of its messages, each with the address that shall remember it from the commit on."""
+        self._failure: Refusal | None = None
+        self._sends: list[tuple[Message, list[Queue]]] = []
+        self._settlements: list[_Settlement] = []
+
+    def send(self, message: Message, queues: list[Queue]) -> None:
+        """Keep a routed message until the end; it counts for the memory limits from now on."""
+        hold(message)
+        self._sends.append((message, queues))
+
+    def claim(self, address: Address, duplicate_id: bytes) -> None:
+        """Keep the id of a message that was sent."""
+        self.claims[(address, duplicate_id)] = None
+
+    def has_claimed(self, address: Address, duplicate_id: bytes) -> bool:
+        """Whether one of its messages for this address has this id."""
+        return (address, duplicate_id) in self.claims
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether any message in it is durable."""
+        return any(message.durable for message, _ in self._sends)
+
+    def settle(
+        self,
+        reference: Reference,
+        outcome: int,
+        here: bool = True,
+        is_final: bool = True,
+        amended: Message | None = None,
+    ) -> bool:
+        """Claim a delivery; False if it was settled already.
+
+        `is_final` false: the client keeps the delivery should the transaction be rolled back. `amended`: what the
+        message shall be when it comes back (`Queue.amend`).
+        """
+        consumer = reference.consumer
+        if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
+            return False
+        reference.queue.claim(reference)
+        self._settlements.append(_Settlement(reference, outcome, here, is_final, amended))
+        return True
+
+    def fail(self, reason: Refusal) -> None:
+        """Something in it could not be done: it can only be rolled back."""
+        if self._failure is None:
+            self._failure = reason
+
+    def commit(self) -> None:
+        """Make everything happen. Raises TransactionRolledBack, everything undone, if something had failed."""
+        if self._failure is not None:
+            reason = self._failure
+            self.rollback()
+            raise TransactionRolledBack(f"transaction {self.id} was rolled back: {reason}")
+        self.is_open = False
+        for message, queues in self._sends:
+            message.stored_first = True
+            for queue in queues:
+                if not queue.is_deleted:
+                    queue.add(message)
+            unhold(message)
+        for settlement in self._settlements:
+            reference = settlement.reference
+            reference.queue.end_claim(reference)
+            consumer = reference.consumer
+            if settlement.outcome == ACCEPTED:
+                if consumer is not None:
+                    consumer.accepted += 1
+                reference.queue.acknowledge(reference)
+            else:
+                if consumer is not None and not settlement.here:
+                    consumer.hide(reference)
+                if settlement.amended is not None:
+                    reference.queue.amend(reference, settlement.amended)
+                reference.queue.give_back(reference, settlement.outcome)
+        self._clear()
+
+    def rollback(self) -> None:
+        """Undo everything: messages vanish, deliveries go back as failed attempts, or to clients that kept them."""
+        self.is_open = False
+        for message, _ in self._sends:
+            unhold(message)
+        # Newest first, so that each finds its place at the head of its queue at once.
+        for settlement in reversed(self._settlements):
+            reference = settlement.reference
+            reference.queue.end_claim(reference)
+            if settlement.is_final or not reference.queue.unclaim(reference):
+                reference.queue.give_back(reference, FAILED)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.claims = {}
+        self._sends = []
+        self._settlements = []

@@ -1,0 +1,203 @@
+"""Messages that nobody could use: dead letters, expired messages, and those that no queue wanted.
+
+A copy goes to the dead-letter or expiry address, or to the one queue that a fully qualified name in the settings means,
+with a note of where it came from. What no queue takes there is discarded, and counted.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.routes import NO_TYPE
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.settings.options import QueueConfig, ResolvedSettings
+from artemis_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from artemis_py.core.routing.post_office import PostOffice
+
+BOTH_TYPES: Final = frozenset(RoutingType)
+
+
+class Undeliverable:
+    """Fulfils `hub.Mover`."""
+
+    def __init__(self, office: "PostOffice") -> None:
+        self._office = office
+        self._discards = office.discards
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        return self._office.random()
+
+    def dead_letter(self, reference: Reference) -> None:
+        """Copy a message to the dead-letter address of its queue's address (reference §3.8)."""
+        queue = reference.queue
+        settings = queue.address.settings
+        target = settings.dead_letter_address
+        if target is None:
+            self._discards.add(queue.name, "no dead-letter address")
+            return
+        collector: Queue | None = None
+        if settings.auto_create_dead_letter_resources and target != queue.address.name:
+            collector = self._dead_letter_queue(target, reference.message.address, settings)
+        copy = _copy(reference.message, target, queue.name)
+        self._deliver(copy, target, collector, None, queue.name, "dead-letter address")
+
+    def expire(self, reference: Reference) -> None:
+        """Copy a message to the expiry address of its own address (reference §3.9)."""
+        queue = reference.queue
+        message = reference.message
+        settings = queue.address.settings if message.origin is None else message.origin.settings
+        target = settings.expiry_address
+        if target is None:
+            self._discards.add(queue.name, "expired, no expiry address")
+            return
+        collector: Queue | None = None
+        if settings.auto_create_expiry_resources:
+            prefix, suffix = settings.expiry_queue_prefix, settings.expiry_queue_suffix
+            collector = self._collector(target, f"{prefix}{message.address}{suffix}", message.address)
+        copy = _copy(message, target, queue.name)
+        copy.set_extra("_AMQ_ACTUAL_EXPIRY", self._office.hub.now_ms)
+        self._deliver(copy, target, collector, None, queue.name, "expired, and expiry address")
+
+    def unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
+        """Copy a message that no queue of its address wanted to the dead-letter address, if that is asked for."""
+        settings = address.settings
+        target = settings.dead_letter_address
+        if not settings.send_to_dla_on_no_route or target is None or parse_fqqn(target)[0] == address.name:
+            return
+        collector: Queue | None = None
+        if settings.auto_create_dead_letter_resources:
+            collector = self._dead_letter_queue(target, address.name, settings)
+        copy = _copy(message, target, "")
+        self._deliver(copy, target, collector, transaction, address.name, "no queue wanted it, and dead-letter address")
+
+    def _deliver(
+        self,
+        copy: Message,
+        target: str,
+        collector: Queue | None,
+        transaction: Transaction | None,
+        origin: str,
+        what: str,
+    ) -> None:
+        """Send a copy to an address, or to the one queue that an FQQN means; what no queue takes is counted."""
+        address = self._address(target)
+        targets: list[Queue] = []
+        if address is not None:
+            copy.id = self._office.new_message_id()
+            copy.address = address.name
+            copy.origin = address
+            copy.stored_first = True
+            targets = self._targets(copy, address, parse_fqqn(target)[1], collector)
+        if address is None or not targets:
+            self._discards.add(origin, f"{what} '{target}' has no queue that takes it")
+            return
+        # Limits do not stop it: it was counted before.
+        address.routed += 1
+        if transaction is not None:
+            transaction.send(copy, targets)
+        else:
+            for queue in targets:
+                queue.add(copy)
+
+    def _address(self, target: str) -> Address | None:
+        """The address that a setting means, made if only queues of wildcard addresses are there to take something."""
+        office = self._office
+        name, queue_name = parse_fqqn(target)
+        if not name and queue_name:
+            queue = office.queues.get(queue_name)
+            return None if queue is None else queue.address
+        address = office.addresses.get(name)
+        if address is None and name and office.has_wildcard_queue(name):
+            address = office.create_address(name, BOTH_TYPES, auto_created=True)
+        return address
+
+    def _targets(self, copy: Message, address: Address, queue_name: str | None, collector: Queue | None) -> list[Queue]:
+        """The queues that get a copy, and keep it."""
+        if queue_name is not None:
+            return [queue for queue in self._office.named_target(copy, address, queue_name) if _keeps(queue)]
+        targets = self._office.routes(address).select(copy)
+        if collector is not None and collector not in targets and collector.accepts(copy) and _keeps(collector):
+            # An anycast collector takes no turns with the other anycast queues of its address: it collects everything.
+            targets = [queue for queue in targets if not _takes_turns(queue, collector)]
+            targets.append(collector)
+        return [queue for queue in targets if _keeps(queue)]
+
+    def _dead_letter_queue(self, target: str, origin: str, settings: ResolvedSettings) -> Queue | None:
+        """The collector of dead letters of one address.
+
+        Artemis names it after the queue's address and filters on the message's: behind a wildcard the two differ and
+        the message is lost. Named after the message's address they are the same.
+        """
+        return self._collector(
+            target, f"{settings.dead_letter_queue_prefix}{origin}{settings.dead_letter_queue_suffix}", origin
+        )
+
+    def _collector(self, target: str, queue_name: str, origin: str) -> Queue | None:
+        """The auto-created queue that collects what came from one address.
+
+        None if there cannot be one: the target names a queue itself, or is where the message comes from; the name is
+        too long, or taken by a queue of another address.
+        """
+        office = self._office
+        if "::" in target or target == origin:
+            return None
+        queue = office.queues.get(queue_name)
+        if queue is not None:
+            return queue if queue.address.name == target else None
+        quoted = origin.replace("'", "''")
+        try:
+            if target not in office.addresses:
+                office.create_address(target, BOTH_TYPES, auto_created=True)
+            address = office.addresses[target]
+            routing_type = address.settings.default_queue_routing_type
+            if routing_type not in address.routing_types:
+                office.update_address(target, address.routing_types | {routing_type})
+            return office.create_queue(
+                QueueConfig(
+                    name=queue_name,
+                    address=target,
+                    routing_type=routing_type,
+                    filter=f"_AMQ_ORIG_ADDRESS = '{quoted}'",
+                    auto_created=True,
+                )
+            )
+        except Refusal:
+            return None
+
+
+def _keeps(queue: Queue) -> bool:
+    """Whether a queue does not throw away at once what is added (`Queue.add`)."""
+    return queue.enabled and not (queue.purge_on_no_consumers and not queue.consumers)
+
+
+def _takes_turns(queue: Queue, other: Queue) -> bool:
+    """Whether routing would choose one of two queues."""
+    anycast = RoutingType.ANYCAST
+    return queue.address is other.address and queue.routing_type is anycast and other.routing_type is anycast
+
+
+def _copy(message: Message, target: str, queue_name: str) -> Message:
+    copy = message.copy(target)
+    _note_origin(copy, message, queue_name)
+    return copy
+
+
+def _note_origin(copy: Message, original: Message, queue_name: str) -> None:
+    """Write where a moved message came from; what an earlier move wrote is overwritten (reference §3.8).
+
+    The copy itself has no routing type: it was its producer's wish for another address, and a message that was sent to
+    a topic would pass by the anycast queue of nearly every dead-letter address.
+    """
+    copy.set_extra("_AMQ_ORIG_ADDRESS", original.address)
+    copy.set_extra("_AMQ_ORIG_QUEUE", queue_name)
+    copy.set_extra("_AMQ_ORIG_MESSAGE_ID", original.id)
+    if original.routing_type != NO_TYPE:
+        copy.set_extra("_AMQ_ORIG_ROUTING_TYPE", original.routing_type)
+    elif copy.extra is not None:
+        copy.extra.pop("_AMQ_ORIG_ROUTING_TYPE", None)

@@ -1,0 +1,1 @@
+"""What all rooms work with: timers, background work, the work meter, rights and events."""

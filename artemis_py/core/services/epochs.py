@@ -1,0 +1,225 @@
+"""Epochs that are decided: which was the last of each writer, and what of it is still to be routed.
+
+The decision is one record, and the commit point: writer, epoch, and the stages that make it up. From then on it is
+committed, whatever happens; its messages go from their stages to the queues in slices, each of which is one turn, so
+that a message is in its stage or in the queues after any crash, and never in both. The next start goes on where the
+last run ended. Readers see an epoch that takes more than one slice appear bit by bit, in the order of its attempts.
+
+Of one writer one request is served at a time, in the order they came. So an epoch waits for those before it, and who
+asks again for one that is being routed hears when it is done.
+
+Nothing can refuse a message after the decision: permissions and addresses were looked at before. If its address is
+deleted meanwhile it is dropped, as it would have been with the address, and the log says so. An address whose policy is
+BLOCK takes the epoch as its consumers make room.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.settings.options import FullPolicy
+from artemis_py.errors import LimitExceeded, StoreError
+
+if TYPE_CHECKING:
+    from artemis_py.core.routing.post_office import PostOffice
+    from artemis_py.core.services.staging import Stage
+
+EPOCHS: Final = "epochs"
+COMMITS: Final = "commits"
+"""Spaces of the store's records, by user and writer: the last epoch, and the stages of it that are to be routed."""
+
+SLICE_MESSAGES: Final = 200
+"""Messages routed in one turn: some 3 ms."""
+STAGE_COST: Final = 10
+"""What the end of a stage counts for there: its queue is deleted."""
+
+UNSTORED_MESSAGES: Final = 5000
+UNSTORED_BYTES: Final = 16 << 20
+"""So much is routed before the store has to have it: what is not on disk yet is in memory."""
+
+MAX_WAITING: Final = 100
+"""Requests of one writer that wait for their turn. A job has one, and may have lost sight of some."""
+
+DUE: Final = "_AMQ_STAGED_DELIVERY_TIME"
+EXPIRES: Final = "_AMQ_STAGED_EXPIRY"
+"""Where a staged message has its delivery time and expiry: they count from the commit on."""
+
+WriterKey = tuple[str, str]
+
+
+class Epochs:
+    """What was decided, for all writers of a broker."""
+
+    def __init__(self, postoffice: "PostOffice", on_routed: Callable[["Stage"], None]) -> None:
+        """`on_routed` is told of each stage that is empty now, in the turn in which its last message left it."""
+        self._office: Final = postoffice
+        self._on_routed: Final = on_routed
+        self._last: Final[dict[WriterKey, int]] = {}
+        self._undone: Final[dict[WriterKey, deque[Stage]]] = {}
+        """Stages of decided epochs that are still to be routed."""
+        self._served: Final[dict[WriterKey, deque[Callable[[], None]]]] = {}
+        """Writers of whom a request is served, and what calls the next ones."""
+
+    def __len__(self) -> int:
+        """Writers that are remembered."""
+        return len(self._last)
+
+    def __contains__(self, key: WriterKey) -> bool:
+        return key in self._last
+
+    def last(self, key: WriterKey) -> int:
+        """The epoch that was decided last; -1 if none was."""
+        return self._last.get(key, -1)
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def restore(self) -> dict[WriterKey, list[str]]:
+        """Take up what an earlier run left behind: the names of the stages that are still to be routed, by writer."""
+        storage = self._office.storage
+        for key, value in storage.load_records(EPOCHS):
+            self._last[_read_key(key)] = int(value)
+        return {_read_key(key): json.loads(value) for key, value in storage.load_records(COMMITS)}
+
+    def resume(self, key: WriterKey, stages: Iterable["Stage"]) -> None:
+        """Go on with what an earlier run decided, from the next turn on."""
+        self._undone[key] = deque(stages)
+        self._served[key] = deque()
+        self._office.hub.slices.start(self._resume(key))
+
+    def _resume(self, key: WriterKey) -> Steps:
+        try:
+            # Addresses and queues of the configuration come first.
+            yield None
+            yield from self.route(key)
+        finally:
+            self.end_turn(key)
+        return None
+
+    # -- one after the other ---------------------------------------------------------------------------------
+
+    def await_turn(self, key: WriterKey) -> Steps:
+        """Wait until no other request of this writer is served; `end_turn` is to follow. Raises LimitExceeded."""
+        waiting = self._served.get(key)
+        if waiting is None:
+            self._served[key] = deque()
+        elif len(waiting) >= MAX_WAITING:
+            raise LimitExceeded(f"{MAX_WAITING} requests of writer '{key[1]}' wait already")
+        else:
+            yield lambda resume, failed: waiting.append(resume)
+        return None
+
+    def end_turn(self, key: WriterKey) -> None:
+        """Let the next one be served."""
+        if self._served[key]:
+            self._served[key].popleft()()
+        else:
+            del self._served[key]
+
+    # -- committing ------------------------------------------------------------------------------------------
+
+    def decide(self, key: WriterKey, epoch: int, stages: list["Stage"]) -> None:
+        """Commit an epoch: with the batch of this turn it is certain. `route` is to follow."""
+        storage = self._office.storage
+        self._last[key] = epoch
+        storage.save_record(EPOCHS, record_key(key), str(epoch).encode())
+        self._undone[key] = deque(stages)
+        storage.save_record(COMMITS, record_key(key), json.dumps([stage.queue.name for stage in stages]).encode())
+
+    def route(self, key: WriterKey) -> Steps:
+        """Route what was decided and is not routed yet. Raises StoreError; what is left is routed another time."""
+        undone = self._undone.get(key)
+        if undone is None:
+            return None
+        office = self._office
+        left = SLICE_MESSAGES
+        unstored = unstored_bytes = 0
+        while undone:
+            if office.storage_failure is not None:
+                raise StoreError(f"what is decided cannot be stored any more: {office.storage_failure}")
+            stage = undone[0]
+            while stage.queue.waiting_count > 0 and left > 0:
+                address = office.addresses.get(stage.address)
+                if address is not None and _is_blocked(address):
+                    yield _when_room(address)
+                    continue
+                moved, moved_bytes = self._move(stage, address, left)
+                if moved == 0 and stage.queue.waiting_count > 0:
+                    raise StoreError(f"what attempt '{stage.attempt}' of epoch {stage.epoch} staged cannot be read")
+                left -= moved
+                unstored += moved
+                unstored_bytes += moved_bytes
+            if stage.queue.waiting_count == 0:
+                undone.popleft()
+                self._on_routed(stage)
+                left -= STAGE_COST
+            if left <= 0 and undone:
+                left = SLICE_MESSAGES
+                if unstored >= UNSTORED_MESSAGES or unstored_bytes >= UNSTORED_BYTES:
+                    unstored = unstored_bytes = 0
+                    yield office.storage.when_durable
+                else:
+                    yield None
+        del self._undone[key]
+        office.storage.save_record(COMMITS, record_key(key), None)
+        return None
+
+    def _move(self, stage: "Stage", address: Address | None, limit: int) -> tuple[int, int]:
+        """Route the next messages of a stage, fewer than `limit` if the address is full; their number and size."""
+        queue = stage.queue
+        moved = moved_bytes = 0
+        while moved < limit and (address is None or not _is_blocked(address)):
+            reference = queue.backlog.head()
+            if reference is None:
+                break
+            queue.backlog.unlink(reference)
+            if address is not None:
+                self._office.release(_as_sent(reference.message), address)
+            queue.forget(reference)
+            moved += 1
+            moved_bytes += reference.message.size
+        if address is None and moved:
+            reason = f"the address was deleted while epoch {stage.epoch} of writer '{stage.writer}' was routed"
+            self._office.discards.add(stage.address, reason, moved)
+        return moved, moved_bytes
+
+
+def record_key(key: WriterKey) -> bytes:
+    """The key of a writer's records."""
+    return "\0".join(key).encode()
+
+
+def _read_key(key: bytes) -> WriterKey:
+    user, _, writer = key.decode().partition("\0")
+    return user, writer
+
+
+def _is_blocked(address: Address) -> bool:
+    """Whether only consumers can make room. What is short for the whole broker does not count: staged is in it."""
+    return address.settings.address_full_policy is FullPolicy.BLOCK and address.account.is_over_limit
+
+
+def _when_room(address: Address) -> Callable[[Callable[[], None], Callable[[str], None]], None]:
+    return lambda resume, failed: address.account.when_room(resume)
+
+
+def _as_sent(message: Message) -> Message:
+    """A staged message with its delivery time and expiry."""
+    extra = message.extra
+    if extra is None or not (DUE in extra or EXPIRES in extra):
+        return message
+    # The store may be about to write the staged one, so that stays as it is.
+    sent = message.copy(message.address)
+    sent.id = message.id
+    sent.routing_type = message.routing_type
+    sent.extra = {name: value for name, value in extra.items() if name not in (DUE, EXPIRES)} or None
+    sent.delivery_time_ms = _number(extra.get(DUE))
+    sent.expires_ms = _number(extra.get(EXPIRES))
+    return sent
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

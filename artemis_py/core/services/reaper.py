@@ -1,0 +1,217 @@
+"""What happens again and again: unused addresses and queues go, messages expire, forgotten transactions end.
+
+The reaper deletes only what two consecutive passes found unused (reference §2.4), so that nothing vanishes between
+a consumer's leaving and its coming back.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
+
+# How fast queues are searched on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
+SWEEP_PERIOD_MS: Final = 50
+SWEEP_MESSAGES: Final = 500
+
+# A deletion takes as long as a look at so many queues that stay; a slice of a pass takes some 2 ms.
+DELETION_COST: Final = 25
+
+
+class Reaper:
+    """Plans its own passes on the post office's timers, from `start` to `stop`."""
+
+    def __init__(self, postoffice: PostOffice) -> None:
+        self._office = postoffice
+        self._is_running = False
+        self._to_sweep: dict[Queue, None] = {}
+        """In the order of their turns."""
+        self._is_sweeping = False
+        self._is_searching = False
+        self._is_reaping = False
+
+    def start(self) -> None:
+        """Do the start-up pass, then plan the periodic ones."""
+        self._is_running = True
+        self.reap_at_start()
+        options = self._office.options
+        self._repeat(options.address_queue_scan_period_ms, self.reap)
+        self._repeat(options.message_expiry_scan_period_ms, self.expire_messages)
+        self._repeat(options.transaction_scan_period_ms, self.end_transactions)
+
+    def stop(self) -> None:
+        """Plan nothing more."""
+        self._is_running = False
+
+    def _repeat(self, period_ms: int, action: Callable[[], None]) -> None:
+        if period_ms <= 0:
+            return
+
+        def run() -> None:
+            if self._is_running:
+                action()
+                self._office.hub.timers.at(self._office.now_ms + period_ms, run)
+
+        self._office.hub.timers.at(self._office.now_ms + period_ms, run)
+
+    def expire_messages(self) -> None:
+        """Expire what is due in every queue but those of expiry addresses; what is on disk only is looked at later.
+
+        In slices: a search begins when the one before has ended.
+        """
+        if not self._is_searching:
+            self._is_searching = True
+            self._office.hub.slices.start(self._search(), self._end_search)
+
+    def _search(self) -> Steps:
+        left = SLICE_MESSAGES
+        for queue in list(self._office.queues.values()):
+            if queue.is_deleted or queue.address.settings.expiry_address == queue.address.name:
+                continue
+            left -= 1 + queue.expire_due()
+            if queue.may_expire_on_disk:
+                self._to_sweep[queue] = None
+            if left <= 0:
+                yield None
+                left = SLICE_MESSAGES
+        return None
+
+    def _end_search(self, outcome: object) -> None:
+        self._is_searching = False
+        if self._to_sweep and not self._is_sweeping:
+            self._is_sweeping = True
+            self._plan_sweep()
+
+    def _plan_sweep(self) -> None:
+        self._office.hub.timers.at(self._office.now_ms + SWEEP_PERIOD_MS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Look at some messages of one queue, then at some of the next."""
+        queue = next(iter(self._to_sweep))
+        del self._to_sweep[queue]
+        if not queue.is_deleted and not queue.sweep(SWEEP_MESSAGES):
+            self._to_sweep[queue] = None
+        self._is_sweeping = bool(self._to_sweep) and self._is_running
+        if self._is_sweeping:
+            self._plan_sweep()
+
+    def end_transactions(self) -> None:
+        """Roll back transactions that are older than `transaction-timeout`."""
+        oldest_ms = self._office.now_ms - self._office.options.transaction_timeout_ms
+        for session in list(self._office.sessions.values()):
+            for transaction in list(session.transactions.values()):
+                if transaction.started_ms <= oldest_ms:
+                    session.rollback(transaction)
+
+    def reap_at_start(self) -> None:
+        """Delete empty auto-delete queues, and auto-created addresses without queues, at once if there is no delay.
+
+        When somebody used them is not known any more: a delay begins with the start.
+        """
+        now_ms = self._office.now_ms
+        for queue in list(self._office.queues.values()):
+            if queue.message_count == 0 and self._may_delete(queue):
+                if queue.auto_delete_delay_ms > 0:
+                    queue.consumer_removed_ms = now_ms
+                else:
+                    self._office.delete_queue(queue.name, reason="empty at start")
+        for address in list(self._office.addresses.values()):
+            if self._may_go(address) and not address.queues:
+                if address.settings.auto_delete_addresses_delay > 0:
+                    address.binding_removed_ms = now_ms
+                else:
+                    self._office.delete_address(address.name, reason="without queues at start")
+
+    def reap(self) -> None:
+        """Begin a periodic pass, unless the one before has not ended.
+
+        In slices: each decides about some queues or addresses as they are then, and deletes them at once.
+        """
+        if not self._is_reaping:
+            self._is_reaping = True
+            self._office.hub.slices.start(self._pass(), self._end_pass)
+
+    def _end_pass(self, outcome: object) -> None:
+        self._is_reaping = False
+
+    def _pass(self) -> Steps:
+        left = SLICE_MESSAGES
+        for queue in list(self._office.queues.values()):
+            left -= 1
+            if queue.is_deleted or not self._is_unused_queue(queue):
+                queue.swept = False
+            elif queue.swept:
+                self._office.delete_queue(queue.name, reason="auto-delete: unused")
+                left -= DELETION_COST
+            else:
+                queue.swept = True
+            if left <= 0:
+                yield None
+                left = SLICE_MESSAGES
+        for address in list(self._office.addresses.values()):
+            left -= 1
+            if address.is_deleted or not self._is_unused_address(address):
+                address.swept = False
+            elif address.swept:
+                self._office.delete_address(address.name, reason="auto-delete: unused")
+                left -= DELETION_COST
+            else:
+                address.swept = True
+            if left <= 0:
+                yield None
+                left = SLICE_MESSAGES
+        return None
+
+    def _is_unused_queue(self, queue: Queue) -> bool:
+        if not self._may_delete(queue):
+            return False
+        skip_usage_check = queue.address.settings.auto_delete_queues_skip_usage_check
+        if not skip_usage_check and not queue.was_used:
+            return False
+        limit = queue.auto_delete_message_count
+        if limit >= 0 and queue.message_count > limit:
+            return False
+        since_ms = queue.consumer_removed_ms
+        if since_ms == 0 and skip_usage_check:
+            since_ms = queue.created_ms
+        return self._office.now_ms - since_ms >= queue.auto_delete_delay_ms
+
+    def _may_delete(self, queue: Queue) -> bool:
+        if queue.internal or not queue.auto_delete or queue.consumers or queue.holders or queue.subscriber_count > 0:
+            return False
+        if queue.paused or queue.address.paused or queue.address.producers > 0:
+            return False
+        return not self._office.staging.awaits(queue.address.name)
+
+    def _is_unused_address(self, address: Address) -> bool:
+        if not self._may_go(address) or address.queues:
+            return False
+        settings = address.settings
+        sent = address.routed + address.unrouted
+        if sent != address.seen_messages:
+            # Queues of wildcard addresses get them, or nobody: an address that is sent to is in use.
+            address.seen_messages = sent
+            address.used_ms = self._office.now_ms
+            return False
+        since_ms = address.binding_removed_ms
+        if since_ms == 0:
+            if not settings.auto_delete_addresses_skip_usage_check:
+                return False
+            since_ms = address.created_ms
+        if self._office.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
+            return False
+        # With the address its duplicate ids would be forgotten, and a message could be taken twice.
+        return len(self._office.duplicates(address)) == 0
+
+    def _may_go(self, address: Address) -> bool:
+        return (
+            address.auto_created
+            and not address.temporary
+            and not address.internal
+            and not address.paused
+            and address.producers == 0
+            and address.settings.auto_delete_addresses
+            and not self._office.staging.awaits(address.name)
+        )

@@ -1,0 +1,311 @@
+"""Retained messages: the last message of an address, kept for those who come later.
+
+It decides what is kept, for how long and how many; who asks for it, and what "retain" is called on the wire, is the
+protocol's knowledge. Messages hang in a tree of the words of their addresses, so that a pattern finds them without
+looking at the others. A search can be interrupted: over a million messages it goes on in slices, and others have their
+turn in between.
+
+All of them are in memory, and in the store so that a restart has them again: a value per address, under a running
+number (`storage`, space "retained"):
+
+    +---------+---------+----------+--------+---------+----------+-------------+
+    | u64     | u8      | u8       | u16    | u16     | u16      | u32         |
+    | expires | durable | priority | format | address | producer | annotations |
+    | ms      |         |          | length | length  | length   | length      |
+    +---------+---------+----------+--------+---------+----------+-------------+
+    then format, address and producer in UTF-8, annotations, and the rest is data
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.names.syntax import WildcardSyntax
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.reference import hold, unhold
+from artemis_py.core.runtime.timers import Timer
+from artemis_py.errors import LimitExceeded
+
+SPACE: Final = "retained"
+# What a word of an address costs in the tree beside its text (272 bytes with tracemalloc, compiled and pure), and what
+# retained messages may have of `global-max-size`: they do not go to disk, and would leave nothing for others.
+NODE_BYTES: Final = 320
+RETAINED_SHARE: Final = 2
+
+_NUMBER: Final = Struct(">Q")
+_HEAD: Final = Struct(">QBBHHHI")
+
+RESERVED: Final = "$"
+"""Begins names that a wildcard in the first word does not cover [MQTT-4.7.2-1]."""
+
+
+class _Node:
+    """One word of an address."""
+
+    __slots__ = ("children", "message", "number", "timer")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] | None = None
+        self.message: Message | None = None
+        self.number: int = 0
+        """Of its record; 0: none."""
+        self.timer: Timer | None = None
+
+
+class RetainedSearch:
+    """One walk over the messages that a pattern covers; it sees what is there when it comes by."""
+
+    __slots__ = ("_hub", "_stack", "_syntax", "_words")
+
+    def __init__(self, root: _Node, pattern: str, syntax: WildcardSyntax, hub: Hub) -> None:
+        self._syntax: WildcardSyntax = syntax
+        self._words: list[str] = syntax.words(pattern)
+        self._hub: Hub = hub
+        self._stack: list[tuple[list[_Node], int]] = []
+        """Nodes to look at, last one first, and which word of the pattern comes below them."""
+        self._push(root, 0)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more."""
+        return not self._stack
+
+    def next(self, limit: int, steps: int) -> list[Message]:
+        """The next messages, at most `limit`, after at most `steps` nodes."""
+        found: list[Message] = []
+        now_ms = self._hub.now_ms
+        while self._stack and len(found) < limit and steps > 0:
+            nodes, index = self._stack[-1]
+            if not nodes:
+                self._stack.pop()
+                continue
+            steps -= 1
+            node = nodes.pop()
+            if self._ends(index):
+                message = node.message
+                if message is not None and (not message.expires_ms or message.expires_ms > now_ms):
+                    found.append(message)
+            self._push(node, index)
+        return found
+
+    def _ends(self, index: int) -> bool:
+        """Whether the pattern may end here: any-words also stands for none."""
+        words = self._words
+        return index == len(words) or (index == len(words) - 1 and words[index] == self._syntax.any_words)
+
+    def _push(self, node: _Node, index: int) -> None:
+        """Go on below a node. Any-words is looked for as the last word only; elsewhere it is a literal."""
+        children = node.children
+        if not children or index == len(self._words):
+            return
+        word = self._words[index]
+        is_any = word == self._syntax.any_words and index == len(self._words) - 1
+        if is_any or word == self._syntax.single_word:
+            if index == 0:
+                below = [child for name, child in children.items() if not name.startswith(RESERVED)]
+            else:
+                below = list(children.values())
+            below.reverse()
+            self._stack.append((below, index if is_any else index + 1))
+        else:
+            child = children.get(word)
+            if child is not None:
+                self._stack.append(([child], index + 1))
+
+
+class RetainedMessages:
+    """All of a broker's; the last message counts."""
+
+    def __init__(self, hub: Hub, syntax: WildcardSyntax) -> None:
+        self._hub: Final = hub
+        self._syntax: Final = syntax
+        self._root = _Node()
+        self._next_number = 1
+        self.count = 0
+        """Addresses that have one."""
+        self.size_bytes = 0
+        """Memory of the messages and of the tree."""
+
+    def check_room(self, address: str, size_bytes: int) -> None:
+        """Raises LimitExceeded if a message of this size cannot be kept for an address: memory for them is used up.
+
+        One that takes no more than the one it replaces can.
+        """
+        limit = self._hub.account.max_bytes
+        if limit < 0 or self.size_bytes < limit // RETAINED_SHARE:
+            return
+        node = self._find(address)
+        if node is None or node.message is None or node.message.size < size_bytes:
+            raise LimitExceeded(f"retained messages take {self.size_bytes} bytes of memory, as much as they may")
+
+    def put(self, message: Message) -> None:
+        """Keep a message that was routed as the last one of its address; durable with this turn's messages."""
+        node = self._find(message.address)
+        if node is None:
+            node = self._make(message.address)
+        self._set(node, message)
+        if not node.number:
+            node.number = self._next_number
+            self._next_number += 1
+        self._hub.storage.save_record(SPACE, _NUMBER.pack(node.number), _encode(message))
+
+    def remove(self, address: str) -> bool:
+        """Forget the message of an address; False if there is none."""
+        node = self._find(address)
+        if node is None or node.message is None:
+            return False
+        self._drop(node.message)
+        node.message = None
+        self.count -= 1
+        if node.timer is not None:
+            node.timer.cancel()
+            node.timer = None
+        if node.number:
+            self._hub.storage.save_record(SPACE, _NUMBER.pack(node.number), None)
+            node.number = 0
+        self._prune(address)
+        return True
+
+    def get(self, address: str) -> Message | None:
+        """The message of exactly this address."""
+        node = self._find(address)
+        message = None if node is None else node.message
+        if message is not None and 0 < message.expires_ms <= self._hub.now_ms:
+            return None
+        return message
+
+    def search(self, pattern: str) -> RetainedSearch:
+        """A walk over all that `pattern` covers."""
+        return RetainedSearch(self._root, pattern, self._syntax, self._hub)
+
+    def load(self, formats: Mapping[str, MessageFormat]) -> int:
+        """Take back what an earlier run kept; returns how many records were of no use, and are forgotten."""
+        useless = 0
+        for key, value in self._hub.storage.load_records(SPACE):
+            number = int(_NUMBER.unpack(key)[0])
+            self._next_number = max(self._next_number, number + 1)
+            message = _decode(value, formats)
+            if message is not None:
+                message.origin = self._hub.addresses.get(message.address)
+            if message is None or 0 < message.expires_ms <= self._hub.now_ms:
+                useless += message is None
+                self._hub.storage.save_record(SPACE, key, None)
+                continue
+            node = self._make(message.address)
+            self._set(node, message)
+            node.number = number
+        return useless
+
+    def _set(self, node: _Node, message: Message) -> None:
+        hold(message)
+        if message.origin is None:
+            # Read from the store, and its address is not there any more.
+            self._hub.account.occupy(message.size)
+        self.size_bytes += message.size
+        if node.message is None:
+            self.count += 1
+        else:
+            self._drop(node.message)
+        node.message = message
+        if node.timer is not None:
+            node.timer.cancel()
+            node.timer = None
+        if message.expires_ms:
+            node.timer = self._hub.timers.at(message.expires_ms, partial(self._expire, message.address))
+
+    def _expire(self, address: str) -> None:
+        self.remove(address)
+
+    def _find(self, address: str) -> _Node | None:
+        node = self._root
+        for word in self._syntax.words(address):
+            child = None if node.children is None else node.children.get(word)
+            if child is None:
+                return None
+            node = child
+        return node
+
+    def _make(self, address: str) -> _Node:
+        node = self._root
+        for word in self._syntax.words(address):
+            if node.children is None:
+                node.children = {}
+            child = node.children.get(word)
+            if child is None:
+                child = node.children[word] = _Node()
+                self._occupy(NODE_BYTES + len(word))
+            node = child
+        return node
+
+    def _prune(self, address: str) -> None:
+        """Take nodes out that lead nowhere any more."""
+        path: list[tuple[_Node, str]] = []
+        node = self._root
+        for word in self._syntax.words(address):
+            path.append((node, word))
+            assert node.children is not None
+            node = node.children[word]
+        for parent, word in reversed(path):
+            assert parent.children is not None
+            child = parent.children[word]
+            if child.message is not None or child.children:
+                return
+            del parent.children[word]
+            self._occupy(-NODE_BYTES - len(word))
+
+    def _drop(self, message: Message) -> None:
+        self.size_bytes -= message.size
+        if message.origin is None:
+            self._hub.account.vacate(message.size)
+        unhold(message)
+
+    def _occupy(self, size_bytes: int) -> None:
+        self.size_bytes += size_bytes
+        if size_bytes > 0:
+            self._hub.account.occupy(size_bytes)
+        else:
+            self._hub.account.vacate(-size_bytes)
+
+
+def _encode(message: Message) -> bytes:
+    name, address, producer = message.format.name.encode(), message.address.encode(), message.producer.encode()
+    head = _HEAD.pack(
+        message.expires_ms,
+        message.durable,
+        message.priority,
+        len(name),
+        len(address),
+        len(producer),
+        len(message.annotations),
+    )
+    return b"".join((head, name, address, producer, message.annotations, message.data))
+
+
+def _decode(value: bytes, formats: Mapping[str, MessageFormat]) -> Message | None:
+    """None: no message, or of a protocol that is not installed."""
+    try:
+        expires_ms, durable, priority, *lengths = _HEAD.unpack_from(value)
+        parts: list[bytes] = []
+        offset = _HEAD.size
+        for length in lengths:
+            parts.append(value[offset : offset + length])
+            offset += length
+        name, address, producer = parts[0].decode(), parts[1].decode(), parts[2].decode()
+    except (StructError, UnicodeDecodeError):
+        return None
+    message_format = formats.get(name)
+    if message_format is None or offset > len(value):
+        return None
+    return Message(
+        message_format,
+        address,
+        value[offset:],
+        parts[3],
+        bool(durable),
+        priority,
+        expires_ms,
+        producer=producer,
+    )

@@ -1,0 +1,133 @@
+"""Large bodies of a store that a broker may use meanwhile, and how they stay while somebody reads them.
+
+A broker deletes the file of a body after the commit that removed its last reference, and a snapshot from before that
+commit still refers to it. So who needs the bodies of a snapshot gives their files a second name first:
+
+    hard links to all bodies ─► snapshot ─► links to bodies that came between ─► read ─► links are removed
+
+A body that came and went between the first two is in a newer snapshot no more: then all begins again.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from artemis_py.store.environment import FolderLock
+from artemis_py.store.large import FileReader, body_files, body_path, check_file
+from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
+from artemis_py.storetools.snapshot import Snapshot, opened
+
+HOLD_PREFIX: Final = "held-"
+"""Of folders with links, inside of the folder of the bodies: links do not reach into other file systems."""
+
+
+class StoredBody(LargeBody):
+    """A body that can be read, and nothing else."""
+
+    def __init__(self, path: Path, id: int, size: int, checksum: int) -> None:
+        super().__init__(id, size, checksum, holders=0)
+        self._path: Final = path
+
+    def reader(self) -> FileReader:
+        """See `LargeBody`."""
+        return FileReader(self._path, self.size, self.checksum)
+
+
+class StoredBodies:
+    """The files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+
+    def restore(self, id: int, size: int, checksum: int) -> StoredBody:
+        """See `schema.Bodies`."""
+        path = body_path(self.folder, id)
+        check_file(path, size)
+        return StoredBody(path, id, size, checksum)
+
+
+class UnseenBodies:
+    """What messages say of their bodies, whether these are there or not."""
+
+    def restore(self, id: int, size: int, checksum: int) -> LargeBody:
+        """See `schema.Bodies`."""
+        return LargeBody(id, size, checksum, holders=0)
+
+
+def bodies_folder(folder: Path, large_messages_folder: Path | None) -> Path:
+    """Where the bodies of the store in `folder` are: below it, unless another folder is named."""
+    return folder / LARGE_MESSAGES_NAME if large_messages_folder is None else large_messages_folder
+
+
+@contextmanager
+def opened_with_bodies(folder: Path, large_messages_folder: Path | None) -> Iterator[tuple[Snapshot, StoredBodies]]:
+    """A store as it is now, with the files of its large bodies, which stay. Raises StoreError.
+
+    A body that is missing all the same is damage; who restores it is told.
+    """
+    bodies = bodies_folder(folder, large_messages_folder)
+    with opened(folder) as snapshot:
+        if not snapshot.count(schema.BODIES) or not bodies.is_dir():
+            yield snapshot, StoredBodies(bodies)
+            return
+    with _hold_in(bodies) as hold:
+        while True:
+            for id, _ in list(body_files(bodies)):
+                _link(bodies, hold, id)
+            with opened(folder) as snapshot:
+                if _has_all(snapshot, bodies, hold):
+                    yield snapshot, StoredBodies(hold)
+                    return
+
+
+@contextmanager
+def _hold_in(bodies: Path) -> Iterator[Path]:
+    """A folder for links; what others left behind that were killed is removed. Raises StoreError."""
+    try:
+        for left in bodies.glob(HOLD_PREFIX + "*"):
+            _remove_unused(left)
+        hold = Path(tempfile.mkdtemp(prefix=HOLD_PREFIX, dir=bodies))
+    except OSError as error:
+        raise StoreError(f"{bodies} cannot be written: {error.strerror}") from error
+    lock = FolderLock(hold)
+    try:
+        yield hold
+    finally:
+        shutil.rmtree(hold, ignore_errors=True)
+        lock.release()
+
+
+def _remove_unused(hold: Path) -> None:
+    try:
+        lock = FolderLock(hold)
+    except StoreError:
+        return
+    shutil.rmtree(hold, ignore_errors=True)
+    lock.release()
+
+
+def _link(bodies: Path, hold: Path, id: int) -> bool:
+    """Whether the body is held now; if not, it is not there. Raises StoreError."""
+    link = body_path(hold, id)
+    try:
+        if not link.exists():
+            link.hardlink_to(body_path(bodies, id))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(f"{body_path(bodies, id)} cannot be held by a hard link: {error.strerror}") from error
+    return True
+
+
+def _has_all(snapshot: Snapshot, bodies: Path, hold: Path) -> bool:
+    """Whether all bodies of a snapshot are held, but for those that are missing although the store needs them."""
+    for key in snapshot.keys(schema.BODIES):
+        if not _link(bodies, hold, schema.U64.unpack(key)[0]) and not snapshot.is_still_there(schema.BODIES, key):
+            return False
+    return True

@@ -1,0 +1,270 @@
+"""`data check`: every value of a store is read, and held against those it belongs with.
+
+    database     each value                        together
+    meta         checksum of each number
+    addresses    checksum, an address              two never have one name
+    queues       checksum, a queue                 two never have one name; its id is below next-queue-id
+    marks        checksum, a number
+    references   checksum, a message or the id     its queue is there, its sequence is below the queue's mark or its
+                 of a shared one                   running number below next-scheduled, its message id below
+                                                   next-message-id
+    counts       checksum, count and bytes         so many references of this queue and rank, and so large
+    drops        checksum, a range
+    messages     checksum, a message               somebody shares it
+    shares       checksum, a count                 so many references share the message, which is there
+    bodies       checksum, a count                 so many messages have the body; its file is there, has its size
+                                                   and its checksum
+    attempts     checksum, a count                 there is a reference at this place
+    duplicates   checksum                          its address is there
+    records      checksum, a key with its space
+
+A reference that is to be dropped is no problem without its queue, and not counted. A file that no message refers to is
+none either: it may be arriving, not durable, or about to be deleted. Nothing is changed: a start moves what is damaged
+out of the way by itself, and keeps it.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from struct import error as StructError
+
+from attrs import define, field
+
+from artemis_py.core.messages.message import Message
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from artemis_py.store.definitions import read_address, read_queue
+from artemis_py.store.environment import FILE_NAME
+from artemis_py.store.large import body_files, body_path, read_body
+from artemis_py.store.schema import DamagedValue
+from artemis_py.storetools.bodies import bodies_folder
+from artemis_py.storetools.drops import Drops
+from artemis_py.storetools.snapshot import Progress, Snapshot, opened
+from artemis_py.storetools.tallies import Tallies, read_message
+
+
+@define
+class Findings:
+    """What a check saw."""
+
+    values: int = 0
+    problems: list[str] = field(factory=list)
+    """In the words `database key: what is wrong`, keys in hexadecimal."""
+    damaged: list[str] = field(factory=list)
+    """Values that an earlier start set aside."""
+    unreferenced_files: int = 0
+    """Of large bodies; with those that arrive at the moment and those of messages that are not durable."""
+    unreferenced_bytes: int = 0
+
+
+def check(
+    folder: Path,
+    progress: Progress = lambda done, total: None,
+    large_messages_folder: Path | None = None,
+) -> Findings:
+    """Read every value and hold them against each other. Raises StoreError if there is no store to read.
+
+    Large bodies are below `folder` unless their folder is named.
+    """
+    with opened(folder) as snapshot:
+        return _Check(snapshot, bodies_folder(folder, large_messages_folder), progress).run()
+
+
+def check_folder(folder: Path, large_messages_folder: Path | None = None) -> list[str]:
+    """What is wrong with the store in a folder, in words; empty if it is sound. Raises StoreError as `check` does."""
+    return check(folder, large_messages_folder=large_messages_folder).problems
+
+
+class _Check:
+    """One pass over a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, bodies: Path, progress: Progress) -> None:
+        self._snapshot = snapshot
+        self._bodies_folder = bodies
+        self._progress = progress
+        self._total = sum(snapshot.count(database) for database in schema.DATABASES)
+        self._findings = Findings()
+        self._tallies = Tallies(snapshot)
+        self._drops = Drops(snapshot)
+        self._names: set[tuple[bytes, str]] = set()
+        self._marks = {key: self._number(schema.MARKS, key) for key in snapshot.keys(schema.MARKS)}
+        self._next_message_id = self._number(schema.META, schema.NEXT_MESSAGE_ID)
+        self._next_queue_id = self._number(schema.META, schema.NEXT_QUEUE_ID)
+        self._next_scheduled = self._number(schema.META, schema.NEXT_SCHEDULED)
+        self._readers: Mapping[bytes, Callable[[bytes, bytes], None]] = {
+            schema.META: self._meta,
+            schema.ADDRESSES: self._address,
+            schema.QUEUES: self._queue,
+            schema.MARKS: self._mark,
+            schema.REFERENCES: self._reference,
+            schema.COUNTS: self._counts,
+            schema.DROPS: _drop,
+            schema.MESSAGES: self._message,
+            schema.SHARES: self._share,
+            schema.BODIES: self._body,
+            schema.ATTEMPTS: self._attempts,
+            schema.DUPLICATES: self._duplicate,
+            schema.RECORDS: _record,
+            schema.DAMAGED: self._set_aside,
+        }
+
+    def run(self) -> Findings:
+        """Everything, in the order of `schema.DATABASES`: counts come after what they count."""
+        self._findings.problems.extend(f"{FILE_NAME} {problem}" for problem in self._snapshot.problems)
+        for database in schema.DATABASES:
+            read = self._readers[database]
+            for key, value in self._snapshot.items(database):
+                self._findings.values += 1
+                self._progress(self._findings.values, self._total)
+                try:
+                    read(key, value)
+                except DamagedValue as error:
+                    self._say(database, key, str(error))
+                except StructError:
+                    self._say(database, key, "its key or value has no length that it can have")
+        for database, key, problem in self._tallies.not_taken():
+            self._say(database, key, problem)
+        self._unreferenced_files()
+        return self._findings
+
+    def _meta(self, key: bytes, value: bytes) -> None:
+        if key in schema.NUMBERS:
+            self._snapshot.number(schema.META, key)
+
+    def _mark(self, key: bytes, value: bytes) -> None:
+        self._snapshot.number(schema.MARKS, key)
+
+    def _address(self, key: bytes, value: bytes) -> None:
+        self._take_name(schema.ADDRESSES, read_address(schema.unseal(key, value)).name)
+
+    def _queue(self, key: bytes, value: bytes) -> None:
+        config = read_queue(schema.unseal(key, value)).config
+        self._take_name(schema.QUEUES, config.name)
+        if schema.U32.unpack(key)[0] >= self._next_queue_id:
+            raise DamagedValue("its id may be given again: next-queue-id is not above it")
+
+    def _reference(self, key: bytes, value: bytes) -> None:
+        is_dropped = self._drops.have(key)
+        size: int | None = None
+        try:
+            size = self._stored_in(schema.unseal(key, value))
+        finally:
+            if not is_dropped:
+                self._tallies.add_reference(key, size)
+        if not is_dropped:
+            self._has_its_place(key)
+
+    def _stored_in(self, content: bytes) -> int | None:
+        """Look at what a reference has or points to; returns the size of its message, if that can be told."""
+        id = schema.shared_id(content)
+        if id is not None:
+            return self._tallies.add_share(id)
+        message = read_message(content[1:])
+        self._tallies.add_body(message)
+        self._known_id(message)
+        return message.size
+
+    def _has_its_place(self, key: bytes) -> None:
+        queue_id, handle = schema.read_place(key)
+        queue_key = schema.U32.pack(queue_id)
+        if not self._snapshot.has(schema.QUEUES, queue_key):
+            raise DamagedValue("its queue is not there")
+        if schema.is_scheduled(handle):
+            if schema.number_in(handle) >= self._next_scheduled:
+                raise DamagedValue("its running number may be given again: next-scheduled is not above it")
+        elif schema.number_in(handle) >= self._marks.get(queue_key, 1):
+            raise DamagedValue("its sequence may be given again: the mark of its queue is not above it")
+
+    def _counts(self, key: bytes, value: bytes) -> None:
+        try:
+            count, size_bytes = schema.read_counts(key, value)
+        except DamagedValue:
+            self._tallies.forget_counts(key)
+            raise
+        self._tallies.take_counts(key, count, size_bytes)
+
+    def _message(self, key: bytes, value: bytes) -> None:
+        message = read_message(schema.unseal(key, value))
+        self._tallies.add_body(message)
+        self._known_id(message)
+        if not self._tallies.is_shared(key):
+            raise DamagedValue("no reference shares it")
+
+    def _share(self, key: bytes, value: bytes) -> None:
+        if not self._snapshot.has(schema.MESSAGES, key):
+            self._say(schema.SHARES, key, "its message is missing")
+        try:
+            count = schema.read_count(key, value)
+        except DamagedValue:
+            self._tallies.forget_shares(key)
+            raise
+        self._tallies.take_shares(key, count)
+
+    def _body(self, key: bytes, value: bytes) -> None:
+        size_and_checksum = self._tallies.body_sizes.get(key)
+        try:
+            count = schema.read_count(key, value)
+        except DamagedValue:
+            self._tallies.forget_bodies(key)
+            raise
+        self._tallies.take_bodies(key, count)
+        if size_and_checksum is None:
+            return
+        try:
+            for _ in read_body(body_path(self._bodies_folder, schema.U64.unpack(key)[0]), *size_and_checksum):
+                pass
+        except StoreError as error:
+            # A broker may have deleted it after its last reference, since the snapshot was taken.
+            if self._snapshot.is_still_there(schema.BODIES, key):
+                raise DamagedValue(str(error)) from error
+
+    def _unreferenced_files(self) -> None:
+        if not self._bodies_folder.is_dir():
+            return
+        for id, path in body_files(self._bodies_folder):
+            if not self._snapshot.is_still_there(schema.BODIES, schema.U64.pack(id)):
+                with suppress(FileNotFoundError):
+                    self._findings.unreferenced_bytes += path.stat().st_size
+                    self._findings.unreferenced_files += 1
+
+    def _attempts(self, key: bytes, value: bytes) -> None:
+        schema.read_attempts(key, value)
+        if not self._snapshot.has(schema.REFERENCES, key):
+            raise DamagedValue("there is no reference at this place")
+
+    def _duplicate(self, key: bytes, value: bytes) -> None:
+        schema.unseal(key, value)
+        if not self._snapshot.has(schema.ADDRESSES, key[: schema.U32.size]):
+            raise DamagedValue("its address is not there")
+
+    def _set_aside(self, key: bytes, value: bytes) -> None:
+        database, _, original = key.partition(b"\x00")
+        self._findings.damaged.append(f"{database.decode()} {original.hex()}")
+
+    def _known_id(self, message: Message) -> None:
+        if message.id >= self._next_message_id:
+            raise DamagedValue("its message id may be given again: next-message-id is not above it")
+
+    def _take_name(self, database: bytes, name: str) -> None:
+        if (database, name) in self._names:
+            raise DamagedValue(f"there is another one called '{name}'")
+        self._names.add((database, name))
+
+    def _number(self, database: bytes, key: bytes) -> int:
+        """A number, 0 if it is missing; one that is damaged is said when its turn comes, and then no more."""
+        try:
+            return self._snapshot.number(database, key) or 0
+        except DamagedValue:
+            return 1 << 64
+
+    def _say(self, database: bytes, key: bytes, problem: str) -> None:
+        self._findings.problems.append(f"{database.decode()} {key.hex()}: {problem}")
+
+
+def _drop(key: bytes, value: bytes) -> None:
+    schema.read_drop(key, value)
+
+
+def _record(key: bytes, value: bytes) -> None:
+    schema.unseal(key, value)
+    schema.read_record_key(key)

@@ -1,0 +1,34 @@
+"""References that are gone for everybody, and only wait to be deleted: a purge, or the end of a queue."""
+
+from typing import Final
+
+from artemis_py.store import schema
+from artemis_py.store.schema import DamagedValue, Drop
+from artemis_py.store.writer import goes
+from artemis_py.storetools.snapshot import Snapshot
+
+
+class Drops:
+    """All drops of a snapshot; a damaged one has none, as for the next start."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._by_queue: Final[dict[int, list[Drop]]] = {}
+        for key, value in snapshot.items(schema.DROPS):
+            try:
+                drop = schema.read_drop(key, value)
+            except DamagedValue:
+                continue
+            self._by_queue.setdefault(drop.queue_id, []).append(drop)
+
+    def have(self, key: bytes) -> bool:
+        """Whether the reference of this key is to be deleted."""
+        queue_id, handle = schema.read_place(key)
+        return any(
+            drop.rank == schema.ALL_RANKS or (drop.rank == schema.rank_in(handle) and _covers(drop, key))
+            for drop in self._by_queue.get(queue_id, ())
+        )
+
+
+def _covers(drop: Drop, key: bytes) -> bool:
+    position = schema.read_position(key)
+    return drop.after < position <= drop.upto and goes(drop, key, position)

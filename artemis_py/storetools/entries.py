@@ -1,0 +1,272 @@
+"""What a store consists of, in words that do not depend on its keys: the entries of an export, in their order.
+
+Addresses come first, then queues, then messages that several references share, then the references of one queue after
+the other, then duplicate ids and records. A large body comes before the first message that has it. So an import never
+needs anything that comes later, and neither side holds more than one entry at a time, or a piece of a body. What is to
+be dropped is gone already.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.core.messages.message import Message, MessageFormat, RoutingType
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from artemis_py.store.definitions import (
+    AddressRecord,
+    QueueRecord,
+    read_address,
+    read_queue,
+    recovered_queue,
+)
+from artemis_py.store.large import body_path, read_body
+from artemis_py.store.schema import DamagedValue
+from artemis_py.storetools.bodies import StoredBodies
+from artemis_py.storetools.drops import Drops
+from artemis_py.storetools.snapshot import Snapshot
+
+PIECE_BYTES: Final = 192 * 1024
+"""Of a large body, read and written at once: a line of 256 KiB in base64."""
+
+
+@frozen(kw_only=True)
+class AddressEntry:
+    """An address."""
+
+    record: AddressRecord
+
+
+@frozen(kw_only=True)
+class QueueEntry:
+    """A durable queue."""
+
+    id: int
+    """Records of protocols name queues by it."""
+    record: QueueRecord
+    next_sequence: int
+    """Sequences below it may have been taken."""
+
+
+@frozen(kw_only=True)
+class BodyEntry:
+    """A large body, for messages that come after it."""
+
+    id: int
+    size: int
+    checksum: int
+    """CRC-32 of its octets."""
+    pieces: Iterator[bytes]
+    """Its octets, to be read before the next entry is asked for. Raises as that does, if they are not what is said."""
+
+
+@frozen(kw_only=True)
+class MessageEntry:
+    """A message that the references after it share, by its id."""
+
+    message: Message
+
+
+@frozen(kw_only=True)
+class ReferenceEntry:
+    """A message in its queue."""
+
+    queue: str
+    sequence: int
+    """0: it waits for its delivery time and has none yet."""
+    message: Message | int
+    """Itself, or the id of a shared one."""
+    delivery_count: int = 0
+    due_ms: int = 0
+    """When a failed delivery is tried again; 0: at once."""
+    amendment: bytes = b""
+    """What consumers made of the message (`schema.amend`), if they changed anything."""
+
+
+@frozen(kw_only=True)
+class DuplicateEntry:
+    """An id under which an address took a message."""
+
+    address: str
+    number: int
+    id: bytes
+
+
+@frozen(kw_only=True)
+class RecordEntry:
+    """What a protocol or the core keeps for itself."""
+
+    space: str
+    key: bytes
+    value: bytes
+
+
+_OWN_RECORDS: Final = schema.record_key(schema.NODE_RECORDS, b"")
+"""What a broker is, as opposed to what it holds: whoever takes its messages in remains who it was."""
+
+Entry = AddressEntry | QueueEntry | BodyEntry | MessageEntry | ReferenceEntry | DuplicateEntry | RecordEntry
+
+
+class Entries:
+    """All entries of a snapshot. What is damaged is left out and told."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        bodies: StoredBodies,
+        formats: Mapping[str, MessageFormat],
+        tell: Callable[[str], None],
+        are_bodies_apart: bool,
+    ) -> None:
+        """`formats` by name; a message of another one keeps its bytes. `tell` gets a line for each value left out.
+
+        Unless `are_bodies_apart` there are no entries for large bodies: messages have them.
+        """
+        self._snapshot: Final = snapshot
+        self._bodies: Final = bodies
+        self._formats: Final = formats
+        self._tell: Final = tell
+        self._are_bodies_apart: Final = are_bodies_apart
+        self._drops: Final = Drops(snapshot)
+        self._address_names: dict[bytes, str] = {}
+        self._addresses_there: set[str] = set()
+        self._queue_names: dict[int, str] = {}
+        self._lost: set[int] = set()
+        """Shared messages that were left out."""
+        self._shared_bodies: set[int] = set()
+        """Those that came already and that further messages have."""
+        self.total: Final = sum(snapshot.count(database) for database in self._readers)
+        """How many there are if nothing is damaged, without bodies."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        for database, read in self._readers.items():
+            for key, value in self._snapshot.items(database):
+                if database == schema.REFERENCES and self._drops.have(key):
+                    continue
+                if database == schema.RECORDS and key.startswith(_OWN_RECORDS):
+                    continue
+                try:
+                    entry = read(self, key, value)
+                    if isinstance(entry, QueueEntry):
+                        yield from self._address_before(entry)
+                    if self._are_bodies_apart and isinstance(entry, MessageEntry | ReferenceEntry):
+                        yield from self._body_before(entry)
+                except DamagedValue as error:
+                    if database == schema.MESSAGES and len(key) == schema.U64.size:
+                        self._lost.add(schema.U64.unpack(key)[0])
+                    self._tell(f"left out: {database.decode()} {key.hex()}: {error}")
+                    if database == schema.QUEUES and len(key) == schema.U32.size:
+                        yield from self._recovered(key)
+                else:
+                    yield entry
+
+    def _address_before(self, entry: QueueEntry) -> Iterator[AddressEntry]:
+        """The address of a queue, if it is damaged, for the queue's routing type: as a start makes it."""
+        config = entry.record.config
+        if config.address not in self._addresses_there:
+            self._addresses_there.add(config.address)
+            routing_types = frozenset((config.routing_type or RoutingType.MULTICAST,))
+            yield AddressEntry(
+                record=AddressRecord(
+                    name=config.address,
+                    routing_types=routing_types,
+                    auto_created=config.auto_created,
+                    internal=config.internal,
+                    paused=False,
+                )
+            )
+
+    def _recovered(self, key: bytes) -> Iterator[Entry]:
+        """Address and queue for the messages of a queue whose definition is damaged, as a start makes them."""
+        id = schema.U32.unpack(key)[0]
+        entry = self._queue(*recovered_queue(id))
+        yield from self._address_before(entry)
+        yield entry
+
+    def _body_before(self, entry: MessageEntry | ReferenceEntry) -> Iterator[BodyEntry]:
+        """The large body of a message, when it comes for the first time. Raises DamagedValue."""
+        large = entry.message.large if isinstance(entry.message, Message) else None
+        if large is None or large.id in self._shared_bodies:
+            return
+        path = body_path(self._bodies.folder, large.id)
+        try:
+            # Its checksum is known at its end, and a part of a body is of no use to anybody: so it is read twice.
+            for _ in read_body(path, large.size, large.checksum):
+                pass
+        except StoreError as error:
+            raise DamagedValue(f"its large body cannot be used: {error}") from error
+        body_key = schema.U64.pack(large.id)
+        if schema.count_or_unknown(body_key, self._snapshot.get(schema.BODIES, body_key) or b"") != 1:
+            self._shared_bodies.add(large.id)
+        pieces = read_body(path, large.size, large.checksum, PIECE_BYTES)
+        yield BodyEntry(id=large.id, size=large.size, checksum=large.checksum, pieces=pieces)
+
+    def _address(self, key: bytes, value: bytes) -> AddressEntry:
+        record = read_address(schema.unseal(key, value))
+        self._address_names[key] = record.name
+        self._addresses_there.add(record.name)
+        return AddressEntry(record=record)
+
+    def _queue(self, key: bytes, value: bytes) -> QueueEntry:
+        record = read_queue(schema.unseal(key, value))
+        self._queue_names[schema.U32.unpack(key)[0]] = record.config.name
+        id = schema.U32.unpack(key)[0]
+        try:
+            mark = self._snapshot.number(schema.MARKS, key)
+        except DamagedValue as error:
+            # An import counts on from the queue's last message.
+            self._tell(f"left out: marks {key.hex()}: {error}")
+            mark = None
+        return QueueEntry(id=id, record=record, next_sequence=1 if mark is None else mark)
+
+    def _shared_message(self, key: bytes, value: bytes) -> MessageEntry:
+        return MessageEntry(message=schema.decode_message(schema.unseal(key, value), self._formats, self._bodies))
+
+    def _reference(self, key: bytes, value: bytes) -> ReferenceEntry:
+        content = schema.unseal(key, value)
+        queue_id, handle = schema.read_place(key)
+        queue = self._queue_names.get(queue_id)
+        if queue is None:
+            raise DamagedValue("its queue is not there")
+        id = schema.shared_id(content)
+        if id is not None and (id in self._lost or not self._snapshot.has(schema.MESSAGES, schema.U64.pack(id))):
+            raise DamagedValue(f"its message {id} cannot be read")
+        message = schema.decode_message(content[1:], self._formats, self._bodies) if id is None else id
+        attempts = self._snapshot.get(schema.ATTEMPTS, key)
+        delivery_count, due_ms, amendment = (0, 0, b"") if attempts is None else schema.read_attempts(key, attempts)
+        return ReferenceEntry(
+            queue=queue,
+            sequence=0 if schema.is_scheduled(handle) else schema.number_in(handle),
+            message=message,
+            delivery_count=delivery_count,
+            due_ms=due_ms,
+            amendment=amendment,
+        )
+
+    def shared(self, id: int) -> Message:
+        """A message that several references share. Raises DamagedValue."""
+        key = schema.U64.pack(id)
+        value = self._snapshot.get(schema.MESSAGES, key)
+        if value is None:
+            raise DamagedValue(f"its message {id} is missing")
+        return schema.decode_message(schema.unseal(key, value), self._formats, self._bodies)
+
+    def _duplicate(self, key: bytes, value: bytes) -> DuplicateEntry:
+        address = self._address_names.get(key[: schema.U32.size])
+        if address is None:
+            raise DamagedValue("its address is not there")
+        return DuplicateEntry(address=address, number=schema.duplicate_number(key), id=schema.unseal(key, value))
+
+    def _record(self, key: bytes, value: bytes) -> RecordEntry:
+        space, rest = schema.read_record_key(key)
+        return RecordEntry(space=space, key=rest, value=schema.unseal(key, value))
+
+    _readers: Final[Mapping[bytes, Callable[["Entries", bytes, bytes], Entry]]] = {
+        schema.ADDRESSES: _address,
+        schema.QUEUES: _queue,
+        schema.MESSAGES: _shared_message,
+        schema.REFERENCES: _reference,
+        schema.DUPLICATES: _duplicate,
+        schema.RECORDS: _record,
+    }

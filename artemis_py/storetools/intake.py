@@ -1,0 +1,317 @@
+"""`data import`: a file of entries taken into the store of a broker that does not run.
+
+The whole file is read before anything is written, so a mistake in it changes nothing. Then its entries are written, a
+few thousand a commit, and each commit notes how far it came. Whatever interrupts that, the same file goes on behind
+the last commit; until it is through, no broker starts on the folder. A file that was taken in is known by its content
+and is not taken in again.
+
+The folder may hold a store already. What is new keeps its numbers: a queue that was not there has the same sequences
+as before. What is there stays: a queue of the same name keeps its definition, and the messages come behind its own.
+Records name queues and sequences by their numbers, so only a store that holds nothing yet takes them.
+
+A large body is written to its file as it is read, and the file is synced before the commit of the first message that
+has it. What an interrupted import wrote of bodies since its last commit is written again.
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import lmdb
+from attrs import frozen
+
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from artemis_py.store.environment import FILE_NAME, Environment, sync_folder
+from artemis_py.store.failure import reason_of
+from artemis_py.store.large import body_path
+from artemis_py.storetools.bodies import bodies_folder
+from artemis_py.storetools.entries import (
+    AddressEntry,
+    BodyEntry,
+    DuplicateEntry,
+    Entry,
+    MessageEntry,
+    QueueEntry,
+    RecordEntry,
+    ReferenceEntry,
+)
+from artemis_py.storetools.export import FileFormat
+from artemis_py.storetools.intake_writer import EntryWriter, Existing, Names, fresh_names, read_names
+from artemis_py.storetools.lines import MalformedLine, read_entries
+from artemis_py.storetools.snapshot import Progress
+from artemis_py.storetools.xml_reader import read_xml
+
+CHUNK_BYTES: Final = 1 << 20
+BATCH_ENTRIES: Final = 5000
+BATCH_BYTES: Final = 16 << 20
+"""What one commit holds at most, so that memory stays flat; the last entry may go beyond."""
+LAST_MS: Final = (1 << 56) - 1
+"""No time that a message can name is later."""
+
+
+@frozen(kw_only=True)
+class Imported:
+    """What came of it."""
+
+    entries: int
+    resumed_at: int
+    """Entries that an interrupted import had written before; `entries` if the whole file was taken in before."""
+    left_out: tuple[str, ...] = ()
+    """What the store could not take: one line each."""
+
+
+def import_file(
+    folder: Path,
+    source: Path,
+    file_format: FileFormat,
+    formats: Mapping[str, MessageFormat],
+    progress: Progress = lambda done, total: None,
+    large_messages_folder: Path | None = None,
+) -> Imported:
+    """Take a file into the store in `folder`, which is made if it is not there.
+
+    Large bodies come below it unless their folder is named. `progress` counts entries twice, once for reading and once
+    for writing. Raises StoreError, with file and line if the file is the reason; then the store is as it was, or as an
+    interrupted import left it.
+    """
+    try:
+        bodies = bodies_folder(folder, large_messages_folder)
+        with (
+            source.open("rb") as stream,
+            Environment(folder, large_messages_folder=bodies, for_import=True) as environment,
+        ):
+            environment.drop_all()
+            return _Import(environment, bodies, source, stream, file_format, formats, progress).run()
+    except OSError as error:
+        raise StoreError(f"{error.filename or source}: {error.strerror}; the same import goes on from there") from error
+    except lmdb.Error as error:
+        reason = reason_of(error, folder / FILE_NAME)
+        raise StoreError(f"{folder} cannot be written: {reason}; the same import goes on from there") from error
+
+
+class _Import:
+    """One run over one file."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        bodies: Path,
+        source: Path,
+        stream: BinaryIO,
+        file_format: FileFormat,
+        formats: Mapping[str, MessageFormat],
+        progress: Progress,
+    ) -> None:
+        self._environment = environment
+        self._bodies = bodies
+        self._source = source
+        self._stream = stream
+        self._read = read_entries if file_format is FileFormat.JSONL else read_xml
+        self._formats = formats
+        self._progress = progress
+        self._there: Final = Existing(environment)
+
+    def run(self) -> Imported:
+        """Read it, then write it."""
+        digest = self._digest()
+        with self._environment.begin() as transaction:
+            finished = self._meta(transaction, schema.IMPORTED + digest.encode())
+            unfinished = self._meta(transaction, schema.IMPORT)
+            stored_map = self._meta(transaction, schema.IMPORT_MAP)
+        if finished is not None:
+            count = int(schema.U64.unpack(finished)[0])
+            return Imported(entries=count, resumed_at=count)
+        state: dict[str, Any] = {"digest": digest, "done": 0} if unfinished is None else json.loads(unfinished)
+        if state["digest"] != digest:
+            raise StoreError(f"an import of another file, {state['file']}, is not finished: run that one again first")
+        names = fresh_names(self._environment, self._bodies) if stored_map is None else read_names(stored_map)
+        verifier = _Verifier(self._there)
+        total = self._verify(verifier)
+        writer = EntryWriter(self._environment, self._there, names)
+        resumed_at = state["done"]
+        for batch in self._batches(resumed_at, names, verifier.unshared):
+            if any(isinstance(entry, BodyEntry) for entry in batch):
+                sync_folder(self._bodies)
+                # It may have come with this import.
+                sync_folder(self._bodies.parent)
+            state |= {"file": self._source.name, "done": state["done"] + len(batch)}
+            writer.write(batch, json.dumps(state).encode())
+            self._progress(total + state["done"], 2 * total)
+        self._environment.apply(lambda transaction: self._finish(transaction, digest, total))
+        left_out = () if names.takes_records else tuple(verifier.records_left_out())
+        return Imported(entries=total, resumed_at=resumed_at, left_out=left_out)
+
+    def _digest(self) -> str:
+        """The file as a whole."""
+        digest = hashlib.sha256()
+        while chunk := self._stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def _entries(self) -> Iterator[tuple[int, Entry]]:
+        """Raises StoreError with file and line."""
+        self._stream.seek(0)
+        try:
+            yield from self._read(self._stream, self._formats)
+        except MalformedLine as error:
+            raise StoreError(f"{self._source}:{error.line}: {error}") from error
+
+    def _verify(self, verifier: "_Verifier") -> int:
+        """Read everything, and hold it against what is there; returns the number of entries. Raises StoreError."""
+        count = 0
+        for line, entry in self._entries():
+            try:
+                verifier.take(entry)
+            except ValueError as error:
+                raise StoreError(f"{self._source}:{line}: {error}") from error
+            count += 1
+            self._progress(count, 0)
+        return count
+
+    def _batches(self, skip: int, names: Names, unshared: set[int]) -> Iterator[list[Entry]]:
+        """What comes behind the first `skip` entries; messages and bodies have the ids that they get here.
+
+        The files of the bodies are written, and synced. A message that nobody shares would stay for ever: it has no
+        id, so it is not stored.
+        """
+        batch: list[Entry] = []
+        size = 0
+        for number, (_, entry) in enumerate(self._entries(), 1):
+            if number <= skip:
+                continue
+            if isinstance(entry, MessageEntry | ReferenceEntry) and isinstance(entry.message, Message):
+                is_unshared = isinstance(entry, MessageEntry) and entry.message.id in unshared
+                entry.message.id = 0 if is_unshared else entry.message.id + names.message_base
+                _move_body(entry.message, names.body_base)
+            elif isinstance(entry, BodyEntry):
+                self._write_body(body_path(self._bodies, names.body_base + entry.id), entry.pieces)
+            batch.append(entry)
+            size += _size(entry)
+            if len(batch) >= BATCH_ENTRIES or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _write_body(self, path: Path, pieces: Iterator[bytes]) -> None:
+        """Make the octets of a body durable; its name is not yet."""
+        with path.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _finish(self, transaction: lmdb.Transaction, digest: str, count: int) -> None:
+        meta = self._environment.database(schema.META)
+        transaction.delete(schema.IMPORT, db=meta)
+        transaction.delete(schema.IMPORT_MAP, db=meta)
+        transaction.put(schema.IMPORTED + digest.encode(), schema.U64.pack(count), db=meta)
+
+    def _meta(self, transaction: lmdb.Transaction, key: bytes) -> bytes | None:
+        value = transaction.get(key, db=self._environment.database(schema.META))
+        return None if value is None else bytes(value)
+
+
+class _Verifier:
+    """Whether each entry has what it refers to, and does not contradict the store."""
+
+    def __init__(self, there: Existing) -> None:
+        self._addresses: set[str] = set()
+        self._queues: set[str] = set()
+        self._queue_ids: set[int] = set()
+        self._records: Counter[str] = Counter()
+        """By space."""
+        self._priorities: dict[int, int] = {}
+        """Of shared messages, by their ids."""
+        self._sequences: dict[tuple[str, int], int] = {}
+        """The last one by queue and priority: no two messages may have one place."""
+        self.unshared: Final[set[int]] = set()
+        """Ids of messages that no reference came for: those were damaged, or dropped, when the file was written."""
+        self._there = there
+
+    def take(self, entry: Entry) -> None:
+        """Raises ValueError."""
+        match entry:
+            case AddressEntry():
+                self._addresses.add(entry.record.name)
+            case QueueEntry():
+                self._take_queue(entry)
+            case MessageEntry():
+                if entry.message.id in self._priorities:
+                    raise ValueError(f"message {entry.message.id} was there before")
+                _check_times(entry.message)
+                self._priorities[entry.message.id] = entry.message.priority
+                self.unshared.add(entry.message.id)
+            case ReferenceEntry():
+                self._take_reference(entry)
+            case DuplicateEntry():
+                if entry.address not in self._addresses:
+                    raise ValueError(f"address '{entry.address}' is not in the file before")
+            case RecordEntry():
+                self._records[entry.space] += 1
+
+    def records_left_out(self) -> Iterator[str]:
+        """Lines for a store that takes no records."""
+        for space, count in sorted(self._records.items()):
+            yield f"left out: {count} records of '{space}': only a store that holds nothing yet can take them"
+
+    def _take_reference(self, entry: ReferenceEntry) -> None:
+        if entry.queue not in self._queues:
+            raise ValueError(f"queue '{entry.queue}' is not in the file before")
+        if isinstance(entry.message, Message):
+            _check_times(entry.message)
+            priority = entry.message.priority
+        elif entry.message in self._priorities:
+            priority = self._priorities[entry.message]
+            self.unshared.discard(entry.message)
+        else:
+            raise ValueError(f"message {entry.message} is not in the file before")
+        if entry.sequence:
+            place = (entry.queue, priority)
+            if entry.sequence <= self._sequences.get(place, 0):
+                raise ValueError(f"sequence {entry.sequence} of queue '{entry.queue}' is not in its order")
+            self._sequences[place] = entry.sequence
+
+    def _take_queue(self, entry: QueueEntry) -> None:
+        config = entry.record.config
+        if config.name in self._queues:
+            raise ValueError(f"queue '{config.name}' was there before")
+        if entry.id in self._queue_ids:
+            raise ValueError(f"another queue has the id {entry.id}")
+        if config.address not in self._addresses:
+            raise ValueError(f"address '{config.address}' of queue '{config.name}' is not in the file before")
+        there = self._there.queue_addresses.get(config.name, config.address)
+        if there != config.address:
+            raise ValueError(f"queue '{config.name}' is on address '{there}' in the store already")
+        self._queues.add(config.name)
+        self._queue_ids.add(entry.id)
+
+
+def _check_times(message: Message) -> None:
+    """Raises ValueError."""
+    if not 0 <= message.delivery_time_ms <= LAST_MS or not 0 <= message.expires_ms <= LAST_MS:
+        raise ValueError("the message names a time that does not exist")
+
+
+def _move_body(message: Message, base: int) -> None:
+    if message.large is not None:
+        large = message.large
+        message.large = LargeBody(base + large.id, large.size, large.checksum, holders=0)
+
+
+def _size(entry: Entry) -> int:
+    """About the bytes that it takes."""
+    match entry:
+        case MessageEntry(message=message) | ReferenceEntry(message=Message() as message):
+            return message.size
+        case RecordEntry():
+            return len(entry.value)
+        case _:
+            return 0

@@ -1,0 +1,316 @@
+"""What the entries of a file become in a store that may hold others: their ids, sequences and keys.
+
+All numbers of the file are kept and moved by one amount each: the ids of messages, queues and large bodies by those
+that the store has given, the sequences of a queue by those that the queue of the same name has used, nothing if it is
+new. Only scheduled references are numbered anew, in their order. So the way of an entry needs no memory of the entries
+before, but of names.
+"""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import lmdb
+from attrs import asdict, define, evolve, field
+
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
+from artemis_py.errors import StoreError
+from artemis_py.store import schema
+from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
+from artemis_py.store.environment import Environment
+from artemis_py.store.large import body_files
+from artemis_py.store.schema import DamagedValue
+from artemis_py.storetools.entries import (
+    AddressEntry,
+    DuplicateEntry,
+    Entry,
+    MessageEntry,
+    QueueEntry,
+    RecordEntry,
+    ReferenceEntry,
+)
+from artemis_py.storetools.tallies import read_message
+
+
+@define
+class QueueNumbers:
+    """A queue of the file in the store."""
+
+    id: int
+    base: int
+    """Added to its sequences."""
+    internal: bool
+
+
+@define
+class AddressNumbers:
+    """An address of the file in the store."""
+
+    id: int
+    base: int
+    """Added to the numbers of its duplicate ids."""
+
+
+@define
+class Names:
+    """What names and numbers of the file mean in the store; kept with the progress, for it cannot be found anew."""
+
+    message_base: int = 0
+    queue_base: int = 0
+    body_base: int = 0
+    next_address_id: int = 1
+    next_scheduled: int = 1
+    takes_records: bool = True
+    """The store held nothing before."""
+    queues: dict[str, QueueNumbers] = field(factory=dict)
+    addresses: dict[str, AddressNumbers] = field(factory=dict)
+
+
+class Existing:
+    """Names that were in a store before; damaged definitions have none."""
+
+    def __init__(self, environment: Environment) -> None:
+        """Raises StoreError if something could not be added to what is there."""
+        for key, value in environment.read_all(schema.COUNTS, b""):
+            try:
+                schema.read_counts(key, value)
+            except DamagedValue as error:
+                reason = f"the store is damaged: counts {key.hex()}: {error}; start a broker on it, which counts again"
+                raise StoreError(reason) from error
+        self.addresses: Final[dict[str, int]] = {}
+        self.queues: Final[dict[str, int]] = {}
+        self.queue_addresses: Final[dict[str, str]] = {}
+        for key, value in environment.read_all(schema.ADDRESSES, b""):
+            try:
+                self.addresses[read_address(schema.unseal(key, value)).name] = schema.U32.unpack(key)[0]
+            except DamagedValue:
+                continue
+        for key, value in environment.read_all(schema.QUEUES, b""):
+            try:
+                config = read_queue(schema.unseal(key, value)).config
+                self.queues[config.name] = schema.U32.unpack(key)[0]
+                self.queue_addresses[config.name] = config.address
+            except DamagedValue:
+                continue
+
+
+def fresh_names(environment: Environment, bodies: Path) -> Names:
+    """Where an import begins; `bodies` is the folder of the large ones."""
+    with environment.begin() as transaction:
+        meta = environment.database(schema.META)
+        next_message_id = _number(schema.NEXT_MESSAGE_ID, transaction.get(schema.NEXT_MESSAGE_ID, db=meta))
+        next_queue_id = _number(schema.NEXT_QUEUE_ID, transaction.get(schema.NEXT_QUEUE_ID, db=meta))
+        addresses = transaction.cursor(db=environment.database(schema.ADDRESSES))
+        last_address_id = schema.U32.unpack(addresses.key())[0] if addresses.last() else 0
+        next_scheduled = _number(schema.NEXT_SCHEDULED, transaction.get(schema.NEXT_SCHEDULED, db=meta))
+        records = transaction.stat(environment.database(schema.RECORDS))["entries"]
+    return Names(
+        message_base=0 if next_message_id is None else next_message_id - 1,
+        queue_base=0 if next_queue_id is None else next_queue_id - 1,
+        body_base=max((id for id, _ in body_files(bodies)), default=0),
+        next_address_id=last_address_id + 1,
+        next_scheduled=1 if next_scheduled is None else next_scheduled,
+        takes_records=next_queue_id is None and last_address_id == 0 and records == 0,
+    )
+
+
+def _number(key: bytes, value: "bytes | memoryview[int] | None") -> int | None:
+    """A number of the store; None if it has none. Raises StoreError."""
+    try:
+        return None if value is None else schema.read_number(key, bytes(value))
+    except DamagedValue as error:
+        raise StoreError(
+            f"the store is damaged: the number {key.decode('ascii', 'replace')}: {error}; start a broker on it, which "
+            "makes a new one"
+        ) from error
+
+
+def read_names(content: bytes) -> Names:
+    """Where an import goes on."""
+    values = json.loads(content)
+    values["queues"] = {name: QueueNumbers(**numbers) for name, numbers in values["queues"].items()}
+    values["addresses"] = {name: AddressNumbers(**numbers) for name, numbers in values["addresses"].items()}
+    return Names(**values)
+
+
+class EntryWriter:
+    """Writes entries, a batch a commit."""
+
+    def __init__(self, environment: Environment, there: Existing, names: Names) -> None:
+        self._environment: Final = environment
+        self._there: Final = there
+        self._names = names
+
+    def write(self, batch: list[Entry], note: bytes) -> None:
+        """Make a batch durable, with the note of how far the import came. Raises lmdb.Error."""
+        latest = self._names
+
+        def change(transaction: lmdb.Transaction) -> None:
+            # It may be called again, so it changes a copy.
+            nonlocal latest
+            latest = evolve(
+                self._names,
+                queues={name: evolve(numbers) for name, numbers in self._names.queues.items()},
+                addresses=dict(self._names.addresses),
+            )
+            _BatchWriter(self._environment, transaction, self._there, latest).write(batch)
+            meta = self._environment.database(schema.META)
+            transaction.put(schema.IMPORT, note, db=meta)
+            if latest != self._names or transaction.get(schema.IMPORT_MAP, db=meta) is None:
+                transaction.put(schema.IMPORT_MAP, json.dumps(asdict(latest)).encode(), db=meta)
+
+        self._environment.apply(change)
+        self._names = latest
+
+
+class _BatchWriter:
+    """One batch in one transaction."""
+
+    def __init__(self, environment: Environment, transaction: lmdb.Transaction, there: Existing, names: Names) -> None:
+        self._environment = environment
+        self._transaction = transaction
+        self._there = there
+        self._names = names
+        self._marks: dict[int, int] = {}
+        self._shares: dict[int, int] = {}
+        self._counts: dict[bytes, tuple[int, int]] = {}
+        """References and their bytes, by rank."""
+        self._bodies: dict[int, int] = {}
+        self._highest_queue_id = 0
+        self._highest_message_id = 0
+
+    def write(self, batch: list[Entry]) -> None:
+        for entry in batch:
+            match entry:
+                case AddressEntry():
+                    self._address(entry)
+                case QueueEntry():
+                    self._queue(entry)
+                case MessageEntry(message=message) if message.id:
+                    key = schema.U64.pack(self._known(message).id)
+                    self._put(schema.MESSAGES, key, schema.seal(key, schema.encode_message(message)))
+                case ReferenceEntry():
+                    self._reference(entry)
+                case DuplicateEntry():
+                    address = self._names.addresses[entry.address]
+                    key = schema.duplicate_key(address.id, address.base + entry.number)
+                    self._put(schema.DUPLICATES, key, schema.seal(key, entry.id))
+                case RecordEntry() if self._names.takes_records:
+                    key = schema.record_key(entry.space, entry.key)
+                    self._put(schema.RECORDS, key, schema.seal(key, entry.value))
+        self._write_numbers()
+
+    def _address(self, entry: AddressEntry) -> None:
+        """One of the same name stays as it is."""
+        name = entry.record.name
+        id = self._there.addresses.get(name)
+        if id is not None:
+            last = self._last_key(schema.DUPLICATES, id)
+            self._names.addresses[name] = AddressNumbers(
+                id=id, base=0 if last is None else schema.duplicate_number(last)
+            )
+            return
+        id = self._names.next_address_id
+        self._names.next_address_id += 1
+        self._names.addresses[name] = AddressNumbers(id=id, base=0)
+        key = schema.U32.pack(id)
+        self._put(schema.ADDRESSES, key, schema.seal(key, write_address(entry.record)))
+
+    def _queue(self, entry: QueueEntry) -> None:
+        """One of the same name stays as it is, and new messages come behind its own."""
+        config = entry.record.config
+        id = self._there.queues.get(config.name)
+        if id is not None:
+            queue = self._existing_queue(id, config.internal)
+        else:
+            queue = QueueNumbers(id=self._names.queue_base + entry.id, base=0, internal=config.internal)
+            self._highest_queue_id = max(self._highest_queue_id, queue.id)
+            key = schema.U32.pack(queue.id)
+            self._put(schema.QUEUES, key, schema.seal(key, write_queue(entry.record)))
+        self._names.queues[config.name] = queue
+        self._mark(queue, entry.next_sequence)
+
+    def _existing_queue(self, id: int, internal: bool) -> QueueNumbers:
+        key = schema.U32.pack(id)
+        mark = _number(key, self._get(schema.MARKS, key))
+        return QueueNumbers(id=id, base=0 if mark is None else mark - 1, internal=internal)
+
+    def _reference(self, entry: ReferenceEntry) -> None:
+        queue = self._names.queues[entry.queue]
+        message = entry.message if isinstance(entry.message, Message) else self._shared(entry.message)
+        if entry.sequence:
+            priority = DEFAULT_PRIORITY if queue.internal else message.priority
+            handle = schema.handle_of(priority, queue.base + entry.sequence)
+            self._mark(queue, entry.sequence + 1)
+        else:
+            handle = schema.scheduled_handle(self._names.next_scheduled)
+            self._names.next_scheduled += 1
+        key = schema.place_key(queue.id, handle, message.delivery_time_ms)
+        self._count(schema.rank_key(queue.id, schema.rank_in(handle)), 1, message.size)
+        if message is entry.message:
+            self._known(message)
+            self._put(schema.REFERENCES, key, schema.alone(key, message))
+        else:
+            self._shares[message.id] = self._shares.get(message.id, 0) + 1
+            self._put(schema.REFERENCES, key, schema.sharing(key, message.id))
+        if entry.delivery_count or entry.due_ms or entry.amendment:
+            attempts = schema.attempts(key, entry.delivery_count, entry.due_ms, entry.amendment)
+            self._put(schema.ATTEMPTS, key, attempts)
+
+    def _shared(self, id: int) -> Message:
+        key = schema.U64.pack(self._names.message_base + id)
+        value = self._get(schema.MESSAGES, key)
+        assert value is not None, "a reference to a message that the file does not have was verified"
+        return read_message(schema.unseal(key, value))
+
+    def _known(self, message: Message) -> Message:
+        """A message that is stored: once for each call."""
+        self._highest_message_id = max(self._highest_message_id, message.id)
+        if message.large is not None:
+            self._bodies[message.large.id] = self._bodies.get(message.large.id, 0) + 1
+        return message
+
+    def _count(self, rank: bytes, count: int, size_bytes: int) -> None:
+        before, bytes_before = self._counts.get(rank, (0, 0))
+        self._counts[rank] = (before + count, bytes_before + size_bytes)
+
+    def _mark(self, queue: QueueNumbers, next_sequence: int) -> None:
+        self._marks[queue.id] = max(self._marks.get(queue.id, 0), queue.base + next_sequence)
+
+    def _write_numbers(self) -> None:
+        """What may not be given again, and how many there are."""
+        for queue_id, mark in self._marks.items():
+            key = schema.U32.pack(queue_id)
+            before = _number(key, self._get(schema.MARKS, key)) or 0
+            self._put(schema.MARKS, key, schema.number_value(key, max(before, mark)))
+        for database, counted in ((schema.SHARES, self._shares), (schema.BODIES, self._bodies)):
+            for id, count in counted.items():
+                key = schema.U64.pack(id)
+                value = self._get(database, key)
+                before = 0 if value is None else schema.count_or_unknown(key, value)
+                self._put(database, key, schema.count_value(key, before + count))
+        for rank, (count, size_bytes) in self._counts.items():
+            value = self._get(schema.COUNTS, rank)
+            before, bytes_before = (0, 0) if value is None else schema.read_counts(rank, value)
+            self._put(schema.COUNTS, rank, schema.counts(rank, before + count, bytes_before + size_bytes))
+        self._raise_number(schema.NEXT_MESSAGE_ID, self._highest_message_id + 1)
+        self._raise_number(schema.NEXT_QUEUE_ID, self._highest_queue_id + 1)
+        self._raise_number(schema.NEXT_SCHEDULED, self._names.next_scheduled)
+
+    def _raise_number(self, name: bytes, number: int) -> None:
+        before = _number(name, self._get(schema.META, name)) or 1
+        self._put(schema.META, name, schema.number_value(name, max(before, number)))
+
+    def _last_key(self, database: bytes, id: int) -> bytes | None:
+        """The last key that begins with an id."""
+        cursor = self._transaction.cursor(db=self._environment.database(database))
+        found = cursor.prev() if cursor.set_range(schema.U32.pack(id + 1)) else cursor.last()
+        key = bytes(cursor.key()) if found else b""
+        return key if key.startswith(schema.U32.pack(id)) else None
+
+    def _get(self, database: bytes, key: bytes) -> bytes | None:
+        value = self._transaction.get(key, db=self._environment.database(database))
+        return None if value is None else bytes(value)
+
+    def _put(self, database: bytes, key: bytes, value: bytes) -> None:
+        self._transaction.put(key, value, db=self._environment.database(database))

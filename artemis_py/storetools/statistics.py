@@ -1,0 +1,142 @@
+"""`data stat`: what is in a store, told by the counts that it keeps: no reference and no message is read."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from attrs import frozen
+
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.store import schema
+from artemis_py.store.definitions import read_queue
+from artemis_py.store.environment import FILE_NAME
+from artemis_py.store.large import body_path
+from artemis_py.store.schema import DamagedValue
+from artemis_py.storetools.bodies import bodies_folder
+from artemis_py.storetools.snapshot import Snapshot, opened
+
+
+@frozen(kw_only=True)
+class QueueStatistics:
+    """One queue in the store."""
+
+    id: int
+    name: str
+    """Empty if its definition is damaged."""
+    address: str
+    messages: int
+    scheduled: int
+    size_bytes: int
+    """Of its messages in memory; a large body is not part of it."""
+
+
+@frozen(kw_only=True)
+class Statistics:
+    """What is in a store."""
+
+    format: int
+    file_bytes: int
+    used_bytes: int
+    """Of the file; the rest is free for reuse, and `compact` gives it back."""
+    addresses: int
+    shared_messages: int
+    large_messages: int
+    """Bodies in files; several messages may have one."""
+    large_bytes: int
+    duplicates: int
+    records: int
+    damaged: int
+    queues: tuple[QueueStatistics, ...]
+    problems: tuple[str, ...] = ()
+    """Pages of the file that are damaged: what stood there is not counted."""
+
+    @property
+    def messages(self) -> int:
+        """References in all queues."""
+        return sum(queue.messages for queue in self.queues)
+
+
+def statistics(folder: Path, large_messages_folder: Path | None = None) -> Statistics:
+    """Count what is in a store; large bodies are below it unless their folder is named. Raises StoreError."""
+    with opened(folder) as snapshot:
+        messages: Counter[int] = Counter()
+        scheduled: Counter[int] = Counter()
+        sizes: Counter[int] = Counter()
+        for key, count, size_bytes in _counted(snapshot):
+            queue_id, rank = schema.read_rank(key)
+            messages[queue_id] += count
+            sizes[queue_id] += size_bytes
+            if rank == SCHEDULED_RANK:
+                scheduled[queue_id] = count
+        names = _names(snapshot)
+        return Statistics(
+            format=snapshot.format,
+            file_bytes=(folder / FILE_NAME).stat().st_size,
+            used_bytes=snapshot.used_bytes,
+            addresses=snapshot.count(schema.ADDRESSES),
+            shared_messages=snapshot.count(schema.MESSAGES),
+            large_messages=snapshot.count(schema.BODIES),
+            large_bytes=_large_bytes(snapshot, bodies_folder(folder, large_messages_folder)),
+            duplicates=snapshot.count(schema.DUPLICATES),
+            records=snapshot.count(schema.RECORDS),
+            damaged=snapshot.count(schema.DAMAGED),
+            problems=tuple(snapshot.problems),
+            queues=tuple(
+                QueueStatistics(
+                    id=id,
+                    name=names.get(id, ("", ""))[0],
+                    address=names.get(id, ("", ""))[1],
+                    messages=messages[id],
+                    scheduled=scheduled[id],
+                    size_bytes=sizes[id],
+                )
+                for id in sorted(names.keys() | messages.keys())
+            ),
+        )
+
+
+def _counted(snapshot: Snapshot) -> Iterator[tuple[bytes, int, int]]:
+    """Rank, count and bytes; of a damaged file what is there instead of what was counted."""
+    if not snapshot.problems:
+        for key, value in snapshot.items(schema.COUNTS):
+            yield key, *_counts(snapshot, key, value)
+        return
+    there: Counter[bytes] = Counter()
+    sizes: Counter[bytes] = Counter()
+    for key, value in snapshot.items(schema.REFERENCES):
+        there[key[: schema.RANK_KEY_BYTES]] += 1
+        sizes[key[: schema.RANK_KEY_BYTES]] += len(value) + MESSAGE_OVERHEAD_BYTES
+    for key, count in there.items():
+        yield key, count, sizes[key]
+
+
+def _counts(snapshot: Snapshot, key: bytes, value: bytes) -> tuple[int, int]:
+    """Count and bytes; of a damaged count what the next start makes of it."""
+    try:
+        return schema.read_counts(key, value)
+    except DamagedValue:
+        sizes = [len(reference) + MESSAGE_OVERHEAD_BYTES for _, reference in snapshot.items(schema.REFERENCES, key)]
+        return len(sizes), sum(sizes)
+
+
+def _large_bytes(snapshot: Snapshot, folder: Path) -> int:
+    """Of the bodies that are there; a broker may delete some meanwhile."""
+    size = 0
+    for key in snapshot.keys(schema.BODIES):
+        with suppress(OSError):
+            size += body_path(folder, schema.U64.unpack(key)[0]).stat().st_size
+    return size
+
+
+def _names(snapshot: Snapshot) -> dict[int, tuple[str, str]]:
+    """Name and address of each queue, by its id."""
+    names: dict[int, tuple[str, str]] = {}
+    for key, value in snapshot.items(schema.QUEUES):
+        try:
+            config = read_queue(schema.unseal(key, value)).config
+            names[schema.U32.unpack(key)[0]] = (config.name, config.address)
+        except DamagedValue:
+            names[schema.U32.unpack(key)[0]] = ("", "")
+    return names

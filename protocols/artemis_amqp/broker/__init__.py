@@ -1,0 +1,1 @@
+"""What connections, links and transactions of AMQP 1.0 mean to the broker."""

@@ -1,0 +1,333 @@
+"""A link on which a client receives: deliveries become transfers, and the client's states become outcomes."""
+
+from functools import partial
+from logging import ERROR
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.link import SETTLED, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.performatives import (
+    Accepted,
+    AmqpError,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    TransactionalState,
+    encode,
+)
+from artemis_amqp.messages.amendments import amended
+from artemis_amqp.messages.format import AMQP_FORMAT
+from artemis_amqp.messages.large import OutgoingBody
+from artemis_amqp.messages.sections import ADDRESS_ANNOTATION, annotations_bytes, from_view, header_bytes
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.reference import Reference
+from artemis_py.errors import LimitExceeded, ProtocolError, StoreError, UnknownTransaction
+
+if TYPE_CHECKING:
+    from artemis_amqp.broker.handler import AmqpHandler
+
+ACCEPTED_STATE: Final = encode(Accepted())
+
+
+def encoded(message: Message) -> tuple[bytes, bytes]:
+    """Annotations and bare message in AMQP's encoding, converted once if another protocol wrote the message.
+
+    Raises ProtocolError if it cannot be converted.
+    """
+    if message.format is AMQP_FORMAT:
+        return message.annotations, message.data
+    encodings = message.encodings
+    if encodings is None:
+        encodings = message.encodings = {}
+    bare = encodings.get("AMQP")
+    if bare is None:
+        annotations, bare = from_view(message.view)
+        encodings["AMQP annotations"] = annotations
+        encodings["AMQP"] = bare
+    return encodings["AMQP annotations"], bare
+
+
+class Deliveries(Sink):
+    """The core's side of one consuming link: deliveries become transfers."""
+
+    def __init__(self, handler: "AmqpHandler", link: SenderLink, max_message_size: int) -> None:
+        self._handler: AmqpHandler = handler
+        self._link: SenderLink = link
+        self._hub: Hub = handler.postoffice.hub
+        self._max_message_size: int = max_message_size
+        """What the client accepts; 0: anything."""
+        self._settled: bool = link.snd_settle_mode == SETTLED
+        """The link's deliveries go out settled, a browser's too (AMQP 1.0 §2.8.2)."""
+        self.consumer: Consumer | None = None
+        """None once the link is gone, or the queue."""
+        self._source: OutgoingBody | None = None
+        """What the link sends, or sent last, of a large message."""
+        self.names_address: bool = False
+        """The reader of a wildcard queue by its numbers is told where each message was sent to."""
+
+    def deliver(self, reference: Reference) -> None:
+        """Write one transfer."""
+        consumer = self.consumer
+        if consumer is None:
+            return
+        message = reference.message
+        link = self._link
+        annotations: bytes
+        bare: bytes
+        if message.format is AMQP_FORMAT:
+            if message.large is not None:
+                self._deliver_large(reference, consumer)
+                return
+            annotations = message.annotations
+            bare = message.data
+        else:
+            try:
+                annotations, bare = encoded(message)
+            except (ProtocolError, StoreError):
+                # Nobody on this protocol can read it: to the dead-letter address (reference/artemis-model §4.1.6).
+                consumer.refuse(reference, REJECTED)
+                return
+        head = self.head(reference, annotations)
+        if self._max_message_size and len(head) + len(bare) > self._max_message_size:
+            # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
+            consumer.refuse(reference, RELEASED)
+            return
+        link.send(head, bare, reference, self._settled)
+        if consumer.credit > 0 and not link.can_send:
+            consumer.blocked = True
+
+    def log_damage(self, reference: Reference, error: StoreError) -> None:
+        """A large body cannot be read."""
+        template = "large message not delivered: queue=%s reason=%s"
+        self._handler.brake.log(ERROR, self._handler.source, template, reference.queue.name, error)
+
+    def _deliver_large(self, reference: Reference, consumer: Consumer) -> None:
+        message = reference.message
+        head = self.head(reference, message.annotations)
+        if self._max_message_size and len(head) + message.content_size > self._max_message_size:
+            consumer.refuse(reference, RELEASED)
+            return
+        try:
+            self.send_large(reference, head, self._settled, None)
+        except StoreError as error:
+            self.log_damage(reference, error)
+            consumer.refuse(reference, FAILED)
+            return
+        if consumer.credit > 0 and not self._link.can_send:
+            consumer.blocked = True
+
+    def send_large(self, reference: Reference, head: bytes, settled: bool, resumed_tag: bytes | None) -> None:
+        """Begin to send a large message of AMQP's, as a delivery of the link's former life if that had this tag.
+
+        Raises StoreError if the body cannot be read.
+        """
+        message = reference.message
+        body = message.large
+        assert body is not None
+        source = self._source = OutgoingBody(body)
+        self._link.send(
+            head,
+            message.data,
+            reference,
+            settled,
+            tag=resumed_tag,
+            resume=resumed_tag is not None,
+            source=source,
+            source_size=body.size,
+        )
+
+    def stop(self) -> None:
+        """The link is gone."""
+        self.consumer = None
+        if self._source is not None:
+            self._source.close()
+
+    def head(self, reference: Reference, annotations: bytes) -> bytes:
+        """What is written anew in front of the bare message: header and message annotations."""
+        message = reference.message
+        extra = message.extra
+        if self.names_address:
+            extra = {**(extra or {}), ADDRESS_ANNOTATION: message.address}
+        ttl_ms = -1
+        if message.expires_ms:
+            ttl_ms = max(0, message.expires_ms - self._hub.now_ms)
+        return header_bytes(
+            message.durable, message.priority, ttl_ms, not reference.was_acquired, reference.delivery_count
+        ) + annotations_bytes(annotations, reference.sequence, extra)
+
+    def drained(self) -> None:
+        """Nothing is left for a draining client."""
+        self._link.drained()
+
+    def ended(self, reason: str) -> None:
+        """The queue was deleted."""
+        self.consumer = None
+        self._handler.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
+        self._handler.wake()
+
+
+class OutgoingLink(SenderLinkHandler):
+    """The client's side of one consuming link: credit and outcomes."""
+
+    def __init__(
+        self, handler: "AmqpHandler", link: SenderLink, default_outcome: object, max_message_size: int
+    ) -> None:
+        self._handler: AmqpHandler = handler
+        self._link: SenderLink = link
+        self._default_outcome: object = default_outcome
+        """What a delivery ends with that is settled without a state."""
+        self._resuming: list[tuple[bytes, Reference, object]] = []
+        """Deliveries of before a re-attach, to be taken up again: (delivery-tag, reference, the client's state)."""
+        self.deliveries: Deliveries = Deliveries(handler, link, max_message_size)
+
+    @property
+    def consumer(self) -> Consumer | None:
+        """The core's consumer; None once the link is gone, or the queue."""
+        return self.deliveries.consumer
+
+    def start(self, consumer: Consumer) -> None:
+        """The core has made a consumer of us."""
+        self.deliveries.consumer = consumer
+        wildcards = self._handler.postoffice.options.wildcards
+        self.deliveries.names_address = consumer.span is not None and wildcards.is_wild(consumer.queue.address.name)
+
+    def stop(self) -> None:
+        """The link is gone."""
+        self.deliveries.stop()
+
+    # -- from the client -------------------------------------------------------------------------------------
+
+    def on_credit(self, link: SenderLink) -> None:
+        """The client changed its credit, or there is room for output again."""
+        consumer = self.deliveries.consumer
+        if consumer is None:
+            return
+        if self._resuming:
+            self._resume()
+        consumer.blocked = link.credit > 0 and not link.can_send
+        consumer.grant(link.credit, link.drain)
+
+    def go_on(self) -> None:
+        """There is room for output again."""
+        self.on_credit(self._link)
+
+    def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
+        """The client's word on one delivery."""
+        consumer = self.deliveries.consumer
+        if consumer is None:
+            return
+        assert isinstance(token, Reference)
+        reference: Reference = token
+        if type(state) is int:
+            durable = reference.handle != 0
+            consumer.settle(reference, ACCEPTED)
+            if not settled:
+                self._confirm(delivery_id, ACCEPTED_STATE, durable)
+            return
+        if type(state) is TransactionalState:
+            self._settle_in_transaction(delivery_id, reference, state, settled)
+            return
+        if state is None or type(state) is Received:
+            if not settled:
+                return
+            # Settled without a state: the source's default outcome applies (AMQP 1.0 §3.4).
+            state = self._default_outcome
+        durable = reference.handle != 0
+        if not self._settle(consumer, reference, state):
+            return
+        if not settled:
+            self._confirm(delivery_id, encode(state), durable)
+
+    def on_abort(self, link: SenderLink, token: object) -> None:
+        """The body of a large message cannot be read: others may fare better, after that it is a dead letter."""
+        consumer = self.deliveries.consumer
+        if consumer is not None and isinstance(token, Reference):
+            consumer.settle(token, FAILED, here=False)
+
+    def _confirm(self, delivery_id: int, state: bytes, durable: bool) -> None:
+        """Settle what the client left for us to settle, when its effect is durable."""
+        if durable and self._handler.stores:
+            self._handler.when_durable(partial(self._link.settle, delivery_id, state))
+        else:
+            self._link.settle(delivery_id, state)
+
+    def _settle(self, consumer: Consumer, reference: Reference, state: object) -> bool:
+        """End a delivery as the client says; False if that ended the link."""
+        outcome, here = self._outcome(state)
+        if type(state) is Modified and state.message_annotations and not consumer.browse:
+            if consumer.outstanding.get(reference.sequence) is reference:
+                try:
+                    reference.queue.amend(reference, amended(reference.message, state.message_annotations))
+                except LimitExceeded as error:
+                    self._handler.detach(self._link, errors.to_amqp(error))
+                    return False
+        consumer.settle(reference, outcome, here)
+        return True
+
+    def _outcome(self, state: object) -> tuple[int, bool]:
+        """What a terminal state means to the queue, and whether the message may come here again."""
+        if isinstance(state, Accepted):
+            return ACCEPTED, True
+        if isinstance(state, Rejected):
+            return (FAILED if self._handler.parameters.reject_counts_as_failed else REJECTED), True
+        if isinstance(state, Modified):
+            return (FAILED if state.delivery_failed else RELEASED), not state.undeliverable_here
+        if isinstance(state, Released):
+            return RELEASED, True
+        return FAILED, True
+
+    def _settle_in_transaction(
+        self, delivery_id: int, reference: Reference, state: TransactionalState, settled: bool
+    ) -> None:
+        coordinator = self._handler.coordinator
+        try:
+            transaction = coordinator.find(state.txn_id)
+        except UnknownTransaction as error:
+            self._handler.detach(self._link, errors.to_amqp(error))
+            return
+        wanted = self._default_outcome if state.outcome is None else state.outcome
+        outcome, here = self._outcome(wanted)
+        changed: Message | None = None
+        if type(wanted) is Modified and wanted.message_annotations:
+            try:
+                changed = amended(reference.message, wanted.message_annotations)
+            except LimitExceeded as error:
+                self._handler.detach(self._link, errors.to_amqp(error))
+                return
+        if transaction.settle(reference, outcome, here, settled, changed) and not settled:
+            coordinator.settle_at_end(transaction, self._link, delivery_id, encode(state.outcome or Accepted()))
+
+    # -- resuming --------------------------------------------------------------------------------------------
+
+    def plan_resumption(self, tag: bytes, reference: Reference, state: object) -> None:
+        """Take up a delivery that the client still knows, as soon as it gives credit (reference/amqp10 §9)."""
+        self._resuming.append((tag, reference, state))
+
+    def _resume(self) -> None:
+        link = self._link
+        consumer = self.consumer
+        while self._resuming and consumer is not None and link.can_send:
+            tag, reference, state = self._resuming.pop(0)
+            if state is None or isinstance(state, Received):
+                message = reference.message
+                if message.large is not None and message.format is AMQP_FORMAT:
+                    self._resume_large(tag, reference, consumer)
+                    continue
+                annotations, bare = encoded(message)
+                head = self.deliveries.head(reference, annotations)
+                link.send(head, bare, reference, False, tag=tag, resume=True)
+            else:
+                # The client had decided: its outcome stands, and the resumed transfer says that we know.
+                if self._settle(consumer, reference, state):
+                    link.send(b"", b"", reference, True, state=encode(state), tag=tag, resume=True)
+
+    def _resume_large(self, tag: bytes, reference: Reference, consumer: Consumer) -> None:
+        head = self.deliveries.head(reference, reference.message.annotations)
+        try:
+            self.deliveries.send_large(reference, head, False, tag)
+        except StoreError as error:
+            self.deliveries.log_damage(reference, error)
+            consumer.settle(reference, FAILED, here=False)

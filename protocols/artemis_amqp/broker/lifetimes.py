@@ -1,0 +1,293 @@
+"""Nodes that clients have the broker make (`dynamic`), and when they are deleted (AMQP 1.0 §3.5.10 to §3.5.13).
+
+    delete-on-close                 the link that made it is no more, or its connection; what a client gets that does
+                                    not ask for anything
+    delete-on-no-links              no link of any connection has it as source or target
+    delete-on-no-messages           the last message left it, settled and not in a transaction; one that never had any
+                                    goes with the link that made it
+    delete-on-no-links-or-messages  neither links nor messages remain
+
+A link is no more when it is closed or ended by an error. A link that is only detached is there until its terminus
+expires: `expiry-policy` says at which end the `timeout` begins to count (§3.5.6). While the connection that made a node
+lasts nobody else consumes from it; afterwards whoever may.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from artemis_amqp.broker.termini import LinkKey, Termini
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.performatives import Source, Target
+from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.types import Array, Described, Symbol, ULong
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.timers import Timer
+from artemis_py.core.sessions.session import Session
+from artemis_py.errors import LimitExceeded
+
+# Nodes that outlive the connection of their maker, in all: each is an address and a queue, some 10 KiB.
+NODES_LIMIT: Final = 10_000
+
+LIFETIME_POLICY: Final = Symbol("lifetime-policy")
+SUPPORTED_MODES: Final = Symbol("supported-dist-modes")
+
+
+class Policy(IntEnum):
+    """When a node is deleted; the values are the descriptors."""
+
+    ON_CLOSE = 0x2B
+    NO_LINKS = 0x2C
+    NO_MESSAGES = 0x2D
+    NO_LINKS_OR_MESSAGES = 0x2E
+
+
+_DESCRIPTORS: Final[dict[object, Policy]] = {
+    "amqp:delete-on-close:list": Policy.ON_CLOSE,
+    "amqp:delete-on-no-links:list": Policy.NO_LINKS,
+    "amqp:delete-on-no-messages:list": Policy.NO_MESSAGES,
+    "amqp:delete-on-no-links-or-messages:list": Policy.NO_LINKS_OR_MESSAGES,
+}
+
+
+class Ending(IntEnum):
+    """What ends a link's attachment, from the smallest on."""
+
+    DETACH = 0
+    SESSION = 1
+    CONNECTION = 2
+
+
+_NEVER: Final = 3
+_EXPIRY: Final[dict[str, int]] = {
+    "link-detach": Ending.DETACH,
+    "session-end": Ending.SESSION,
+    "connection-close": Ending.CONNECTION,
+    "never": _NEVER,
+}
+
+
+def check_terminus(terminus: Source | Target) -> None:
+    """Refuse what no terminus can be (§3.5.3). Raises errors.Condition."""
+    if terminus.expiry_policy not in _EXPIRY:
+        raise errors.Condition(errors.INVALID_FIELD, f"there is no expiry-policy '{terminus.expiry_policy[:80]}'")
+    if terminus.dynamic and terminus.address:
+        raise errors.Condition(errors.INVALID_FIELD, "a dynamic node gets its address from the broker")
+    if terminus.dynamic_node_properties and not terminus.dynamic:
+        raise errors.Condition(errors.INVALID_FIELD, "dynamic-node-properties without dynamic=true")
+
+
+def read_policy(properties: dict[Symbol, object] | None) -> Policy:
+    """The lifetime policy that a client asks for. Raises errors.Condition."""
+    wanted = (properties or {}).get(LIFETIME_POLICY)
+    if wanted is None:
+        return Policy.ON_CLOSE
+    if isinstance(wanted, Described) and wanted.value == []:
+        descriptor = wanted.descriptor
+        if isinstance(descriptor, ULong) and int(descriptor) in list(Policy):
+            return Policy(int(descriptor))
+        if isinstance(descriptor, Symbol) and str(descriptor) in _DESCRIPTORS:
+            return _DESCRIPTORS[str(descriptor)]
+    raise errors.Condition(errors.INVALID_FIELD, "lifetime-policy is one of the four lists of AMQP 1.0 §3.5.10 to 13")
+
+
+def node_properties(asked: dict[Symbol, object] | None, policy: Policy, is_topic: bool) -> dict[Symbol, object]:
+    """The properties that a new node really has, for the answer. Raises errors.Condition."""
+    answer: dict[Symbol, object] = {LIFETIME_POLICY: Described(ULong(policy), [])}
+    modes = (asked or {}).get(SUPPORTED_MODES)
+    if modes is not None:
+        wanted = modes.items if isinstance(modes, Array) else (modes,)
+        if any(mode not in ("move", "copy") for mode in wanted):
+            raise errors.Condition(errors.INVALID_FIELD, "supported-dist-modes are move and copy")
+        answer[SUPPORTED_MODES] = Symbol("copy") if is_topic else modes
+    return answer
+
+
+class _Node:
+    """One dynamic node."""
+
+    def __init__(self, name: str, policy: Policy, maker: LinkKey, session: Session) -> None:
+        self.name: Final = name
+        self.policy: Final = policy
+        self.maker: Final = maker
+        self.session: Final = session
+        self.links: set[LinkKey] = {maker}
+        self.had_messages = False
+
+
+class Lifetimes:
+    """The dynamic nodes of a broker, and the links that refer to them."""
+
+    def __init__(self, postoffice: PostOffice) -> None:
+        self._office = postoffice
+        self._nodes: dict[str, _Node] = {}
+        self._made_by: dict[Session, set[str]] = {}
+        """Names of nodes, by the session of the connection that made them, while it lasts."""
+        self._node_of: dict[LinkKey, str] = {}
+        """Links that refer to such a node, attached or not."""
+        self._expiring: dict[LinkKey, Timer] = {}
+        self._due: set[str] = set()
+        """Nodes of which something may have been the last."""
+        self._lasting = 0
+        """Nodes that do not go with their connection."""
+
+    def create(self, name: str, policy: Policy, maker: LinkKey, session: Session) -> None:
+        """A link has had a node made, as a temporary one of its session. Raises LimitExceeded."""
+        if policy is not Policy.ON_CLOSE:
+            if self._lasting >= NODES_LIMIT:
+                raise LimitExceeded(f"{NODES_LIMIT} dynamic nodes wait for the end of their links or messages")
+            self._lasting += 1
+            session.let_go(name)
+        self._refer(maker, name)
+        self._nodes[name] = _Node(name, policy, maker, session)
+        self._made_by.setdefault(session, set()).add(name)
+        if policy in (Policy.NO_MESSAGES, Policy.NO_LINKS_OR_MESSAGES):
+            self._office.address(name).emptied = self._emptied
+
+    def attached(self, key: LinkKey, address: str) -> None:
+        """A link refers to this address."""
+        node = self._nodes.get(address)
+        if node is not None:
+            self._refer(key, address)
+            node.links.add(key)
+        elif key in self._node_of:
+            self.gone(key)
+
+    def refers(self, key: LinkKey) -> bool:
+        """Whether a link refers to a dynamic node."""
+        return key in self._node_of
+
+    def detached(self, key: LinkKey, terminus: Source | Target | None, ending: Ending) -> bool:
+        """A link that refers to a node lost its attachment; true if a larger ending will have its say, too."""
+        since = Ending.SESSION if terminus is None else _EXPIRY[terminus.expiry_policy]
+        if ending < since:
+            return ending is not Ending.CONNECTION
+        if terminus is not None and terminus.timeout > 0:
+            when_ms = self._office.now_ms + 1000 * terminus.timeout
+            self._expiring[key] = self._office.hub.timers.at(when_ms, lambda: self._expired(key))
+        else:
+            self.gone(key)
+        return False
+
+    def gone(self, key: LinkKey) -> None:
+        """A link is no more. What that means for its node is decided by `run`."""
+        self._cancel(key)
+        name = self._node_of.pop(key, None)
+        node = self._nodes.get(name) if name is not None else None
+        if node is not None:
+            node.links.discard(key)
+            self._plan(node.name)
+
+    def connection_closed(self, session: Session) -> None:
+        """The connection that made nodes is gone: those that go with it are, the others are for all."""
+        for name in self._made_by.pop(session, ()):
+            node = self._nodes[name]
+            if node.policy is Policy.ON_CLOSE:
+                self._forget(node)
+                continue
+            address = self._office.addresses.get(node.name)
+            if address is not None:
+                address.owner = None
+                for queue in address.queues:
+                    if queue.owner is session:
+                        queue.owner = None
+        self.run()
+
+    def run(self) -> None:
+        """Delete the nodes whose time has come."""
+        while self._due:
+            node = self._nodes.get(self._due.pop())
+            if node is not None and self._is_over(node):
+                self._forget(node)
+                self._delete(node)
+
+    # -- decisions ---------------------------------------------------------------------------------------------
+
+    def _is_over(self, node: _Node) -> bool:
+        if node.policy is Policy.ON_CLOSE:
+            return node.maker not in node.links
+        if node.policy is Policy.NO_LINKS:
+            return not node.links
+        if not self._is_empty(node):
+            return False
+        if node.policy is Policy.NO_MESSAGES:
+            return node.had_messages or node.maker not in node.links
+        return not node.links
+
+    def _is_empty(self, node: _Node) -> bool:
+        address = self._office.addresses.get(node.name)
+        if address is None:
+            return True
+        # What a transaction will put there, or has taken and not discharged, is held on the address' account.
+        return address.account.message_count == 0 and not any(queue.message_count for queue in address.queues)
+
+    def _delete(self, node: _Node) -> None:
+        if node.policy is Policy.ON_CLOSE:
+            node.session.delete_temporary(node.name)
+            return
+        if node.name in self._office.addresses:
+            self._office.delete_address(node.name, force=True, reason="its lifetime policy")
+
+    def _forget(self, node: _Node) -> None:
+        del self._nodes[node.name]
+        made = self._made_by.get(node.session)
+        if made is not None:
+            made.discard(node.name)
+            if not made:
+                del self._made_by[node.session]
+        if node.policy is not Policy.ON_CLOSE:
+            self._lasting -= 1
+        for key in node.links:
+            self._cancel(key)
+            self._node_of.pop(key, None)
+
+    def _refer(self, key: LinkKey, name: str) -> None:
+        self._cancel(key)
+        before = self._node_of.get(key)
+        if before is not None and before != name:
+            self.gone(key)
+        self._node_of[key] = name
+
+    def _cancel(self, key: LinkKey) -> None:
+        timer = self._expiring.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _expired(self, key: LinkKey) -> None:
+        self.gone(key)
+        self.run()
+
+    def _emptied(self, name: str) -> None:
+        """The last message left. In the middle of whatever took it: what follows from that has to wait."""
+        node = self._nodes.get(name)
+        if node is not None:
+            node.had_messages = True
+            self._plan(name)
+
+    def _plan(self, name: str) -> None:
+        if not self._due:
+            self._office.hub.timers.at(self._office.now_ms, self.run)
+        self._due.add(name)
+
+
+class Departures:
+    """Detached links of one connection that refer to dynamic nodes: they are there until their termini expire."""
+
+    def __init__(self, lifetimes: Lifetimes, termini: Termini) -> None:
+        self._lifetimes = lifetimes
+        self._termini = termini
+        self._links: dict[LinkKey, tuple[AmqpSession, Source | Target | None]] = {}
+
+    def left(self, key: LinkKey, session: AmqpSession, terminus: Source | Target | None, is_over: bool) -> None:
+        """A link is no more, or only detached; of no interest if it refers to an ordinary node."""
+        if is_over:
+            self._lifetimes.gone(key)
+        elif self._lifetimes.refers(key) and self._lifetimes.detached(key, terminus, Ending.DETACH):
+            self._links[key] = (session, terminus)
+
+    def ended(self, ending: Ending, session: AmqpSession | None = None) -> None:
+        """A session has ended, or all of them with the connection."""
+        for key, (former, terminus) in list(self._links.items()):
+            if session is None or former is session:
+                is_there = self._lifetimes.refers(key) and not self._termini.is_attached(key)
+                if not is_there or not self._lifetimes.detached(key, terminus, ending):
+                    del self._links[key]

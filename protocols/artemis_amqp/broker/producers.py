@@ -1,0 +1,402 @@
+"""A link on which a client sends: transfers become messages, and each gets its outcome.
+
+An outcome is written once the message is where it was asked to be: durable messages wait for the store, all others
+are answered in the same turn. Credit is topped up as answers go out, and withheld while the address is full.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.link import DeliveryStream, ReceiverLink, ReceiverLinkHandler
+from artemis_amqp.engine.performatives import (
+    Accepted,
+    AmqpError,
+    Modified,
+    Rejected,
+    Released,
+    TransactionalState,
+    encode,
+)
+from artemis_amqp.engine.types import MalformedValue, Symbol
+from artemis_amqp.messages.format import AMQP_FORMAT
+from artemis_amqp.messages.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody
+from artemis_amqp.messages.sections import Sections, read_annotation, read_to, split_sections
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.routing.duplicates import duplicate_id
+from artemis_py.core.routing.routes import NO_TYPE
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, Refusal
+from artemis_py.logs import named_logger
+
+if TYPE_CHECKING:
+    from artemis_amqp.broker.handler import AmqpHandler
+
+logger = named_logger(__name__)
+
+ACCEPTED_STATE: Final = encode(Accepted())
+RELEASED_STATE: Final = encode(Released())
+
+DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
+DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
+ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
+JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
+_DELIVERY_TAG: Final = Symbol("delivery-tag")
+
+# x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17).
+_JMS_TYPES: Final = {0: RoutingType.ANYCAST, 1: RoutingType.MULTICAST, 2: RoutingType.ANYCAST, 3: RoutingType.MULTICAST}
+
+NEVER_LARGE: Final = 1 << 60
+"""More bytes than any message has."""
+
+# Producers an anonymous link keeps ready, by address. Each costs about 1 KiB and saves a permission check per message.
+RELAY_CACHE_LIMIT: Final = 256
+
+
+def read_message(sections: Sections, now_ms: int, producer: str) -> Message:
+    """The message that arrived: what routing needs to know, and its octets.
+
+    An absolute-expiry-time beats the header's ttl, as in Artemis (reference/artemis-model §4.1.5).
+    """
+    expires_ms = sections.expires_at_ms
+    if expires_ms <= 0:
+        expires_ms = now_ms + sections.ttl_ms if sections.ttl_ms >= 0 else 0
+    message = Message(
+        AMQP_FORMAT,
+        "",
+        sections.bare,
+        sections.annotations_raw,
+        sections.durable,
+        sections.priority,
+        expires_ms,
+        0,
+        NO_TYPE,
+        producer,
+    )
+    annotations = sections.annotations
+    if annotations is not None:
+        _read_annotations(message, annotations, now_ms)
+    return message
+
+
+def _read_annotations(message: Message, annotations: dict[object, object], now_ms: int) -> None:
+    """Scheduling and routing type; values of a wrong type are somebody else's and mean nothing to us."""
+    time = annotations.get(DELIVERY_TIME)
+    delay = annotations.get(DELIVERY_DELAY)
+    if isinstance(time, int) and time > 0:
+        message.delivery_time_ms = int(time)
+    elif isinstance(delay, int) and delay > 0:
+        message.delivery_time_ms = now_ms + int(delay)
+    kind = annotations.get(ROUTING_TYPE)
+    if isinstance(kind, int) and kind in (0, 1):
+        message.routing_type = int(kind)
+
+
+class IncomingLink(ReceiverLinkHandler):
+    """What the broker does with the deliveries of one producing client."""
+
+    def __init__(self, handler: "AmqpHandler", link: ReceiverLink, producer: Producer | None, supports_rejected: bool):
+        self._handler: AmqpHandler = handler
+        self._link: ReceiverLink = link
+        self._producer: Producer | None = producer
+        """None: an anonymous terminus; each message says where it goes."""
+        self._relayed: dict[tuple[str, int], Producer] = {}
+        self._supports_rejected: bool = supports_rejected
+        self._session: Session = handler.core_session
+        self._hub: Hub = handler.postoffice.hub
+        self._container_id: str = handler.container_id
+        self._stores: bool = handler.stores
+        self._credit: int = handler.parameters.credits
+        self._detects_duplicates: bool = handler.parameters.detects_duplicates
+        self._low_credit: int = handler.parameters.low_credits
+        self._large_size: int = handler.parameters.large_size
+        """Messages of so many bytes are kept outside of memory."""
+        self._stream: IncomingBody | None = None
+        """The large message that arrives; no other delivery of the link comes between."""
+        self._unanswered: int = 0
+        """Deliveries that wait for the store."""
+        self._turn: int = -1
+        self._unstored: list[tuple[int, bytes]] = []
+        """Those of the handler's turn `_turn`: delivery-id and delivery-tag."""
+        self._is_waiting: bool = False
+        """Credit is withheld until the address has room."""
+        self.unsettled: dict[bytes, bytes] = {}
+        """With rcv-settle-mode second: outcomes by delivery-tag that the client did not settle yet."""
+
+    def start(self) -> None:
+        """Let the client send."""
+        self._link.large_size = 0 if self._large_size == NEVER_LARGE else self._large_size
+        self._top_up()
+
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether there are outcomes, or will be, that the client has to settle (rcv-settle-mode second)."""
+        return len(self.unsettled) > 0 or (self._unanswered > 0 and self._link.rcv_settle_mode != 0)
+
+    def check_rights(self) -> None:
+        """The client's rights changed. Raises NotAuthorized if it may not send to the link's target any more."""
+        self._relayed.clear()
+        producer = self._producer
+        if producer is not None:
+            self._session.check(Permission.SEND, producer.name, producer.queue_name or None)
+
+    def stop(self) -> None:
+        """The link is gone, and so is what it did not finish."""
+        if self._stream is not None:
+            self._stream.abandon()
+        if self._producer is not None:
+            self._producer.let_go()
+
+    # -- deliveries ------------------------------------------------------------------------------------------
+
+    def on_transfer(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One complete delivery."""
+        if resume:
+            self._resumed(delivery_id, tag, settled)
+            return
+        if len(payload) >= self._large_size:
+            stream = self.open_stream(link)
+            stream.append(payload)
+            self.on_stream(link, delivery_id, tag, stream, settled, message_format, state, resume)
+            return
+        transaction: Transaction | None = None
+        try:
+            if message_format != 0 or state is not None:
+                transaction = self._transaction(message_format, state)
+            if len(payload) == 0:  # compiled, this costs nothing; the truth of an object is a call
+                raise MalformedValue(NO_SECTION)
+            message = self._send(split_sections(payload), None, transaction)
+        except (Refusal, MalformedFrame, errors.Condition) as error:
+            self._refuse(delivery_id, tag, settled, error, transaction)
+            return
+        self._accept(link, delivery_id, tag, settled, message.durable, transaction)
+
+    def open_stream(self, link: ReceiverLink) -> DeliveryStream:
+        """A large message begins to arrive."""
+        handler = self._handler
+        refusal: Refusal | None = None
+        if handler.arriving_count >= ARRIVING_LIMIT:
+            refusal = LimitExceeded(f"{ARRIVING_LIMIT} large messages arrive on this connection")
+        stream = self._stream = IncomingBody(handler.postoffice.storage, refusal)
+        return stream
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a large message has arrived in part."""
+        return self._stream is not None and self._stream.is_open
+
+    def on_stream(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        stream: DeliveryStream,
+        settled: bool,
+        message_format: int,
+        state: object,
+        resume: bool,
+    ) -> None:
+        """One complete delivery, its body outside of memory."""
+        assert isinstance(stream, IncomingBody)
+        if resume:
+            stream.abandon()
+            self._resumed(delivery_id, tag, settled)
+            return
+        transaction: Transaction | None = None
+        body: LargeBody | None = None
+        try:
+            transaction = self._transaction(message_format, state)
+            sections, body = stream.finish()
+            message = self._send(sections, body, transaction)
+        except (Refusal, MalformedFrame, errors.Condition) as error:
+            stream.abandon()
+            self._refuse(delivery_id, tag, settled, error, transaction)
+            return
+        finally:
+            # Ours until here; the queues that took the message hold it for themselves.
+            if body is not None:
+                body.release()
+        self._accept(link, delivery_id, tag, settled, message.durable, transaction)
+
+    def _transaction(self, message_format: int, state: object) -> Transaction | None:
+        """The transaction that a delivery belongs to. Raises Condition for a format that is not AMQP's, Refusal."""
+        if message_format != 0:
+            raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
+        if state is not None and type(state) is TransactionalState:
+            return self._handler.coordinator.find(state.txn_id)
+        return None
+
+    def _send(self, sections: Sections, body: LargeBody | None, transaction: Transaction | None) -> Message:
+        """Route a message. Raises Refusal, MalformedFrame, Condition."""
+        message = read_message(sections, self._hub.now_ms, self._container_id)
+        if body is not None:
+            message.large = body
+        producer = self._producer
+        if producer is None:
+            producer = self._relay(message)
+        if sections.duplicate_id is None or not self._detects_duplicates:
+            producer.send(message, transaction)
+        else:
+            producer.send(message, transaction, duplicate_id(sections.duplicate_id))
+        return message
+
+    def _accept(
+        self,
+        link: ReceiverLink,
+        delivery_id: int,
+        tag: bytes,
+        settled: bool,
+        durable: bool,
+        transaction: Transaction | None,
+    ) -> None:
+        """Answer for a message that was taken, now or when it is stored, and let the client send on."""
+        handler = self._handler
+        if not settled:
+            if transaction is not None:
+                outcome = encode(TransactionalState(txn_id=handler.coordinator.id_of(transaction), outcome=Accepted()))
+                self._answer(delivery_id, tag, outcome)
+            elif durable and self._stores:
+                self._unanswered += 1
+                if self._turn != handler.turn:
+                    # One callback per link and turn, not one per message.
+                    self._turn = handler.turn
+                    self._unstored = []
+                    handler.when_durable(partial(self._stored, self._unstored))
+                self._unstored.append((delivery_id, tag))
+            elif link.rcv_settle_mode == 0:
+                link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
+            else:
+                self._answer(delivery_id, tag, ACCEPTED_STATE)
+        if link.credit <= self._low_credit and link.granting < 0:
+            self._top_up()
+
+    def _stored(self, deliveries: list[tuple[int, bytes]]) -> None:
+        self._unanswered -= len(deliveries)
+        for delivery_id, tag in deliveries:
+            self._answer(delivery_id, tag, ACCEPTED_STATE)
+        self._top_up()
+
+    def _answer(self, delivery_id: int, tag: bytes, state: bytes) -> None:
+        settles = self._link.settles_at_once(delivery_id)
+        if not settles:
+            self.unsettled[tag] = state
+        self._link.session.settle_incoming(delivery_id, delivery_id, state, settles)
+
+    def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
+        """The client settled a delivery whose outcome it has (rcv-settle-mode second)."""
+        self.unsettled.pop(tag, None)
+        self._top_up()
+
+    def _resumed(self, delivery_id: int, tag: bytes, settled: bool) -> None:
+        """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
+
+        One that we do not know is given back: its client may send it anew (reference/amqp10 §9).
+        """
+        state = self.unsettled.get(tag)
+        if settled:
+            self.unsettled.pop(tag, None)
+        elif state is None:
+            self._link.session.settle_incoming(delivery_id, delivery_id, RELEASED_STATE, True)
+        else:
+            self._answer(delivery_id, tag, state)
+
+    def _refuse(
+        self, delivery_id: int, tag: bytes, settled: bool, error: Exception, transaction: Transaction | None
+    ) -> None:
+        amqp_error = errors.to_amqp(error)
+        if self._producer is None:
+            # Whose address is in the message: the answer says which one it is about, whatever form it takes.
+            amqp_error = _with_tag(amqp_error, tag)
+        logger.debug("message refused: link=%s reason=%s", self._link.name, error)
+        if self._producer is not None:
+            self._producer.refused()
+        if transaction is not None:
+            transaction.fail(error if isinstance(error, Refusal) else InvalidRequest(str(error)))
+        if not settled and self._supports_rejected:
+            outcome: object = Rejected(error=amqp_error)
+            if isinstance(error, AddressFull) and self._handler.parameters.modified_when_full:
+                outcome = Modified(delivery_failed=True)
+            if transaction is not None:
+                outcome = TransactionalState(txn_id=self._handler.coordinator.id_of(transaction), outcome=outcome)
+            self._answer(delivery_id, tag, encode(outcome))
+            self._top_up()
+        elif settled and (transaction is not None or isinstance(error, AddressFull)):
+            # Nothing can be said about a settled delivery: the transaction fails, a full address drops it.
+            self._top_up()
+        else:
+            self._handler.detach(self._link, _with_tag(amqp_error, tag))
+
+    # -- anonymous terminus ----------------------------------------------------------------------------------
+
+    def _relay(self, message: Message) -> Producer:
+        """The producer for the message's `to`. Raises Refusal (reference/amqp10 §15.1)."""
+        to = read_to(message.data)
+        if not to:
+            raise errors.Condition(errors.PRECONDITION_FAILED, "a message on an anonymous link needs a 'to' address")
+        name, routing_type = self._handler.prefixes.strip(to)
+        if routing_type is None and message.routing_type == NO_TYPE:
+            kind = read_annotation(message.annotations, JMS_DESTINATION)
+            if isinstance(kind, int):
+                routing_type = _JMS_TYPES.get(kind)
+        elif routing_type is None:
+            routing_type = RoutingType(message.routing_type)
+        key = (name, NO_TYPE if routing_type is None else int(routing_type))
+        producer = self._relayed.get(key)
+        if producer is None:
+            producer = self._session.producer(name, routing_type)
+            if len(self._relayed) >= RELAY_CACHE_LIMIT:
+                self._relayed.clear()
+            self._relayed[key] = producer
+        elif producer.address is not None and producer.address.is_deleted:
+            producer.prepare()
+        return producer
+
+    # -- credit ----------------------------------------------------------------------------------------------
+
+    def _top_up(self) -> None:
+        """Grant credit unless enough is out, unanswered or for the client to settle, or the address is full."""
+        link = self._link
+        under_way = self._unanswered + len(self.unsettled)
+        if not link.is_attached or link.granting >= 0 or link.credit + under_way > self._low_credit or self._is_waiting:
+            return
+        full = self._full_address()
+        if full is not None:
+            self._is_waiting = True
+            full.when_room(self._has_room)
+            return
+        link.grant(self._credit - under_way)
+
+    def _full_address(self) -> Address | None:
+        producers = self._relayed.values() if self._producer is None else (self._producer,)
+        for producer in producers:
+            if producer.must_wait:
+                return producer.address
+        return None
+
+    def _has_room(self) -> None:
+        self._is_waiting = False
+        if self._link.is_attached:
+            self._top_up()
+            self._handler.wake()
+
+
+def _with_tag(error: AmqpError, tag: bytes) -> AmqpError:
+    """The error, naming the delivery it is about (AMQP Anonymous Terminus 1.0 §2.2, reference/amqp10 §15.1)."""
+    info = dict(error.info or {})
+    info[_DELIVERY_TAG] = tag
+    return AmqpError(error.condition, error.description, info)

@@ -1,0 +1,201 @@
+"""What outlives a detached link: who is attached under which name, and unsettled deliveries of durable termini.
+
+A link is named by its container, its direction and its name. An attach under a name that is in use takes it over
+(AMQP 1.0 §2.6.1, link stealing). Deliveries of a link that was detached and not closed stay the client's while its
+session lasts (§2.7.6, `lingering`). After that, a client that asked for `durable=unsettled-state` may come back and
+resume: until then its unsettled deliveries wait for it, unless somebody else consumes from the same queue, or the
+terminus' own timeout runs out. Nothing here survives a restart: deliveries then go back to their queues.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from artemis_py.core.queues.consumer import FAILED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import CLAIMED, PRIORITIES, Reference
+from artemis_py.core.runtime.timers import Timer, Timers
+
+UNSETTLED_STATE: Final = 2
+"""A terminus' `durable`: keep the state of unsettled deliveries."""
+
+# Suspended termini kept at once, in all; the oldest gives way. A client makes one per durable link it leaves behind.
+SUSPENDED_LIMIT: Final = 10_000
+
+LinkKey = tuple[str, bool, str, str | None]
+"""Container id of the client, whether the client receives, link name, user: no user takes another one's link over."""
+
+
+class Attached(Protocol):
+    """A link that somebody may take over."""
+
+    def stolen(self) -> None:
+        """Another attach took the name: detach with `amqp:link:stolen`, suspending what is to be resumed."""
+
+
+class SuspendedSource:
+    """Deliveries whose link is gone: its client may still settle them, or resume the link.
+
+    They belong to a consumer that is one of the queue's `holders`: it gets nothing more, and takes nobody's place.
+    """
+
+    def __init__(self, consumer: Consumer, unsettled: dict[bytes, Reference]) -> None:
+        """Take these deliveries, by delivery-tag, over from the link's consumer."""
+        self.queue: Final = consumer.queue
+        self.sink: Final = _NobodyThere()
+        self.holder: Final = _holder(consumer, unsettled, self.sink)
+        self.unsettled: Final = unsettled
+        self.failed: bool = False
+        """The connection broke: what is not resumed counts as a failed attempt."""
+        self.cut: Callable[[], None] | None = None
+        """Ends what the session of the detached link still knows of the deliveries; None: it has ended."""
+        self.timer: Timer | None = None
+
+    def give_back(self) -> None:
+        """Nobody resumes: everything returns to the queue."""
+        cut, self.cut = self.cut, None
+        if cut is not None:
+            cut()
+        if self.timer is not None:
+            self.timer.cancel()
+        holder = self.holder
+        holder.is_closed = True
+        if holder in self.queue.holders:
+            self.queue.holders.remove(holder)
+        outstanding = sorted(holder.outstanding.values(), key=_sequence_of, reverse=True)
+        holder.outstanding = {}
+        # Newest first: each finds its place at the head at once.
+        for reference in outstanding:
+            self.queue.give_back(reference, FAILED if self.failed else RELEASED)
+
+
+def _sequence_of(reference: Reference) -> int:
+    return reference.sequence
+
+
+def _holder(consumer: Consumer, unsettled: dict[bytes, Reference], sink: Sink) -> Consumer:
+    holder = Consumer(consumer.id, consumer.queue, sink, None, False, 0, consumer.user)
+    consumer.queue.holders.append(holder)
+    # As one that may pass over messages: hiding one from it changes nothing in the queue.
+    holder.picks = True
+    holder.cursors = [None] * PRIORITIES
+    holder.reach = [0] * PRIORITIES
+    for reference in unsettled.values():
+        if consumer.outstanding.get(reference.sequence) is reference:
+            consumer.relinquish(reference)
+            holder.adopt(reference)
+        elif reference.state == CLAIMED and reference.consumer is consumer:
+            # A transaction has it, and gives it back if it is rolled back.
+            reference.consumer = holder
+    return holder
+
+
+class SuspendedTarget:
+    """A producer's deliveries whose outcome its client may not have seen."""
+
+    def __init__(self, unsettled: dict[bytes, bytes]) -> None:
+        self.unsettled: Final = unsettled
+        """Encoded outcomes by delivery-tag."""
+        self.timer: Timer | None = None
+
+    def give_back(self) -> None:
+        """Nobody resumes: forget the outcomes."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+class _NobodyThere(Sink):
+    """The sink of a consumer that only holds deliveries."""
+
+    def __init__(self) -> None:
+        self.on_ended: Callable[[], None] | None = None
+
+    def deliver(self, reference: Reference) -> None:
+        raise AssertionError("a consumer without a queue has no credit")
+
+    def drained(self) -> None:
+        """Nobody waits for the answer."""
+
+    def ended(self, reason: str) -> None:
+        """The queue was deleted: there is nothing left to be decided."""
+        if self.on_ended is not None:
+            self.on_ended()
+
+
+class Termini:
+    """All links by name, and the suspended ones."""
+
+    def __init__(self, timers: Timers, now_ms: Callable[[], int]) -> None:
+        self._timers = timers
+        self._now_ms = now_ms
+        self._attached: dict[LinkKey, Attached] = {}
+        self._suspended: dict[LinkKey, SuspendedSource | SuspendedTarget] = {}
+        self._suspended_queues: dict[int, set[LinkKey]] = {}
+
+    def attach(self, key: LinkKey, link: Attached) -> None:
+        """Register a link; whoever holds the name loses it first."""
+        holder = self._attached.pop(key, None)
+        if holder is not None:
+            holder.stolen()
+        self._attached[key] = link
+
+    def is_attached(self, key: LinkKey) -> bool:
+        """Whether a link of this name is attached, on whatever connection."""
+        return key in self._attached
+
+    def detach(self, key: LinkKey, link: Attached) -> None:
+        """The link is gone."""
+        if self._attached.get(key) is link:
+            del self._attached[key]
+
+    def suspend(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget, timeout_s: int | None) -> None:
+        """Keep a terminus for resumption; for ever without a timeout, or until somebody else wants the queue."""
+        self._forget(key)
+        while len(self._suspended) >= SUSPENDED_LIMIT:
+            self.drop(next(iter(self._suspended)))
+        if isinstance(terminus, SuspendedSource):
+            self._suspended_queues.setdefault(terminus.queue.id, set()).add(key)
+            terminus.sink.on_ended = lambda: self.drop(key)
+        self._suspended[key] = terminus
+        self.limit(key, timeout_s)
+
+    def limit(self, key: LinkKey, timeout_s: int | None) -> None:
+        """Give a suspended terminus up after so many seconds from now; None: it may stay."""
+        terminus = self._suspended.get(key)
+        if terminus is not None and timeout_s is not None:
+            terminus.timer = self._timers.at(self._now_ms() + 1000 * timeout_s, lambda: self.drop(key))
+
+    def is_suspended(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget) -> bool:
+        """Whether this one is still kept under this name."""
+        return self._suspended.get(key) is terminus
+
+    def resume(self, key: LinkKey) -> SuspendedSource | SuspendedTarget | None:
+        """Take a suspended terminus back; the caller now owns what it holds."""
+        return self._forget(key)
+
+    def drop(self, key: LinkKey) -> None:
+        """Give a suspended terminus up."""
+        terminus = self._forget(key)
+        if terminus is not None:
+            terminus.give_back()
+
+    def release(self, queue: Queue, except_for: LinkKey) -> None:
+        """Somebody attaches to this queue: what others left behind on it goes back, unless they may still settle it."""
+        for key in list(self._suspended_queues.get(queue.id, ())):
+            terminus = self._suspended[key]
+            if key != except_for and isinstance(terminus, SuspendedSource) and terminus.cut is None:
+                self.drop(key)
+
+    def _forget(self, key: LinkKey) -> SuspendedSource | SuspendedTarget | None:
+        terminus = self._suspended.pop(key, None)
+        if terminus is None:
+            return None
+        if terminus.timer is not None:
+            terminus.timer.cancel()
+        if isinstance(terminus, SuspendedSource):
+            queue_id = terminus.queue.id
+            keys = self._suspended_queues.get(queue_id)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del self._suspended_queues[queue_id]
+        return terminus

@@ -1,0 +1,174 @@
+"""The two frames of which there are many, read without an object for each: transfer and disposition (AMQP 1.0 §2.7).
+
+Clients write them in a few forms only, and these are taken here. Any other form, legal or not, is left to the decoder
+that reads every performative.
+"""
+
+from struct import Struct
+from typing import Final
+
+from artemis_amqp.engine.performatives import MAX_TAG_SIZE
+from artemis_amqp.engine.session import AmqpSession
+
+_U32: Final = Struct(">I")
+
+ACCEPTED_CODE: Final = 0x24
+_ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
+_ACCEPTED_BATCHABLE: Final = frozenset(_ACCEPTED_LIST0 + bytes((batchable,)) for batchable in (0x40, 0x41, 0x42))
+
+# What may follow the field `more` of a transfer without saying anything: rcv-settle-mode and state null, resume and
+# aborted null or false, batchable anything.
+_PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
+    [b"", b"\x40", b"\x40\x40"]
+    + [b"\x40\x40" + bytes((resume,)) for resume in (0x40, 0x42)]
+    + [b"\x40\x40" + bytes((resume, aborted)) for resume in (0x40, 0x42) for aborted in (0x40, 0x42)]
+    + [
+        b"\x40\x40" + bytes((resume, aborted, batchable))
+        for resume in (0x40, 0x42)
+        for aborted in (0x40, 0x42)
+        for batchable in (0x40, 0x41, 0x42)
+    ]
+)
+
+
+def take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
+    """A transfer: list8, handle, delivery-id, tag, format, settled, more, and nothing odd (§2.7.5).
+
+    `body` is where the performative begins, `stop` where the frame ends. False: another form, nothing was done.
+    """
+    if data[body + 3] != 0xC0 or stop - body < 8:
+        return False
+    payload = body + 5 + data[body + 4]
+    count = data[body + 5]
+    at = body + 6
+    if payload > stop or count < 3 or payload - at < 6:
+        return False
+    # handle
+    code = data[at]
+    if code == 0x43:
+        handle = 0
+        at += 1
+    elif code == 0x52:
+        handle = data[at + 1]
+        at += 2
+    elif code == 0x70:
+        handle = _U32.unpack_from(data, at + 1)[0]
+        at += 5
+    else:
+        return False
+    # delivery-id
+    code = data[at]
+    if code == 0x52 and at + 1 < payload:
+        delivery_id = data[at + 1]
+        at += 2
+    elif code == 0x70 and at + 5 <= payload:
+        delivery_id = _U32.unpack_from(data, at + 1)[0]
+        at += 5
+    elif code == 0x43:
+        delivery_id = 0
+        at += 1
+    else:
+        return False
+    # delivery-tag
+    if at + 2 > payload or data[at] != 0xA0:
+        return False
+    size = data[at + 1]
+    at += 2
+    tag = data[at : at + size]
+    at += size
+    if at > payload or size > MAX_TAG_SIZE:
+        return False
+    settled = -1
+    more = False
+    message_format = -1
+    if count > 3 and at < payload:
+        code = data[at]
+        if code == 0x43:
+            message_format = 0
+            at += 1
+        elif code == 0x40:
+            at += 1
+        elif code == 0x52 and at + 1 < payload:
+            message_format = data[at + 1]
+            at += 2
+        else:
+            return False
+        if count > 4 and at < payload:
+            code = data[at]
+            at += 1
+            if code == 0x42:
+                settled = 0
+            elif code == 0x41:
+                settled = 1
+            elif code != 0x40:
+                return False
+            if count > 5 and at < payload:
+                code = data[at]
+                at += 1
+                if code == 0x41:
+                    more = True
+                elif code != 0x42 and code != 0x40:
+                    return False
+                if at != payload and data[at:payload] not in _PLAIN_ENDS:
+                    return False
+                if count - 6 != payload - at:
+                    return False
+            elif at != payload or count != 5:
+                return False
+        elif at != payload or count != 4:
+            return False
+    elif at != payload or count != 3:
+        return False
+    session.receive_transfer(
+        handle, delivery_id, tag, message_format, settled, more, None, False, False, data[payload:stop]
+    )
+    return True
+
+
+def take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
+    """A disposition: accepted, for a delivery or a range (§2.7.6). As `take_transfer`."""
+    if data[body + 3] != 0xC0 or stop - body < 12 or body + 5 + data[body + 4] != stop:
+        return False
+    count = data[body + 5]
+    role = data[body + 6]
+    at = body + 7
+    code = data[at]
+    if code == 0x43:
+        first = 0
+        at += 1
+    elif code == 0x52:
+        first = data[at + 1]
+        at += 2
+    elif code == 0x70:
+        first = _U32.unpack_from(data, at + 1)[0]
+        at += 5
+    else:
+        return False
+    if at + 6 > stop:
+        return False
+    code = data[at]
+    if code == 0x40:
+        last = first
+        at += 1
+    elif code == 0x43:
+        last = 0
+        at += 1
+    elif code == 0x52:
+        last = data[at + 1]
+        at += 2
+    elif code == 0x70:
+        last = _U32.unpack_from(data, at + 1)[0]
+        at += 5
+    else:
+        return False
+    if at >= stop:
+        return False
+    code = data[at]
+    at += 1
+    state = data[at:stop]
+    if (code != 0x41 and code != 0x42) or (role != 0x41 and role != 0x42):
+        return False
+    if (state == _ACCEPTED_LIST0 and count == 5) or (state in _ACCEPTED_BATCHABLE and count == 6):
+        session.receive_disposition(role == 0x41, first, last, code == 0x41, ACCEPTED_CODE)
+        return True
+    return False

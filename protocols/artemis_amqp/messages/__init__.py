@@ -1,0 +1,1 @@
+"""AMQP messages: sections, the core's neutral view of them, and large bodies."""

@@ -1,0 +1,138 @@
+"""What the core may ask of a message that AMQP brought: its neutral view, and the values selectors compare.
+
+`Message.data` is the bare message, `Message.annotations` the kept message annotations of `sections`.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from attrs import fields
+
+from artemis_amqp.engine.performatives import Properties
+from artemis_amqp.messages.sections import (
+    plain,
+    read_annotation,
+    read_application_property,
+    read_property,
+    to_view,
+)
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.errors import MalformedFrame
+
+_FIELD_NAMES: Final = tuple(attribute.name for attribute in fields(Properties))
+_FIELD_INDEXES: Final = {name: index for index, name in enumerate(_FIELD_NAMES)}
+
+_MESSAGE_ID: Final = _FIELD_INDEXES["message_id"]
+_CORRELATION_ID: Final = _FIELD_INDEXES["correlation_id"]
+_USER_ID: Final = _FIELD_INDEXES["user_id"]
+
+_JMS_FIELDS: Final = {
+    "AMQUserID": _MESSAGE_ID,
+    "JMSMessageID": _MESSAGE_ID,
+    "JMSCorrelationID": _CORRELATION_ID,
+    "JMSType": _FIELD_INDEXES["subject"],
+    "JMSReplyTo": _FIELD_INDEXES["reply_to"],
+    "JMSXUserID": _USER_ID,
+    "AMQGroupID": _FIELD_INDEXES["group_id"],
+    "JMSXGroupID": _FIELD_INDEXES["group_id"],
+    "JMSXGroupSeq": _FIELD_INDEXES["group_sequence"],
+    "AMQTimestamp": _FIELD_INDEXES["creation_time"],
+    "JMSTimestamp": _FIELD_INDEXES["creation_time"],
+}
+"""Names that JMS clients and Artemis give to fields of the properties section."""
+
+_ID_PREFIX: Final = "ID:"
+_TYPE_PREFIXES: Final = (
+    "ID:AMQP_BINARY:",
+    "ID:AMQP_NO_PREFIX:",
+    "ID:AMQP_STRING:",
+    "ID:AMQP_ULONG:",
+    "ID:AMQP_UUID:",
+)
+
+
+def jms_id(value: object, is_correlation: bool = False) -> str | None:
+    """A message id as JMS clients of AMQP spell it: a string from which the AMQP id can be had again.
+
+    A correlation id may be a string of the application's own: without `ID:` it stays as it is.
+    """
+    if isinstance(value, str):
+        if not value.startswith(_ID_PREFIX):
+            return str(value) if is_correlation else f"ID:AMQP_NO_PREFIX:{value}"
+        return f"ID:AMQP_STRING:{value}" if value.startswith(_TYPE_PREFIXES) else str(value)
+    if isinstance(value, UUID):
+        return f"ID:AMQP_UUID:{value}"
+    if isinstance(value, bytes):
+        return f"ID:AMQP_BINARY:{value.hex().upper()}"
+    if isinstance(value, int):
+        return f"ID:AMQP_ULONG:{int(value)}"
+    return None
+
+
+class AmqpFormat:
+    """The `MessageFormat` of AMQP 1.0."""
+
+    @property
+    def name(self) -> str:
+        """Stored with each message."""
+        return "amqp"
+
+    def view(self, message: Message) -> MessageView:
+        """The decoded message. Raises MalformedValue if its octets are damaged."""
+        return to_view(message.annotations, message.content())
+
+    def lookup(self, message: Message, name: str) -> object:
+        """The value a selector finds under `name`; None for what is missing or damaged.
+
+        Fields of the properties section by their JMS names or as `amqp.<field>`, message annotations as `m.<key>` or
+        `amqp.annotation.<key>`; every other name is an application property. Decodes that one value.
+        """
+        try:
+            index = _JMS_FIELDS.get(name)
+            if index is not None:
+                return _jms_value(message.data, index)
+            if name.startswith("amqp."):
+                return _amqp_value(message, name[5:])
+            if name.startswith("m."):
+                return plain(read_annotation(message.annotations, name[2:]))
+            return plain(read_application_property(message.data, name))
+        except MalformedFrame:
+            return None
+
+
+def _jms_value(bare: bytes, index: int) -> object:
+    value = read_property(bare, index)
+    if index == _MESSAGE_ID:
+        return jms_id(value)
+    if index == _CORRELATION_ID:
+        return jms_id(value, is_correlation=True)
+    return _text_or_plain(value)
+
+
+def _text_or_plain(value: object) -> object:
+    """Selectors have no octets: a user id is text."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+    return plain(value)
+
+
+def _amqp_value(message: Message, field: str) -> object:
+    """The value of `amqp.<field>`: header and properties by their names in AMQP, with underscores."""
+    if field.startswith("annotation."):
+        return plain(read_annotation(message.annotations, field[11:]))
+    if field == "durable":
+        return message.durable
+    if field == "priority":
+        return message.priority
+    index = _FIELD_INDEXES.get(field)
+    if index is None:
+        return plain(read_application_property(message.data, f"amqp.{field}"))
+    value = read_property(message.data, index)
+    return str(value) if isinstance(value, UUID) else _text_or_plain(value)
+
+
+AMQP_FORMAT: Final = AmqpFormat()

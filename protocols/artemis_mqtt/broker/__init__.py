@@ -1,0 +1,1 @@
+"""What the packets of MQTT mean to the broker: sessions, subscriptions, messages."""

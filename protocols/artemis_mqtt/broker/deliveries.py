@@ -1,0 +1,431 @@
+"""From the core to a client: a subscription's deliveries become PUBLISH packets.
+
+A `Subscription` is the sink of one queue and belongs to a session; the `Outlet` is the way to the client for as long
+as it is connected. Deliveries of QoS 1 and 2 share the session's window, whatever queue they come from: a subscription
+that finds it closed hands over the one message it has and waits.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from artemis_mqtt.broker.format import FOREIGN_FLAGS, QOS_MASK, RETAIN, RETAINED_COPY, MqttFormat, converted
+from artemis_mqtt.engine.flight import SENT, Delivery, OutgoingFlight
+from artemis_mqtt.engine.publish import encode_publish, expiry_property
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import DELIVERING, Reference
+from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
+from artemis_py.errors import ProtocolError, StoreError
+
+if TYPE_CHECKING:
+    from artemis_mqtt.broker.handler import ClientHandler
+    from artemis_mqtt.broker.session import ClientSession
+    from artemis_mqtt.engine.connection import MqttConnection
+    from artemis_py.core.services.retained import RetainedSearch
+
+# Addresses whose permission is remembered per connection, for subscriptions with wildcards.
+ALLOWED_CACHE_LIMIT: Final = 10_000
+
+# Kinds of subscriptions: whose the queue is.
+OWN: Final = "own"
+"""Of this session only: it goes with the subscription."""
+SHARED: Final = "shared"
+"""Of a group: it goes with the last subscription."""
+BORROWED: Final = "borrowed"
+"""An ANYCAST queue that others may consume from as well: it stays."""
+
+UNLIMITED_CREDIT: Final = 1 << 60
+
+
+class Sent:
+    """What a delivery under way refers to: the token of the engine's `Delivery`."""
+
+    __slots__ = ("is_stored", "order", "reference", "subscription", "was_sent")
+
+    def __init__(self, reference: Reference | None, subscription: "Subscription", order: int) -> None:
+        self.reference: Reference | None = reference
+        """None after a restart, until the queue hands it over again."""
+        self.subscription: Subscription = subscription
+        self.order: int = order
+        self.was_sent: bool = False
+        """The client may have seen it."""
+        self.is_stored: bool = True
+        """Its record, if it has one, is durable."""
+
+
+def sent(delivery: Delivery) -> Sent | None:
+    """What a delivery of the engine refers to; None: only an identifier that is to be released."""
+    token = delivery.token
+    return token if isinstance(token, Sent) else None
+
+
+class Subscription(Sink):
+    """One topic filter of a session, and the queue that collects for it."""
+
+    def __init__(
+        self,
+        session: "ClientSession",
+        number: int,
+        topic_filter: str,
+        queue: Queue,
+        kind: str,
+    ) -> None:
+        self.session: ClientSession = session
+        self.number: int = number
+        """Of its record."""
+        self.topic_filter: str = topic_filter
+        self.queue: Queue = queue
+        self.kind: str = kind
+        self.qos: int = 0
+        self.no_local: bool = False
+        self.retain_as_published: bool = False
+        self.is_wild: bool = False
+        """The permission on the filter does not settle that on each address."""
+        self.identifier: bytes = b""
+        """The Subscription Identifier as a property; empty: none."""
+        self.identifier_number: int = 0
+        self.consumer: Consumer | None = None
+        """None while the client is away, or once the queue is gone."""
+        self.leaving: Consumer | None = None
+        """That of a connection that is over, until it is closed in some slice: it must be before there is another."""
+        self.outlet: Outlet | None = None
+        self.search: RetainedSearch | None = None
+        """Retained messages that are still to be handed over."""
+
+    def deliver(self, reference: Reference) -> None:
+        """Write one PUBLISH, or have it wait."""
+        outlet = self.outlet
+        consumer = self.consumer
+        if outlet is None or consumer is None:
+            return
+        if outlet.claims and self.kind == SHARED and self._is_claimed(outlet.claims, consumer, reference):
+            return
+        message = reference.message
+        if self.is_wild and outlet.checks_access and not outlet.may_read(message.address):
+            # The filter may be read, this address may not (§5.4.2): as if it did not match.
+            if self.kind == OWN:
+                self._drop(consumer, reference)
+            else:
+                consumer.refuse(reference, RELEASED)
+            return
+        is_native = message.format is outlet.format
+        qos = (message.annotations[0] if is_native else FOREIGN_FLAGS) & QOS_MASK
+        if qos > self.qos:
+            qos = self.qos
+        if qos == 0:
+            annotations: bytes
+            payload: bytes
+            if is_native:
+                annotations = message.annotations
+                payload = message.data
+            else:
+                try:
+                    annotations, payload = converted(message, outlet.format.syntax)
+                except (ProtocolError, StoreError) as error:
+                    outlet.unconverted(reference, error)
+                    consumer.refuse(reference, REJECTED)
+                    return
+            if not outlet.send_at_most_once(self, message, annotations, payload):
+                outlet.unreadable(self, reference)
+            if not consumer.presettled:
+                consumer.settle(reference, ACCEPTED)
+            if not outlet.engine.can_send:
+                consumer.blocked = True
+                outlet.blocked.append(self)
+            return
+        if not outlet.send(self, reference, qos) or not outlet.can_go_on():
+            consumer.blocked = True
+            outlet.blocked.append(self)
+
+    def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
+        """Whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
+
+        Then it is kept for that member. If that one's session ended, nobody gets it [MQTT-4.8.2-5].
+        """
+        key = (reference.queue.id, reference.sequence)
+        delivery = claims.pop(key, None)
+        token = None if delivery is None else sent(delivery)
+        if delivery is None or token is None or token.subscription is self:
+            return False
+        owner = token.subscription
+        if owner.session.is_over:
+            consumer.refuse(reference, REJECTED)
+        elif consumer.presettled:
+            # Whoever takes it is done with it at once, so it cannot be kept by this one.
+            claims[key] = delivery
+            consumer.refuse(reference, RELEASED)
+        else:
+            del owner.session.awaited[key]
+            consumer.relinquish(reference)
+            token.reference = reference
+            token.was_sent = True
+            if owner.consumer is not None and owner.outlet is not None:
+                owner.consumer.adopt(reference)
+                if delivery.is_counted:
+                    owner.outlet.write(delivery.packet_id, delivery.qos, token)
+        return True
+
+    def _drop(self, consumer: Consumer, reference: Reference) -> None:
+        if not consumer.presettled:
+            consumer.settle(reference, ACCEPTED)
+
+    def drained(self) -> None:
+        """Nobody drains."""
+
+    def ended(self, reason: str) -> None:
+        """The queue was deleted."""
+        self.consumer = None
+        self.search = None
+        outlet = self.outlet
+        if outlet is not None:
+            outlet.queue_gone(self, reason)
+
+
+class Outlet:
+    """The way to one connected client."""
+
+    def __init__(self, handler: "ClientHandler", session: "ClientSession", subject: Subject) -> None:
+        office = handler.postoffice
+        self.handler: ClientHandler = handler
+        self.engine: MqttConnection = handler.engine
+        self.session: ClientSession = session
+        self.outgoing: OutgoingFlight = session.outgoing
+        self.format: MqttFormat = handler.manager.format
+        self.access: AccessControl = office.access
+        self.checks_access: bool = not isinstance(office.access, OpenAccess)
+        self.is_v5: bool = handler.engine.version >= 5
+        self.subject: Subject = subject
+        self.stores: bool = session.is_stored and office.storage.is_durable
+        """Whether QoS 2 deliveries are recorded before they go out."""
+        self.claims: dict[tuple[int, int], Delivery] = handler.manager.sessions.claims
+        self.waiting: deque[tuple[Subscription, Reference, int]] = deque()
+        """Deliveries that found the window closed, with their QoS."""
+        self.blocked: list[Subscription] = []
+        self.unstored: list[Delivery] = []
+        """QoS 2 deliveries that go out when their records are durable."""
+        self._allowed: dict[str, bool] = {}
+        self._topic_address: str = ""
+        self._topic_field: bytes = b""
+
+    # -- rights ----------------------------------------------------------------------------------------------
+
+    def rights_changed(self, subject: Subject) -> None:
+        """What was allowed before counts no more."""
+        self.subject = subject
+        self._allowed.clear()
+
+    def may_read(self, address: str) -> bool:
+        """Whether the client may consume from an address that a wildcard led to."""
+        allowed = self._allowed.get(address)
+        if allowed is None:
+            allowed = self.access.allows(self.subject, Permission.CONSUME, address)
+            if not allowed:
+                self.handler.denied(address)
+            if len(self._allowed) >= ALLOWED_CACHE_LIMIT:
+                self._allowed.clear()
+            self._allowed[address] = allowed
+        return allowed
+
+    # -- out -------------------------------------------------------------------------------------------------
+
+    def can_go_on(self) -> bool:
+        """Whether another delivery of QoS 1 or 2 could go out."""
+        return self.outgoing.can_send and not self.waiting and self.engine.can_send
+
+    def topic_field(self, address: str) -> bytes:
+        """The topic of an address as it stands in a PUBLISH; empty if no client could be sent it."""
+        if address != self._topic_address:
+            self._topic_field = self.handler.manager.topic_field(address)
+            self._topic_address = address
+        return self._topic_field
+
+    def send_at_most_once(
+        self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes
+    ) -> bool:
+        """Send with QoS 0; false: the topic cannot be sent. What is too large for the client is left out."""
+        retain = self._retain(subscription, annotations)
+        if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
+            # A fan-out: the same octets for everybody with this version and retain flag.
+            name = ("MQTT5R" if retain else "MQTT5") if self.is_v5 else ("MQTT3R" if retain else "MQTT3")
+            encodings = message.encodings
+            if encodings is None:
+                encodings = message.encodings = {}
+            packet = encodings.get(name)
+            if packet is None:
+                field = self.topic_field(message.address)
+                if not field:
+                    return False
+                packet = encode_publish(self.is_v5, field, payload, 0, retain, False, 0, annotations[1:])
+                encodings[name] = packet
+            self.engine.send_encoded(packet)
+            return True
+        field = self.topic_field(message.address)
+        if not field:
+            return False
+        self.engine.send_publish(
+            field, payload, 0, retain, False, 0, self._properties(subscription, message, annotations)
+        )
+        return True
+
+    def send(self, subscription: Subscription, reference: Reference, qos: int) -> bool:
+        """Send with QoS 1 or 2, or keep it until the window opens: then false."""
+        session = self.session
+        awaited = session.awaited
+        if awaited:
+            delivery = awaited.pop((reference.queue.id, reference.sequence), None)
+            if delivery is not None:
+                self._take_up(delivery, reference)
+                return True
+        outgoing = self.outgoing
+        if self.waiting or not outgoing.can_send:
+            self.waiting.append((subscription, reference, qos))
+            return False
+        if self.engine.is_halted:
+            # Its acknowledgement has to be read.
+            self.handler.go_on()
+        token = Sent(reference, subscription, session.next_order())
+        packet_id = outgoing.add(qos, token)
+        if qos == 2 and self.stores and reference.handle:
+            token.is_stored = False
+            session.save_outgoing(packet_id, SENT, token)
+            self.unstored.append(outgoing.deliveries[packet_id])
+            self.handler.wake()
+        else:
+            self.write(packet_id, qos, token)
+        return True
+
+    def write(self, packet_id: int, qos: int, token: Sent) -> None:
+        """Send a delivery that has its packet identifier, for the first time or again."""
+        reference = token.reference
+        assert reference is not None
+        message = reference.message
+        annotations: bytes
+        payload: bytes
+        if message.format is self.format:
+            annotations = message.annotations
+            payload = message.data
+        else:
+            try:
+                annotations, payload = converted(message, self.format.syntax)
+            except (ProtocolError, StoreError) as error:
+                self.unconverted(reference, error)
+                self._give_up(packet_id, qos, reference, REJECTED)
+                return
+        subscription = token.subscription
+        field = self.topic_field(message.address)
+        if field and self.engine.send_publish(
+            field,
+            payload,
+            qos,
+            self._retain(subscription, annotations),
+            token.was_sent,
+            packet_id,
+            self._properties(subscription, message, annotations),
+        ):
+            token.was_sent = True
+            return
+        # Too large for the client, or no topic: it counts as delivered [MQTT-3.1.2-25].
+        self.unreadable(subscription, reference)
+        self._give_up(packet_id, qos, reference, ACCEPTED)
+
+    def _give_up(self, packet_id: int, qos: int, reference: Reference, outcome: int) -> None:
+        """A delivery that cannot be sent after all ends here."""
+        self.outgoing.drop(packet_id)
+        if qos == 2:
+            self.session.forget_outgoing(packet_id)
+        consumer = reference.consumer
+        if consumer is not None:
+            consumer.settle(reference, outcome)
+
+    def _retain(self, subscription: Subscription, annotations: bytes) -> bool:
+        flags = annotations[0]
+        return flags & RETAINED_COPY != 0 or (flags & RETAIN != 0 and subscription.retain_as_published)
+
+    def _properties(self, subscription: Subscription, message: Message, annotations: bytes) -> bytes:
+        if not self.is_v5:
+            return b""
+        properties = annotations[1:]
+        if message.expires_ms:
+            left_ms = message.expires_ms - self.handler.hub.now_ms
+            properties += expiry_property(max((left_ms + 999) // 1000, 0))
+        if subscription.identifier:
+            properties += subscription.identifier
+        return properties
+
+    def unreadable(self, subscription: Subscription, reference: Reference) -> None:
+        """A message could not be sent to this client, now or ever."""
+        self.handler.left_out(subscription, reference)
+
+    def unconverted(self, reference: Reference, error: Exception) -> None:
+        """A message of another protocol cannot be told in MQTT, or its body not be read: it becomes a dead letter."""
+        self.handler.unconverted(reference, error)
+
+    # -- going on ----------------------------------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """The window opened, or there is room for output: send again what is to be, then what waits."""
+        engine = self.engine
+        outgoing = self.outgoing
+        while engine.can_send:
+            delivery = outgoing.next_resend()
+            if delivery is None:
+                break
+            self._resend(delivery)
+        waiting = self.waiting
+        while waiting and outgoing.can_send and engine.can_send:
+            subscription, reference, qos = waiting.popleft()
+            if reference.state == DELIVERING and reference.consumer is subscription.consumer:
+                later = self.waiting
+                self.waiting = deque()
+                self.send(subscription, reference, qos)
+                self.waiting = later
+        self._unblock()
+
+    def _unblock(self) -> None:
+        if not self.blocked or not self.engine.can_send:
+            return
+        is_open = self.can_go_on()
+        still: list[Subscription] = []
+        blocked = self.blocked
+        self.blocked = []
+        for subscription in blocked:
+            consumer = subscription.consumer
+            if consumer is None:
+                continue
+            if is_open or subscription.qos == 0:
+                consumer.unblock()
+            else:
+                still.append(subscription)
+        self.blocked += still
+
+    def _resend(self, delivery: Delivery) -> None:
+        token = sent(delivery)
+        if token is None or token.reference is None:
+            # A restart came between: the queue hands the message over when it is its turn.
+            return
+        if token.is_stored:
+            self.write(delivery.packet_id, delivery.qos, token)
+        else:
+            self.unstored.append(delivery)
+
+    def _take_up(self, delivery: Delivery, reference: Reference) -> None:
+        """The message of a delivery from before a restart is there again."""
+        token = sent(delivery)
+        assert token is not None
+        token.reference = reference
+        token.was_sent = True
+        self.write(delivery.packet_id, delivery.qos, token)
+
+    def stored(self, deliveries: list[Delivery]) -> None:
+        """The records of these deliveries are durable."""
+        for delivery in deliveries:
+            token = sent(delivery)
+            assert token is not None
+            token.is_stored = True
+            if self.outgoing.deliveries.get(delivery.packet_id) is delivery and token.reference is not None:
+                self.write(delivery.packet_id, delivery.qos, token)
+
+    def queue_gone(self, subscription: Subscription, reason: str) -> None:
+        """Somebody else deleted the queue of a subscription."""
+        self.handler.queue_gone(subscription, reason)

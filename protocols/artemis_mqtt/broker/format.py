@@ -1,0 +1,226 @@
+"""What the core may ask of a message that MQTT brought, and how messages of other protocols become MQTT's.
+
+`Message.data` is the payload. `Message.annotations` is one octet of flags, then the properties as they came (§3.3.2.3:
+payload format indicator, content type, response topic, correlation data, user properties), without expiry and alias:
+
+      7 6 5 4     3          2             1 0
+    +---------+----------+-----------+---------------+
+    |    0    | retained | published | QoS it was    |
+    |         |  copy    | as retain | published with|
+    +---------+----------+-----------+---------------+
+"""
+
+import json
+from typing import Final
+from uuid import UUID
+
+from artemis_mqtt.broker.addressing import InvalidTopic, to_address, to_topic
+from artemis_mqtt.engine.packets import PacketType
+from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, read_properties, write_properties
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.syntax import WildcardSyntax
+from artemis_py.errors import ProtocolError
+
+QOS_MASK: Final = 0x03
+RETAIN: Final = 0x04
+"""The publisher asked for it."""
+RETAINED_COPY: Final = 0x08
+"""It was retained before the subscription began (§3.3.1.3)."""
+
+FOREIGN_FLAGS: Final = 2
+"""Messages of other protocols go out with the QoS of the subscription (reference/artemis-model §4.2.5)."""
+
+QOS_ANNOTATION: Final = "x-opt-mqtt-qos"
+RETAIN_ANNOTATION: Final = "x-opt-mqtt-retain"
+
+_JSON: Final = "application/json"
+
+
+class MqttFormat:
+    """The `MessageFormat` of MQTT, one per broker."""
+
+    def __init__(self, syntax: WildcardSyntax) -> None:
+        self.syntax: Final = syntax
+        """In which a response topic becomes an address."""
+
+    @property
+    def name(self) -> str:
+        """Stored with each message."""
+        return "mqtt"
+
+    def view(self, message: Message) -> MessageView:
+        """Decode the properties, and the payload if it says that it is text."""
+        annotations = message.annotations
+        flags = annotations[0] if annotations else 0
+        properties = _properties(annotations)
+        view = MessageView(
+            to=message.address,
+            content_type=properties.content_type,
+            correlation_id=_correlation_id(properties.correlation_data),
+            reply_to=_reply_to(properties.response_topic, self.syntax),
+            body=_body(message.data, properties),
+            annotations={QOS_ANNOTATION: flags & QOS_MASK, RETAIN_ANNOTATION: bool(flags & RETAIN)},
+        )
+        for name, value in properties.user_properties:
+            # A name that stands more than once: the first counts, as for who looks it up by name in MQTT.
+            view.properties.setdefault(name, value)
+        return view
+
+    def lookup(self, message: Message, name: str) -> object:
+        """The value a selector finds under `name`: a user property, or what JMS calls it."""
+        if name == "JMSCorrelationID":
+            correlation = message.view.correlation_id
+            return correlation.decode("utf-8", "replace") if isinstance(correlation, bytes) else correlation
+        if name == "JMSReplyTo":
+            return message.view.reply_to
+        return message.view.properties.get(name)
+
+
+def _properties(annotations: bytes) -> Properties:
+    if len(annotations) < 2:
+        return NO_PROPERTIES
+    return read_properties(annotations, 1, len(annotations), PacketType.PUBLISH)
+
+
+def _correlation_id(data: bytes | None) -> str | bytes | None:
+    """Text where it is text: many clients of other protocols cannot send octets back. In MQTT both are the same."""
+    if data is None:
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+    return text if text.isprintable() else data
+
+
+def _reply_to(topic: str | None, syntax: WildcardSyntax) -> str | None:
+    return None if topic is None else to_address(topic, syntax)
+
+
+def _body(payload: bytes, properties: Properties) -> object:
+    if properties.payload_format_indicator == 1:
+        try:
+            return payload.decode("utf-8")
+        except UnicodeDecodeError:
+            return payload
+    return payload
+
+
+def from_view(view: MessageView, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
+    """Annotations and payload for a message of another protocol. Raises ProtocolError if it cannot be converted."""
+    body = view.body
+    is_text = False
+    content_type = view.content_type
+    if body is None:
+        payload = b""
+    elif isinstance(body, bytes | bytearray | memoryview):
+        payload = bytes(body)
+    elif isinstance(body, str):
+        payload, is_text = _utf8(body), True
+    else:
+        try:
+            text = json.dumps(body, ensure_ascii=False, default=_json_value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ProtocolError(f"the body cannot be written as JSON: {error}") from error
+        payload, is_text = _utf8(text), True
+        content_type = content_type or _JSON
+    properties = Properties(
+        payload_format_indicator=1 if is_text else None,
+        content_type=_text(content_type),
+        response_topic=_response_topic(view.reply_to, syntax),
+        correlation_data=_octets(view.correlation_id),
+        user_properties=tuple(
+            (name, value) for name, value in (_user_property(item) for item in view.properties.items()) if name
+        ),
+    )
+    return bytes((FOREIGN_FLAGS,)) + write_properties(properties), payload
+
+
+def _response_topic(address: str | None, syntax: WildcardSyntax) -> str | None:
+    if not address:
+        return None
+    try:
+        return to_topic(address, syntax)
+    except InvalidTopic:
+        return None
+
+
+# What a field of MQTT can hold (§1.5.4, §1.5.6).
+_MAX_OCTETS: Final = 65535
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ProtocolError(f"the text is not Unicode: {error}") from error
+
+
+def _text(value: str | None) -> str | None:
+    """A text that fits; MQTT has no way to say what does not, so such a field is left out."""
+    if value is None or "\0" in value or len(value.encode("utf-8", "replace")) > _MAX_OCTETS:
+        return None
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _octets(value: object) -> bytes | None:
+    if value is None:
+        return None
+    octets = bytes(value) if isinstance(value, bytes | bytearray) else str(value).encode("utf-8", "replace")
+    return octets if len(octets) <= _MAX_OCTETS else None
+
+
+def _user_property(item: tuple[str, object]) -> tuple[str, str]:
+    """An application property as two texts; an empty name for one that cannot be told."""
+    name, value = item
+    if isinstance(value, bool):
+        text: str | None = "true" if value else "false"
+    elif isinstance(value, bytes):
+        text = value.hex()
+    else:
+        text = "" if value is None else str(value)
+    written, text = _text(name), _text(text)
+    return ("", "") if written is None or text is None else (written, text)
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
+    """Annotations and payload of a message that another protocol wrote, converted once.
+
+    A large one is converted anew each time, for its body shall not stay in memory. Raises ProtocolError, and StoreError
+    if a body is too large for memory or cannot be read.
+    """
+    if message.large is not None:
+        return from_view(message.view, syntax)
+    encodings = message.encodings
+    if encodings is None:
+        encodings = message.encodings = {}
+    payload = encodings.get("MQTT")
+    if payload is None:
+        encodings["MQTT annotations"], payload = from_view(message.view, syntax)
+        encodings["MQTT"] = payload
+    return encodings["MQTT annotations"], payload
+
+
+def retained_copy(message: Message) -> Message:
+    """The message as a late subscriber gets it: its octets are shared, its flags say what it is."""
+    annotations = message.annotations
+    flags = (annotations[0] if annotations else 0) | RETAINED_COPY
+    return Message(
+        message.format,
+        message.address,
+        message.data,
+        bytes((flags,)) + annotations[1:],
+        message.durable,
+        message.priority,
+        message.expires_ms,
+        producer=message.producer,
+    )

@@ -1,0 +1,107 @@
+"""From a PUBLISH to the core: the address of its topic, the message, and what is retained."""
+
+from typing import Final
+
+from artemis_mqtt.broker.addressing import Names
+from artemis_mqtt.broker.format import MqttFormat
+from artemis_mqtt.broker.system_topics import is_system_topic
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message, RoutingType
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.routing.routes import NO_TYPE
+from artemis_py.core.services.retained import RetainedMessages
+from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.errors import LimitExceeded, NotAuthorized
+
+# Producers kept ready, by topic. Each costs about 1 KiB and saves a permission check per message.
+PRODUCER_CACHE_LIMIT: Final = 256
+
+_MULTICAST: Final = 0
+"""`RoutingType.MULTICAST`."""
+
+PRIORITY: Final = 4
+"""MQTT has none: all messages have the usual one."""
+
+# The octet of flags, by QoS and retain (`format`).
+_FLAGS: Final = [bytes((value,)) for value in range(8)]
+
+
+class Publisher:
+    """What one client, or its will, sends."""
+
+    def __init__(self, session: Session, names: Names, format: MqttFormat, max_retained: int) -> None:
+        """`max_retained`: addresses that may have a retained message, -1: any number."""
+        self._session: Session = session
+        self._hub: Hub = session.postoffice.hub
+        self._retained: RetainedMessages = session.postoffice.retained
+        self._names: Names = names
+        self._format: MqttFormat = format
+        self._max_retained: int = max_retained
+        self._client_id: str = session.client_id
+        self._producers: dict[str, Producer] = {}
+        self.full: Address | None = None
+        """The address of the last message if its producers shall wait; whoever reads this sets it back."""
+
+    def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> int:
+        """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""
+        producer = self._producers.get(topic)
+        if producer is None or producer.address is None or producer.address.is_deleted:
+            producer = self._make_producer(topic)
+        routing_type = NO_TYPE
+        address = producer.address
+        if address is not None and not address.queues and RoutingType.ANYCAST not in address.routing_types:
+            # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
+            routing_type = _MULTICAST
+        if retain and payload:
+            self._check_retained(producer, len(payload) + len(properties) + 1)
+        message = Message(
+            self._format,
+            "",
+            payload,
+            _FLAGS[qos | 4 if retain else qos] + properties,
+            qos > 0,
+            PRIORITY,
+            0 if expiry_s < 0 else self._hub.now_ms + 1000 * expiry_s,
+            0,
+            routing_type,
+            self._client_id,
+        )
+        # A subscriber that saw it would see it again if a crash took it back, for the client repeats it.
+        message.stored_first = qos == 2
+        count = producer.send(message)
+        address = producer.address
+        if address is not None and (address.account.is_full or self._hub.account.is_full) and address.must_wait:
+            self.full = address
+        if retain and producer.address is not None:
+            if payload:
+                self._retained.put(message)
+            else:
+                self._retained.remove(producer.name)
+        return count
+
+    def forget_rights(self) -> None:
+        """The client's rights changed: each topic is checked again."""
+        self._producers.clear()
+
+    def _make_producer(self, topic: str) -> Producer:
+        """An unknown address becomes a MULTICAST one; the types of one that is there decide (reference §4.2.4)."""
+        if is_system_topic(topic):
+            raise NotAuthorized(f"'{topic}' is the broker's own")
+        name = self._names.address(topic)
+        session = self._session
+        office = session.postoffice
+        if name in office.addresses or name in office.endpoints:
+            producer = session.producer(name)
+        else:
+            producer = session.producer(name, RoutingType.MULTICAST)
+            # From now on the address' own types count, should it get another.
+            producer.explicit_type = NO_TYPE
+        if len(self._producers) >= PRODUCER_CACHE_LIMIT:
+            self._producers.clear()
+        self._producers[topic] = producer
+        return producer
+
+    def _check_retained(self, producer: Producer, size: int) -> None:
+        self._retained.check_room(producer.name, size + MESSAGE_OVERHEAD_BYTES)
+        if 0 <= self._max_retained <= self._retained.count and self._retained.get(producer.name) is None:
+            raise LimitExceeded(f"the broker keeps {self._retained.count} retained messages, as many as it may")

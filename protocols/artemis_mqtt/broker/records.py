@@ -1,0 +1,214 @@
+"""What of a session is stored, key by key, and read again at start (`Storage.save_record`, space "mqtt").
+
+    u32 session, u8 1                     JSON: the session (`SessionRecord`)
+    u32 session, u8 2, u32 number         JSON: one subscription (`SubscriptionRecord`)
+    u32 session, u8 3, u16 packet id      nothing: a QoS 2 message that was taken and not released
+    u32 session, u8 4, u16 packet id      u8 state, u64 order, u32 queue id, u64 sequence: a QoS 2 delivery under way
+
+A state is that of `flight`; order is the order of first sending. Integers are big-endian.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from struct import Struct
+from typing import Any, Final
+
+from attrs import asdict, define, field, frozen
+
+from artemis_py.core.queues.storage import Storage
+
+SPACE: Final = "mqtt"
+
+_SESSION: Final = Struct(">IB")
+_NUMBERED: Final = Struct(">IBI")
+_IDENTIFIED: Final = Struct(">IBH")
+_OUTGOING: Final = Struct(">BQIQ")
+
+_KIND_SESSION: Final = 1
+_KIND_SUBSCRIPTION: Final = 2
+_KIND_INCOMING: Final = 3
+_KIND_OUTGOING: Final = 4
+
+
+# Of the object and its fields, beside what a client makes as long as it likes.
+_WILL_BYTES: Final = 512
+
+
+@frozen(kw_only=True)
+class StoredWill:
+    """A will, and in whose name it is published."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    properties: bytes
+    """As `on_publish` would get them."""
+    expiry_s: int
+    """-1: none."""
+    delay_s: int
+    user: str | None
+    roles: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that it takes."""
+        return _WILL_BYTES + len(self.payload) + len(self.properties) + 4 * len(self.topic)
+
+
+@frozen(kw_only=True)
+class SessionRecord:
+    """A session."""
+
+    client_id: str
+    expiry_s: int
+    ended_ms: int
+    """When its connection ended; 0: it was connected."""
+    user: str | None = None
+    """Whose it is; None: a client's without a name, or it was stored before sessions had owners."""
+    will: StoredWill | None = None
+
+
+@frozen(kw_only=True)
+class SubscriptionRecord:
+    """A subscription of a session."""
+
+    number: int
+    topic_filter: str
+    queue: str
+    kind: str
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    identifier: int
+
+
+@frozen(kw_only=True)
+class OutgoingRecord:
+    """A delivery of QoS 2 that a client has not confirmed to the end."""
+
+    packet_id: int
+    state: int
+    order: int
+    queue_id: int
+    sequence: int
+
+
+@define
+class StoredSession:
+    """Everything of one session that was in the store."""
+
+    number: int
+    session: SessionRecord | None = None
+    subscriptions: list[SubscriptionRecord] = field(factory=list)
+    incoming: list[int] = field(factory=list)
+    outgoing: list[OutgoingRecord] = field(factory=list)
+    keys: list[bytes] = field(factory=list)
+    """Of all of it."""
+
+
+class Records:
+    """The records of one session."""
+
+    def __init__(self, storage: Storage, number: int) -> None:
+        self._storage: Final = storage
+        self.number: Final = number
+        self._subscriptions: set[int] = set()
+
+    def save_session(self, record: SessionRecord) -> None:
+        """Remember the session as it is now."""
+        self._storage.save_record(SPACE, _SESSION.pack(self.number, _KIND_SESSION), _dump(asdict(record)))
+
+    def forget_session(self) -> None:
+        """The session is over; what belongs to it is forgotten by who knows it."""
+        self._storage.save_record(SPACE, _SESSION.pack(self.number, _KIND_SESSION), None)
+
+    def save_subscription(self, record: SubscriptionRecord) -> None:
+        """Remember a subscription as it is now."""
+        key = _NUMBERED.pack(self.number, _KIND_SUBSCRIPTION, record.number)
+        self._storage.save_record(SPACE, key, _dump(asdict(record)))
+
+    def forget_subscription(self, number: int) -> None:
+        """The client unsubscribed."""
+        self._storage.save_record(SPACE, _NUMBERED.pack(self.number, _KIND_SUBSCRIPTION, number), None)
+
+    def save_incoming(self, packet_id: int) -> None:
+        """A QoS 2 message was taken; durable with it."""
+        self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_INCOMING, packet_id), b"")
+
+    def forget_incoming(self, packet_id: int) -> None:
+        """It was released."""
+        self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_INCOMING, packet_id), None)
+
+    def save_outgoing(self, packet_id: int, state: int, order: int, queue_id: int, sequence: int) -> None:
+        """A QoS 2 delivery is about to go out, or was received."""
+        key = _IDENTIFIED.pack(self.number, _KIND_OUTGOING, packet_id)
+        self._storage.save_record(SPACE, key, _OUTGOING.pack(state, order, queue_id, sequence))
+
+    def forget_outgoing(self, packet_id: int) -> None:
+        """It is complete."""
+        self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_OUTGOING, packet_id), None)
+
+
+def load(storage: Storage) -> list[StoredSession]:
+    """All sessions that an earlier run remembered; one without `session` has lost its record."""
+    found: dict[int, StoredSession] = {}
+    for key, value in storage.load_records(SPACE):
+        number, kind = _SESSION.unpack_from(key)
+        stored = found.get(number)
+        if stored is None:
+            stored = found[number] = StoredSession(number)
+        stored.keys.append(key)
+        if kind == _KIND_SESSION:
+            stored.session = _read_session(_parse(value))
+        elif kind == _KIND_SUBSCRIPTION:
+            stored.subscriptions.append(SubscriptionRecord(**_parse(value)))
+        elif kind == _KIND_INCOMING:
+            stored.incoming.append(_IDENTIFIED.unpack(key)[2])
+        elif kind == _KIND_OUTGOING:
+            state, order, queue_id, sequence = _OUTGOING.unpack(value)
+            stored.outgoing.append(
+                OutgoingRecord(
+                    packet_id=_IDENTIFIED.unpack(key)[2],
+                    state=state,
+                    order=order,
+                    queue_id=queue_id,
+                    sequence=sequence,
+                )
+            )
+    return list(found.values())
+
+
+def _read_session(fields: dict[str, Any]) -> SessionRecord:
+    will = fields.pop("will")
+    if will is not None:
+        will = StoredWill(**(will | {"roles": tuple(will["roles"])}))
+    return SessionRecord(**fields, will=will)
+
+
+def forget(storage: Storage, keys: list[bytes]) -> None:
+    """Forget these records."""
+    for key in keys:
+        storage.save_record(SPACE, key, None)
+
+
+def _dump(record: dict[str, object]) -> bytes:
+    return json.dumps(record, separators=(",", ":"), default=_octets).encode()
+
+
+def _octets(value: object) -> object:
+    if isinstance(value, bytes):
+        return {"octets": b64encode(value).decode("ascii")}
+    raise TypeError(f"no record holds a {type(value).__name__}")
+
+
+def _parse(value: bytes) -> dict[str, Any]:
+    parsed = json.loads(value, object_hook=_read_octets)
+    if not isinstance(parsed, dict):
+        raise ValueError("a record is no object")
+    return parsed
+
+
+def _read_octets(value: dict[str, object]) -> object:
+    octets = value.get("octets")
+    return b64decode(octets) if isinstance(octets, str) and len(value) == 1 else value

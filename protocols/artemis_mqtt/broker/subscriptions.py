@@ -1,0 +1,295 @@
+"""Which queue a topic filter gets, and what becomes of it (reference/artemis-model §4.2.2, §4.2.3)."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from artemis_mqtt.broker.addressing import is_wild, queue_names, to_address
+from artemis_mqtt.broker.deliveries import BORROWED, OWN, SHARED, UNLIMITED_CREDIT, Outlet, Subscription, sent
+from artemis_mqtt.broker.format import retained_copy
+from artemis_mqtt.broker.session import ClientSession
+from artemis_mqtt.engine import packets
+from artemis_mqtt.engine.flight import SENT
+from artemis_mqtt.engine.publish import subscription_identifier_property
+from artemis_mqtt.engine.topics import split_shared
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import REJECTED, RELEASED
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.background import Steps
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import QueueConfig
+from artemis_py.errors import LimitExceeded, NoSuchQueue, QueueExists, Refusal
+
+if TYPE_CHECKING:
+    from artemis_mqtt.broker.sessions import Sessions
+    from artemis_py.core.services.retained import RetainedSearch
+
+# Retained messages are handed over in slices, between which everybody else has a turn: a few ms each in pure Python.
+RETAINED_SLICE: Final = 200
+RETAINED_STEPS: Final = 2000
+# No more than this waits in a subscription's queue on that account; a slow client does not make the broker hold them.
+RETAINED_AHEAD: Final = 2000
+# How long the next slice waits while as much is ahead, in milliseconds.
+RETAINED_PAUSE_MS: Final = 20
+
+# Retain Handling (§3.8.3.1).
+_SEND_ALWAYS: Final = 0
+_SEND_IF_NEW: Final = 1
+
+
+def subscribe(
+    sessions: "Sessions", outlet: Outlet, core: Session, request: packets.Subscription, identifier: int, limit: int
+) -> int:
+    """Make or change one subscription; returns the QoS it got. Raises Refusal.
+
+    `limit`: subscriptions that one session may have.
+    """
+    session = outlet.session
+    office = core.postoffice
+    group, topic_filter = split_shared(request.topic_filter)
+    address = to_address(topic_filter, office.options.wildcards)
+    core.check(Permission.CONSUME, address)
+    subscription = session.subscriptions.get(request.topic_filter)
+    is_new = subscription is None
+    if subscription is None:
+        if len(session.subscriptions) >= limit:
+            raise LimitExceeded(f"the session has {limit} subscriptions, as many as it may")
+        queue, kind, is_made = _queue(sessions, session, core, group, address, request.no_local)
+        subscription = Subscription(session, session.next_subscription(), request.topic_filter, queue, kind)
+        _apply(subscription, request, identifier)
+        try:
+            attach(subscription, outlet, core)
+        except Refusal:
+            if is_made:
+                office.delete_queue(queue.name, force=True, reason="its subscription was refused")
+            raise
+        session.subscriptions[request.topic_filter] = subscription
+        sessions.joined(subscription)
+    else:
+        _change(subscription, outlet, core, request, identifier)
+    session.save_subscription(subscription)
+    if not group and (request.retain_handling == _SEND_ALWAYS or (is_new and request.retain_handling == _SEND_IF_NEW)):
+        if office.retained.count:
+            subscription.search = office.retained.search(address)
+            hand_over_retained(subscription, office)
+    return request.qos
+
+
+def _apply(subscription: Subscription, request: packets.Subscription, identifier: int) -> None:
+    subscription.qos = request.qos
+    subscription.no_local = request.no_local
+    subscription.retain_as_published = request.retain_as_published
+    subscription.is_wild = is_wild(request.topic_filter)
+    subscription.identifier_number = identifier
+    subscription.identifier = subscription_identifier_property(identifier) if identifier else b""
+
+
+def _change(
+    subscription: Subscription, outlet: Outlet, core: Session, request: packets.Subscription, identifier: int
+) -> None:
+    """The same filter again replaces the options; messages are not lost over it [MQTT-3.8.4-3]."""
+    if request.no_local != subscription.no_local and subscription.kind == OWN:
+        text = _no_local(subscription.session.client_id) if request.no_local else ""
+        core.update_queue(subscription.queue.name, {"filter": text or None})
+    was_presettled = subscription.qos == 0
+    _apply(subscription, request, identifier)
+    consumer = subscription.consumer
+    if consumer is None:
+        # It rested, because the client had lost the permission.
+        resume(subscription, outlet, core, under_way(subscription.session).get(subscription, []))
+        outlet.go_on()
+    elif was_presettled != (request.qos == 0):
+        kept = list(consumer.outstanding.values())
+        for reference in kept:
+            consumer.relinquish(reference)
+        core.close_consumer(consumer)
+        attach(subscription, outlet, core)
+        assert subscription.consumer is not None
+        for reference in kept:
+            subscription.consumer.adopt(reference)
+
+
+def _queue(
+    sessions: "Sessions", session: ClientSession, core: Session, group: str, address: str, no_local: bool
+) -> tuple[Queue, str, bool]:
+    """The queue of a new subscription, and whether it had to be made. Raises Refusal."""
+    office = core.postoffice
+    existing = office.addresses.get(address)
+    if existing is not None and RoutingType.MULTICAST not in existing.routing_types:
+        return core.queue_to_consume(address), BORROWED, False
+    core.ensure_destination(address, "", RoutingType.MULTICAST)
+    kind = SHARED if group else OWN
+    max_consumers = -1 if group else 1
+    for name in queue_names(session.client_id, group, address):
+        sessions.finish(name)
+        queue = office.queues.get(name)
+        if queue is None:
+            config = QueueConfig(
+                name=name,
+                address=address,
+                routing_type=RoutingType.MULTICAST,
+                durable=session.is_stored or bool(group),
+                filter=_no_local(session.client_id) if no_local else None,
+                max_consumers=max_consumers,
+                auto_delete=False,
+                user=None if group else core.subject.user,
+            )
+            return core.create_queue(config), kind, True
+        if queue.address.name != address or queue.max_consumers != max_consumers or not core.owns(queue):
+            continue
+        if group or not queue.consumers:
+            return queue, kind, False
+    raise QueueExists(f"the names for a queue of '{address}' are taken by other subscriptions")
+
+
+def _no_local(client_id: str) -> str:
+    """A selector that leaves out what this client sent [MQTT-3.8.3-3]."""
+    quoted = client_id.replace("'", "''")
+    return f"__AMQ_CID <> '{quoted}'"
+
+
+def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
+    """Let deliveries come. Raises Refusal."""
+    leaving = subscription.leaving
+    if leaving is not None:
+        subscription.leaving = None
+        leaving.close()
+    consumer = core.consume(subscription.queue, subscription, presettled=subscription.qos == 0)
+    subscription.consumer = consumer
+    subscription.outlet = outlet
+    consumer.grant(UNLIMITED_CREDIT)
+
+
+def under_way(session: ClientSession) -> dict[Subscription, list[Reference]]:
+    """The deliveries of a session that were not settled, by their subscriptions."""
+    found: dict[Subscription, list[Reference]] = {}
+    for delivery in session.outgoing.deliveries.values():
+        token = sent(delivery)
+        if token is not None and token.reference is not None:
+            found.setdefault(token.subscription, []).append(token.reference)
+    return found
+
+
+def resume(subscription: Subscription, outlet: Outlet, core: Session, under_way: list[Reference]) -> None:
+    """The client is back: deliveries under way are its own again. Raises Refusal.
+
+    Nothing new is delivered until `Outlet.go_on`: the client was not told yet that it is welcome.
+    """
+    queue = subscription.queue
+    if queue.is_deleted:
+        raise NoSuchQueue(f"queue '{queue.name}' was deleted while its client was away")
+    attach(subscription, outlet, core)
+    consumer = subscription.consumer
+    assert consumer is not None
+    for reference in under_way:
+        consumer.adopt(reference)
+    consumer.block()
+    outlet.blocked.append(subscription)
+
+
+def suspend(session: ClientSession) -> None:
+    """The client is gone, its session stays: what is under way stays with it, the rest returns to the queues.
+
+    Of a shared subscription only QoS 2 stays [MQTT-4.8.2-4]; the others of the group get the rest.
+    """
+    outgoing = session.outgoing
+    for delivery in list(outgoing.deliveries.values()):
+        token = sent(delivery)
+        if token is None or token.reference is None:
+            continue
+        subscription = token.subscription
+        if session.subscriptions.get(subscription.topic_filter) is not subscription:
+            continue
+        if subscription.kind == OWN or delivery.qos == 2:
+            if subscription.consumer is not None:
+                subscription.consumer.relinquish(token.reference)
+        else:
+            outgoing.drop(delivery.packet_id)
+    for subscription in session.subscriptions.values():
+        subscription.leaving = subscription.consumer
+        subscription.consumer = None
+        subscription.outlet = None
+
+
+def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session | None, reason: str) -> None:
+    """End a subscription; its queue goes if nobody else has it."""
+    session = subscription.session
+    consumer = subscription.consumer
+    subscription.consumer = None
+    subscription.outlet = None
+    subscription.search = None
+    session.subscriptions.pop(subscription.topic_filter, None)
+    session.forget_subscription(subscription)
+    if consumer is not None and core is not None:
+        core.close_consumer(consumer)
+    is_last = sessions.left(subscription)
+    queue = subscription.queue
+    if not queue.is_deleted and not queue.configuration_managed:
+        if subscription.kind == OWN or (subscription.kind == SHARED and is_last):
+            sessions.postoffice.delete_queue(queue.name, force=True, reason=reason)
+
+
+def abandon(subscription: Subscription) -> None:
+    """What is under way must not be sent again: its client may not have it any more, or it is gone."""
+    session = subscription.session
+    for delivery in list(session.outgoing.deliveries.values()):
+        token = sent(delivery)
+        if token is not None and token.subscription is subscription and delivery.state == SENT:
+            session.outgoing.drop(delivery.packet_id)
+            if delivery.qos == 2:
+                session.forget_outgoing(delivery.packet_id)
+            if token.reference is not None:
+                token.reference.queue.give_back(token.reference, RELEASED)
+                token.reference = None
+            else:
+                session.awaited = {key: each for key, each in session.awaited.items() if each is not delivery}
+
+
+def give_back(session: ClientSession) -> None:
+    """The session is over: what waited for its client returns to the queues that are left.
+
+    Not so what a member of a group may have seen, which goes to no other one [MQTT-4.8.2-5]: it is a dead letter.
+    """
+    for delivery in session.outgoing.deliveries.values():
+        token = sent(delivery)
+        if token is not None and token.reference is not None:
+            reference = token.reference
+            consumer = reference.consumer
+            if consumer is not None and reference.sequence not in consumer.outstanding:
+                is_seen = token.was_sent and token.subscription.kind == SHARED
+                reference.queue.give_back(reference, REJECTED if is_seen else RELEASED)
+            token.reference = None
+    session.outgoing.deliveries.clear()
+
+
+def hand_over_retained(subscription: Subscription, office: PostOffice) -> None:
+    """Give a subscription the retained messages that it is to get: a slice now, the rest in the turns to come."""
+    if subscription.search is not None:
+        office.hub.slices.start(_hand_over(subscription, subscription.search, office))
+
+
+def _hand_over(subscription: Subscription, search: "RetainedSearch", office: PostOffice) -> Steps:
+    queue = subscription.queue
+    # To a client that left it goes on when it is back.
+    while subscription.search is search and not queue.is_deleted and subscription.outlet is not None:
+        if queue.waiting_count >= RETAINED_AHEAD:
+            yield partial(_wait, office)
+            continue
+        found = search.next(RETAINED_SLICE, RETAINED_STEPS)
+        office.meter.work += len(found) + 1
+        for message in found:
+            if queue.accepts(message):
+                office.deposit(retained_copy(message), queue)
+        if search.is_done:
+            subscription.search = None
+            break
+        yield None
+    return None
+
+
+def _wait(office: PostOffice, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
+    """Until the client has read some of what is ahead."""
+    office.hub.timers.at(office.now_ms + RETAINED_PAUSE_MS, go_on)

@@ -1,0 +1,179 @@
+"""QoS 1 and 2: which messages are under way, in which state, under which packet identifier (MQTT 5.0 §4.3, §4.4, §4.9).
+
+Both machines belong to a session and outlive its connections; the handler makes what they hold durable and restores it.
+They know no packets: `connection` asks them what an arriving identifier means.
+
+    outgoing QoS 1:  add -> SENT -PUBACK-> gone
+    outgoing QoS 2:  add -> SENT -PUBREC-> RECEIVED -send_pubrel-> RELEASED -PUBCOMP-> gone
+    incoming QoS 2:  PUBLISH -> received -PUBREL-> gone
+"""
+
+from typing import Final
+
+from artemis_mqtt.engine.reasons import protocol_error
+
+MAX_PACKET_ID: Final = 65535
+
+# States of an outgoing delivery.
+SENT: Final = 0
+"""PUBLISH went out; a lost connection sends it again."""
+RECEIVED: Final = 1
+"""QoS 2: PUBREC came; nobody sent PUBREL yet (the handler waits for its store)."""
+RELEASED: Final = 2
+"""QoS 2: PUBREL went out; a lost connection sends that again."""
+
+
+class Delivery:
+    """One outgoing message of QoS 1 or 2 on its way."""
+
+    __slots__ = ("is_counted", "packet_id", "qos", "state", "token")
+
+    def __init__(self, packet_id: int, qos: int, state: int, token: object, is_counted: bool) -> None:
+        self.packet_id: int = packet_id
+        self.qos: int = qos
+        self.state: int = state
+        self.token: object = token
+        """The handler's own; the engine only carries it."""
+        self.is_counted: bool = is_counted
+        """Its PUBLISH went out on this connection, and takes one of the window until the delivery is over."""
+
+
+class IncomingFlight:
+    """QoS 2 messages of a client that were taken and not released yet."""
+
+    __slots__ = ("received",)
+
+    def __init__(self, received: list[int] | None = None) -> None:
+        self.received: set[int] = set(received or ())
+        """Packet identifiers. The engine adds at PUBLISH, before `on_publish`, and takes away at PUBREL, before
+        `on_pubrel`, or when the message is refused with a PUBREC of 0x80 or more."""
+
+
+class OutgoingFlight:
+    """Messages of QoS 1 and 2 towards a client, in the order in which they were first sent [MQTT-4.6.0-1]."""
+
+    __slots__ = ("_last_id", "_resend", "deliveries", "quota", "was_exhausted", "window")
+
+    def __init__(self) -> None:
+        self.deliveries: dict[int, Delivery] = {}
+        """By packet identifier, in sending order."""
+        self.window: int = MAX_PACKET_ID
+        """What the client takes ahead of its acknowledgements: its Receive Maximum, or our limit if that is lower."""
+        self.quota: int = MAX_PACKET_ID
+        """How many more may be sent now (§4.9)."""
+        self.was_exhausted: bool = False
+        """Somebody wants to send and waits for the window; `connection` tells the handler when it opens."""
+        self._last_id: int = 0
+        self._resend: list[Delivery] = []
+        """What an earlier connection sent and this one did not yet; last first."""
+
+    @property
+    def can_send(self) -> bool:
+        """Whether `add` will find an identifier: the window is open, and what is to be sent again has been."""
+        return self.quota > 0 and not self._resend and len(self.deliveries) < MAX_PACKET_ID
+
+    def add(self, qos: int, token: object) -> int:
+        """Take a packet identifier for a new message, and one of the window; 0 if `can_send` is false."""
+        deliveries = self.deliveries
+        if self.quota <= 1 or self._resend or len(deliveries) >= MAX_PACKET_ID:
+            self.was_exhausted = True
+            if self.quota <= 0 or self._resend or len(deliveries) >= MAX_PACKET_ID:
+                return 0
+        packet_id = self._last_id
+        while True:
+            packet_id = packet_id + 1 if packet_id < MAX_PACKET_ID else 1
+            if packet_id not in deliveries:
+                break
+        self._last_id = packet_id
+        self.quota -= 1
+        deliveries[packet_id] = Delivery(packet_id, qos, SENT, token, True)
+        return packet_id
+
+    def restore(self, packet_id: int, qos: int, state: int, token: object) -> None:
+        """Take up a delivery that a store remembered; before `begin`, in sending order.
+
+        SENT if the store knows nothing of its PUBREC, else RELEASED.
+        """
+        self.deliveries[packet_id] = Delivery(packet_id, qos, state, token, False)
+        if packet_id > self._last_id:
+            self._last_id = packet_id
+
+    def begin(self, window: int) -> None:
+        """A connection starts: whatever is SENT is to be sent again [MQTT-4.4.0-1]. `accept` calls this.
+
+        What is RECEIVED stays so: the handler, who waits for its store, releases it.
+        """
+        self.window = self.quota = window
+        self._resend = []
+        for delivery in reversed(list(self.deliveries.values())):
+            delivery.is_counted = False
+            if delivery.state == SENT:
+                self._resend.append(delivery)
+
+    def next_resend(self) -> Delivery | None:
+        """The next message to send again with DUP and its old identifier; None: none is left, or the window is full.
+
+        It has taken one of the window. Ask again whenever the window opens.
+        """
+        if not self._resend:
+            return None
+        if self.quota <= 1:
+            self.was_exhausted = True
+            if self.quota <= 0:
+                return None
+        self.quota -= 1
+        delivery = self._resend.pop()
+        delivery.is_counted = True
+        return delivery
+
+    def drop(self, packet_id: int) -> None:
+        """Forget a delivery that will not be sent after all: too large for the client, expired, its queue gone."""
+        delivery = self.deliveries.get(packet_id)
+        if delivery is not None:
+            if self._is_unsent(delivery):
+                self._resend.remove(delivery)
+            self._end(delivery)
+
+    def _end(self, delivery: Delivery) -> None:
+        del self.deliveries[delivery.packet_id]
+        if delivery.is_counted:
+            self.quota += 1
+
+    def _is_unsent(self, delivery: Delivery) -> bool:
+        """Whether it is still to be sent on this connection, so that no answer can be meant for it."""
+        return delivery.state == SENT and not delivery.is_counted
+
+    # -- what the client answers; PacketError: no client that keeps to the protocol answers so --------------------
+
+    def acknowledge(self, packet_id: int) -> Delivery | None:
+        """PUBACK: the end of a QoS 1 delivery; None: an identifier nobody knows (it may have been dropped)."""
+        delivery = self.deliveries.get(packet_id)
+        if delivery is None:
+            return None
+        if delivery.qos != 1 or self._is_unsent(delivery):
+            raise protocol_error(f"PUBACK {packet_id} answers nothing that was sent with QoS 1")
+        self._end(delivery)
+        return delivery
+
+    def receive(self, packet_id: int, refused: bool) -> Delivery | None:
+        """PUBREC: the client has the message, or will not have it, which ends the delivery; None: unknown."""
+        delivery = self.deliveries.get(packet_id)
+        if delivery is None:
+            return None
+        if delivery.qos != 2 or self._is_unsent(delivery):
+            raise protocol_error(f"PUBREC {packet_id} answers nothing that was sent with QoS 2")
+        if refused:
+            self._end(delivery)
+        elif delivery.state == SENT:
+            delivery.state = RECEIVED
+        return delivery
+
+    def complete(self, packet_id: int) -> Delivery | None:
+        """PUBCOMP: the end of a QoS 2 delivery; None: unknown."""
+        delivery = self.deliveries.get(packet_id)
+        if delivery is None:
+            return None
+        if delivery.state != RELEASED:
+            raise protocol_error(f"PUBCOMP {packet_id} answers no PUBREL")
+        self._end(delivery)
+        return delivery
