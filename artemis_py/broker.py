@@ -21,8 +21,9 @@ from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.letters import unserved
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess
 from artemis_py.core.services.reaper import Reaper
@@ -399,7 +400,7 @@ class Broker:
             if existing is None:
                 office.create_address(address.name, address.routing_types)
             else:
-                bound = {queue.routing_type for queue in existing.queues}
+                bound = {queue.routing_type for queue in queues_of(existing)}
                 office.update_address(address.name, address.routing_types | bound)
             for queue in address.queues:
                 self._deploy_queue(queue)
@@ -438,7 +439,7 @@ class Broker:
         if queue is not None:
             return office.find_queue(f"{address}::{queue}") is not None
         existing = office.addresses.get(address)
-        return bool(existing is not None and existing.queues) or office.has_wildcard_queue(address)
+        return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
 
     def _manage(self) -> None:
         facts = BrokerFacts(

@@ -13,7 +13,8 @@ from statistics import median
 from typing import Final
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference

@@ -25,7 +25,8 @@ from typing import Final
 from depth import Run, Watch, blocks, rss_mib
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.options import BrokerSettings, QueueConfig

@@ -27,7 +27,7 @@ from artemis_amqp.engine.performatives import (
     encode,
     frame,
 )
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings
 from artemis_py.protocol import ConnectionContext

@@ -1,7 +1,8 @@
 """A post office and the smallest client of it: tests of the core need no protocol."""
 
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.consumer import Consumer, Sink
 from artemis_py.core.queues.queue import Queue

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import MessageFormat, RoutingType
+from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.account import MessageAccount
 from artemis_py.core.messages.message import REFERENCE_BYTES, Message
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import CLAIMED, COLD, PRIORITIES, Reference
@@ -54,8 +54,8 @@ def check_held(office: PostOffice, others: Iterable[Message] = (), beside: int =
 
     `beside` is what the broker's account has on top: the tree of retained messages.
     """
-    sizes: dict[Address, int] = {}
-    counts: dict[Address, int] = {}
+    sizes: dict[MessageAccount, int] = {}
+    counts: dict[MessageAccount, int] = {}
     for message, references in held(office, others).items():
         assert message.references == references
         origin = message.origin

@@ -17,7 +17,7 @@ from artemis_py.config.report import Place, Report, local_name
 from artemis_py.config.schema import Schema
 from artemis_py.config.values import parse_value, split_names, suggest
 from artemis_py.config.variables import Overrides, Written, substitute
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import FQQN_SEPARATOR, MatchHierarchy, WildcardSyntax
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.bulk import take_out
+from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Operation, bounded_names
@@ -28,7 +29,7 @@ class AddressControl(Control):
 
     def purge(self) -> Steps:
         """Discard the messages of all its queues that are not with a consumer; how many there were."""
-        emptied = [take_out(queue) for queue in list(self.address.queues)]
+        emptied = [take_out(queue) for queue in queues_of(self.address)]
         for _, rest in emptied:
             yield from rest
         return sum(count for count, _ in emptied)
@@ -40,8 +41,8 @@ class AddressControl(Control):
     attributes: ClassVar = {
         "Address": lambda control: control.address.name,
         "RoutingTypes": lambda control: routing_types(control.address),
-        "QueueNames": lambda control: bounded_names([queue.name for queue in control.address.queues], "listQueues"),
-        "QueueCount": lambda control: len(control.address.queues),
+        "QueueNames": lambda control: bounded_names([queue.name for queue in queues_of(control.address)], "listQueues"),
+        "QueueCount": lambda control: len(queues_of(control.address)),
         "AddressSize": lambda control: control.address.size_bytes,
         "MessageCount": lambda control: control.address.message_count,
         "RoutedMessageCount": lambda control: control.address.routed,

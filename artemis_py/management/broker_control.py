@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import Consumer
-from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
@@ -67,7 +67,7 @@ QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
 ADDRESS_COLUMNS: Final[Mapping[str, Callable[[Address], object]]] = {
     "name": lambda address: address.name,
     "routingTypes": routing_types,
-    "queueCount": lambda address: len(address.queues),
+    "queueCount": lambda address: len(queues_of(address)),
     "messageCount": lambda address: address.message_count,
     "addressSize": lambda address: address.size_bytes,
     "routedMessageCount": lambda address: address.routed,
@@ -196,7 +196,7 @@ class BrokerControl(Control):
 
     def bindings(self, name: str) -> str:
         """The queues of an address, one line of text each."""
-        queues = self.find_address(name).queues
+        queues = queues_of(self.find_address(name))
         if len(queues) > MAX_NAMES:
             raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues, which has pages")
         return "\n".join(
@@ -309,7 +309,7 @@ class BrokerControl(Control):
         """Delete a queue with its messages; its auto-created address too if that was its last queue and asked for."""
         address = self.find_queue(name).address
         self.session.delete_queue(name, remove_consumers)
-        if auto_delete_address and address.auto_created and not address.queues and not address.is_deleted:
+        if auto_delete_address and address.auto_created and not address.bindings and not address.is_deleted:
             self.session.delete_address(address.name)
 
     def describe_queue(self, name: str) -> str:

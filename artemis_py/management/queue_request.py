@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Kind, Parameter, proposal

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.queues.cursors.range_reader import first_sequence, first_since
-from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
@@ -218,7 +218,7 @@ class ReaderControl(Control):
             queue
             for address in self._postoffice.addresses.values()
             if not address.internal and any(wildcards.matches(pattern, address.name) for pattern in patterns)
-            for queue in address.queues
+            for queue in queues_of(address)
             if access.allows(subject, Permission.BROWSE, address.name, queue.name)
         ]
 

@@ -7,7 +7,7 @@ from typing import Final
 from attrs import asdict, evolve, fields_dict, frozen
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.store import schema

@@ -25,7 +25,8 @@ from typing import Final
 import lmdb
 from attrs import define
 
-from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, MessageFormat, RoutingType
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, MessageFormat
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES

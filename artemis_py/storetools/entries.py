@@ -11,7 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from artemis_py.core.messages.message import Message, MessageFormat, RoutingType
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from artemis_py.store.definitions import (

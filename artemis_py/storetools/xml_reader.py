@@ -12,7 +12,8 @@ from xml.parsers import expat
 
 from attrs import define, field
 
-from artemis_py.core.messages.message import MessageFormat, RoutingType
+from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.store.definitions import AddressRecord, QueueRecord
 from artemis_py.storetools.core_body import BodyType

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues import bulk
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer
 from artemis_py.core.queues.reference import Reference

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import RoutingType
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services import epochs

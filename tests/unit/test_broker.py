@@ -17,8 +17,9 @@ from attrs import evolve
 from artemis_py.broker import Broker, embedded_config, installed_protocols, serve
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.options import AddressConfig, QueueConfig
 from artemis_py.errors import ConfigError, StoreError

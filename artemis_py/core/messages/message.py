@@ -4,13 +4,12 @@ A protocol reads the few facts below when a message arrives and keeps the rest e
 read it should a filter or another protocol ask. One `Message` is shared by every queue it is routed to.
 """
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from artemis_py.core.messages.view import MessageView
 
 if TYPE_CHECKING:
-    from artemis_py.core.addresses.address import Address
+    from artemis_py.core.messages.account import MessageAccount
     from artemis_py.core.messages.large_body import LargeBody
 
 DEFAULT_PRIORITY: Final = 4
@@ -28,13 +27,6 @@ MESSAGE_OVERHEAD_BYTES: Final = 512
 # place in that consumer's table (tracemalloc, CPython 3.11), one that is to be stored some 320 with its place in the
 # batch and what LMDB has of it until the commit (memory of the process, 800,000 of them).
 REFERENCE_BYTES: Final = 320
-
-
-class RoutingType(IntEnum):
-    """How an address hands a message to its queues; the values are Artemis' wire codes (reference §1.1)."""
-
-    MULTICAST = 0
-    ANYCAST = 1
 
 
 class MessageFormat(Protocol):
@@ -123,7 +115,7 @@ class Message:
         self.stored_first: bool = False
         """Nobody may have it before it is as durable as it asks to be: a crash that took it back from somebody who has
         seen it would break a promise. Part of a transaction, a move, and a message that comes exactly once are such."""
-        self.origin: Address | None = None
+        self.origin: MessageAccount | None = None
         """The address it was routed through: whose memory account it counts for."""
         self.original: Message | None = None
         """What it was before consumers of one queue added to it (`amended`); None for nearly every message."""

@@ -10,11 +10,12 @@ Adding, taking and putting back are O(1) whatever the length.
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.addresses.address import TAIL_BYTES, Address, MemoryAccount
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.page import END, Page
 from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference, ReferenceList
 from artemis_py.core.queues.tail import Tail
+from artemis_py.core.runtime.accounts import TAIL_BYTES, MemoryAccount
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer

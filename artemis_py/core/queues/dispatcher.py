@@ -3,10 +3,11 @@
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from artemis_py.core.addresses.address import Address, MemoryAccount
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch, Storage
+from artemis_py.core.runtime.accounts import MemoryAccount
 from artemis_py.core.runtime.background import Slices
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.core.runtime.timers import Timers

@@ -6,8 +6,10 @@ Messages wait in ten lists, one a priority, sorted by `sequence`. The queue read
 from heapq import heappush
 from typing import Final
 
-from artemis_py.core.addresses.address import CONSUMER_BYTES, Address
-from artemis_py.core.messages.message import LATEST_MS, Message, RoutingType
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.messages.message import LATEST_MS, Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.backlog import PAGE_MESSAGES, Backlog
 from artemis_py.core.queues.bulk import take_out
 from artemis_py.core.queues.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
@@ -26,6 +28,7 @@ from artemis_py.core.queues.reference import (
 )
 from artemis_py.core.queues.schedule import Schedule
 from artemis_py.core.queues.storage import UNLIMITED
+from artemis_py.core.runtime.accounts import CONSUMER_BYTES
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.selectors.filter import Filter
@@ -36,15 +39,13 @@ from artemis_py.core.settings.options import QueueConfig
 SCAN_BUDGET: Final = 2000
 
 
-class Queue:
+class Queue(Binding):
     """An ordered set of references, bound to one address for life (reference §1.1, §2.2, §3.1)."""
 
     def __init__(self, hub: Hub, config: QueueConfig, address: Address, id: int, routing_type: RoutingType) -> None:
+        super().__init__(config.name, address, routing_type)
         self.hub: Hub = hub
         self.id: int = id
-        self.name: str = config.name
-        self.address: Address = address
-        self.routing_type: RoutingType = routing_type
         self.durable: bool = config.durable and not config.temporary
         self.temporary: bool = config.temporary
         self.is_stored: bool = self.durable and not address.temporary
@@ -57,7 +58,6 @@ class Queue:
         """What it was asked to be; what was left open there is decided below."""
         self.owner: object = None
         """The session a temporary queue belongs to: nobody else may consume from it."""
-        self.filter: Filter | None = None
         self.max_consumers: int = -1
         self.exclusive: bool = False
         self.purge_on_no_consumers: bool = False
@@ -68,7 +68,6 @@ class Queue:
         self.auto_delete_message_count: int = 0
         self.enabled: bool = config.enabled
         self.paused: bool = False
-        self.is_deleted: bool = False
         self.consumers: list[Consumer] = []
         self.holders: list[Consumer] = []
         """Consumers of which only deliveries are left, that their clients may still settle; no message goes to them."""
@@ -152,9 +151,10 @@ class Queue:
             or self.messages_killed > 0
         )
 
-    def accepts(self, message: Message) -> bool:
-        """Whether the queue's filter wants the message."""
-        return self.filter is None or self.filter.matches(message)
+    @property
+    def keeps(self) -> bool:
+        """Whether it does not throw away at once what it takes."""
+        return self.enabled and not (self.purge_on_no_consumers and not self.consumers)
 
     def has_consumer_for(self, message: Message) -> bool:
         """Whether some consumer would take the message, credit or not."""
@@ -165,7 +165,7 @@ class Queue:
 
     # -- in --------------------------------------------------------------------------------------------------
 
-    def add(self, message: Message) -> None:
+    def take(self, message: Message) -> None:
         """Take a message that was routed here, unless the queue is disabled or purges without consumers."""
         if not self.enabled or (self.purge_on_no_consumers and not self.consumers):
             return
@@ -900,3 +900,8 @@ class Queue:
 
 def _sequence_of(reference: Reference) -> int:
     return reference.sequence
+
+
+def queues_of(address: Address) -> list[Queue]:
+    """The queues among the bindings of an address, in the order they were created."""
+    return [binding for binding in address.bindings if isinstance(binding, Queue)]

@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from attrs import evolve
 
-from artemis_py.core.addresses.address import (
-    ADDRESS_BYTES,
-    GLOBAL_REJECT_FACTOR,
-    NAME_FACTOR,
-    QUEUE_BYTES,
-    Address,
-    MemoryAccount,
-    tables_limit,
-)
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.addresses.router import Router
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import WildcardTrie, is_unicode, parse_fqqn
 from artemis_py.core.queues.dispatcher import Hub
-from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.queues.storage import UNLIMITED, Scratch, Storage
 from artemis_py.core.routing.creations import Creations
 from artemis_py.core.routing.discards import Discards
@@ -30,6 +25,14 @@ from artemis_py.core.routing.routes import Routes
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.routing.undeliverable import Undeliverable
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
+from artemis_py.core.runtime.accounts import (
+    ADDRESS_BYTES,
+    GLOBAL_REJECT_FACTOR,
+    NAME_FACTOR,
+    QUEUE_BYTES,
+    MemoryAccount,
+    tables_limit,
+)
 from artemis_py.core.runtime.events import Listener, NoListener
 from artemis_py.core.runtime.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
 from artemis_py.core.selectors.filter import Filter, parse_filter
@@ -127,6 +130,8 @@ class PostOffice:
         self.storage: Storage = storage
         self.addresses: dict[str, Address] = self.hub.addresses
         self.queues: dict[str, Queue] = {}
+        self._duplicates: dict[str, DuplicateCache] = {}
+        """What addresses remember of duplicate ids, by name; nothing until a producer gives one."""
         self.endpoints: dict[str, Endpoint] = {}
         self.sessions: dict[int, Session] = {}
         """Open sessions by id, for management."""
@@ -222,7 +227,7 @@ class PostOffice:
         address = self.address(name)
         if not routing_types:
             raise InvalidRequest(f"address '{name}' needs a routing type: ANYCAST, MULTICAST or both")
-        for queue in address.queues:
+        for queue in queues_of(address):
             if queue.routing_type not in routing_types:
                 raise InUse(
                     f"address '{name}' cannot drop {queue.routing_type.name}: queue '{queue.name}' is of that type"
@@ -234,22 +239,22 @@ class PostOffice:
     def delete_address(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
         """Delete an address; with `force` its queues too. Raises NoSuchAddress, InUse."""
         address = self.address(name)
-        if address.queues and not force:
-            names = ", ".join(f"'{queue.name}'" for queue in address.queues[:5])
+        if address.bindings and not force:
+            names = ", ".join(f"'{binding.name}'" for binding in address.bindings[:5])
             raise InUse(f"address '{name}' still has queues: {names}")
-        for queue in list(address.queues):
+        for queue in queues_of(address):
             self.delete_queue(queue.name, force=True, reason=reason)
         # Deleting the last queue of an auto-created address may have taken the address along.
         if self.addresses.pop(name, None) is not None:
             self.hub.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
             self.meter.work += ADDRESS_UNITS
             address.is_deleted = True
-            if address.duplicates is not None:
-                address.duplicates.give_back()
+            cache = self._duplicates.pop(address.name, None)
+            if cache is not None:
+                cache.give_back()
             self.creations.remove(address.creator)
-            # These refer back to it: without them it goes at once, and not with a pause for all garbage together.
-            address.duplicates = None
-            address.routes = None
+            # It refers back to it: without it the address goes at once, and not with a pause for all garbage together.
+            address.router = None
             if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
                 self._wild.remove(name, address)
                 self._wildcard_version += 1
@@ -270,7 +275,7 @@ class PostOffice:
         address.paused = paused
         self._save(address)
         if not paused:
-            for queue in address.queues:
+            for queue in queues_of(address):
                 queue.mark_ready()
 
     def _save(self, address: Address) -> None:
@@ -310,7 +315,7 @@ class PostOffice:
         self.meter.work += QUEUE_UNITS
         self.queues[config.name] = queue
         self.creations.add(config.creator)
-        address.queues.append(queue)
+        address.bindings.append(queue)
         self._bindings_changed(address)
         if queue.is_stored:
             self.storage.save_queue(queue)
@@ -385,7 +390,7 @@ class PostOffice:
         self.meter.work += QUEUE_UNITS
         del self.queues[name]
         self.creations.remove(queue.config.creator)
-        address.queues.remove(queue)
+        address.bindings.remove(queue)
         address.binding_removed_ms = self.hub.now_ms
         self._bindings_changed(address)
         queue.delete(reason)
@@ -418,8 +423,8 @@ class PostOffice:
 
     def _bindings_changed(self, address: Address) -> None:
         address.unrouted_reported = False
-        if address.routes is not None:
-            address.routes.is_stale = True
+        if address.router is not None:
+            address.router.is_stale = True
         if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(address.name):
             self._wildcard_version += 1
 
@@ -458,25 +463,27 @@ class PostOffice:
         """Have `endpoint` take everything that is sent to `address`."""
         self.endpoints[address] = endpoint
 
-    def routes(self, address: Address) -> Routes:
-        """The routing table of an address, made anew if bindings changed."""
-        routes = address.routes
-        if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
-            bound = [address.queues]
+    def router(self, address: Address) -> Router:
+        """The router of an address, made again if bindings changed."""
+        router = address.router
+        if router is None or router.is_stale or router.wildcard_version != self._wildcard_version:
+            bound = [address.bindings]
             steps = self._wild.steps
             if self.options.wildcards.routing_enabled:
                 is_reserved = address.name.startswith(RESERVED)
                 for wild in self._wild.match(address.name):
                     # Who subscribes to everything does not mean what the broker says of itself [MQTT-4.7.2-1].
                     if wild is not address and not (is_reserved and self._begins_wild(wild.name)):
-                        bound.append(wild.queues)
-            routes = address.routes = Routes(bound, routes, self._wildcard_version)
+                        bound.append(wild.bindings)
+            previous = router if isinstance(router, Routes) else None
+            routes = Routes(bound, previous, self._wildcard_version)
             self.meter.work += routes.size // BINDINGS_PER_UNIT + (self._wild.steps - steps) // STEPS_PER_UNIT
-        return routes
+            router = address.router = routes
+        return router
 
     def has_wildcard_queue(self, name: str) -> bool:
         """Whether a queue of a wildcard address gets what is sent to this name."""
-        return self.options.wildcards.routing_enabled and any(wild.queues for wild in self._wild.match(name))
+        return self.options.wildcards.routing_enabled and any(wild.bindings for wild in self._wild.match(name))
 
     def _begins_wild(self, pattern: str) -> bool:
         """Whether the first word of a pattern is a wildcard."""
@@ -488,7 +495,7 @@ class PostOffice:
         message.id = self._next_message_id
         self._next_message_id += 1
         message.origin = queue.address
-        queue.add(message)
+        queue.take(message)
 
     def route(
         self, message: Message, address: Address, queue_name: str = "", transaction: Transaction | None = None
@@ -509,18 +516,18 @@ class PostOffice:
                 return 0
         if address.changes_messages:
             self._change(message, address.settings)
-        routes = address.routes
+        router = address.router
         if (
-            routes is not None
-            and routes.only is not None
-            and not routes.is_stale
-            and routes.wildcard_version == self._wildcard_version
+            router is not None
+            and router.only is not None
+            and not router.is_stale
+            and router.wildcard_version == self._wildcard_version
             and message.routing_type != 0
             and not queue_name
             and transaction is None
         ):
             address.routed += 1
-            routes.only.add(message)
+            router.only.take(message)
             return 1
         return self._hand_over(message, address, queue_name, transaction)
 
@@ -585,7 +592,8 @@ class PostOffice:
             transaction.commit()
             return
         for address, id in claims:
-            if address.duplicates is not None and id in address.duplicates:
+            cache = self._duplicates.get(address.name)
+            if cache is not None and not address.is_deleted and id in cache:
                 self.listener.duplicate(address.name, readable(id))
                 transaction.fail(
                     DuplicateMessage(f"address '{address.name}' took a message under the same id meanwhile")
@@ -593,15 +601,16 @@ class PostOffice:
         durable = transaction.is_durable
         transaction.commit()
         for address, id in claims:
-            if address.duplicates is not None and not address.is_deleted:
-                address.duplicates.add(id, durable, self.id_cache_size(address))
+            cache = self._duplicates.get(address.name)
+            if cache is not None and not address.is_deleted:
+                cache.add(id, durable, self.id_cache_size(address))
 
     def duplicates(self, address: Address) -> DuplicateCache:
         """What an address remembers of duplicate ids, read from the store when first asked for."""
-        cache = address.duplicates
+        cache = self._duplicates.get(address.name)
         if cache is None:
             stores = self.options.persist_id_cache and not address.temporary
-            cache = address.duplicates = DuplicateCache(address, self.storage if stores else None)
+            cache = self._duplicates[address.name] = DuplicateCache(address, self.storage if stores else None)
         return cache
 
     def id_cache_size(self, address: Address) -> int:
@@ -610,14 +619,14 @@ class PostOffice:
         return self.options.id_cache_size if size < 0 else size
 
     def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
-        routes = address.routes
-        if routes is None or routes.is_stale or routes.wildcard_version != self._wildcard_version:
-            routes = self.routes(address)
+        router = address.router
+        if router is None or router.is_stale or router.wildcard_version != self._wildcard_version:
+            router = self.router(address)
         if queue_name:
             targets = self.named_target(message, address, queue_name)
         else:
-            targets = routes.select(message)
-            self.meter.work += routes.choices
+            targets = router.select(message)
+            self.meter.work += router.choices
         if not targets:
             self._unrouted(message, address, transaction)
             return 0
@@ -626,11 +635,11 @@ class PostOffice:
         if transaction is not None:
             transaction.send(message, targets)
         else:
-            for queue in targets:
-                queue.add(message)
+            for target in targets:
+                target.take(message)
         return len(targets)
 
-    def named_target(self, message: Message, address: Address, queue_name: str) -> list[Queue]:
+    def named_target(self, message: Message, address: Address, queue_name: str) -> list[Binding]:
         """The one queue an FQQN means, if it is bound here and its filter wants the message (reference §1.5)."""
         queue = self.queues.get(queue_name)
         if queue is None or not queue.accepts(message):

@@ -7,8 +7,10 @@ address that matches are a group of their own.
 
 from typing import Final
 
-from artemis_py.core.messages.message import Message, RoutingType
-from artemis_py.core.queues.queue import Queue
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.addresses.router import Router
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 
 NO_TYPE: Final = -1
 _MULTICAST: Final = 0
@@ -16,69 +18,64 @@ _ANYCAST: Final = 1
 
 
 class AnycastGroup:
-    """Queues of one address that take turns."""
+    """Anycast bindings of one address that take turns."""
 
-    __slots__ = ("address", "index", "queues")
+    __slots__ = ("address", "bindings", "index")
 
-    def __init__(self, address: str, queues: list[Queue], index: int) -> None:
+    def __init__(self, address: str, bindings: list[Binding], index: int) -> None:
         self.address: str = address
-        self.queues: list[Queue] = queues
+        self.bindings: list[Binding] = bindings
         self.index: int = index
         """Whose turn it is."""
 
-    def choose(self, message: Message) -> Queue | None:
-        """The next queue that accepts the message, preferring those with a consumer for it; None: nobody accepts."""
-        queues = self.queues
-        count = len(queues)
+    def choose(self, message: Message) -> Binding | None:
+        """The next one that accepts the message, preferring those with a consumer for it; None: nobody accepts."""
+        bindings = self.bindings
+        count = len(bindings)
         if count == 1:
-            queue = queues[0]
-            return queue if queue.accepts(message) else None
+            binding = bindings[0]
+            return binding if binding.accepts(message) else None
         fallback = -1
         start = self.index if self.index < count else 0
         for step in range(count):
             position = start + step
             if position >= count:
                 position -= count
-            queue = queues[position]
-            if not queue.accepts(message):
+            binding = bindings[position]
+            if not binding.accepts(message):
                 continue
-            if queue.has_consumer_for(message):
+            if binding.has_consumer_for(message):
                 self.index = position + 1
-                return queue
+                return binding
             if fallback < 0:
                 fallback = position
         if fallback < 0:
             return None
         self.index = fallback + 1
-        return queues[fallback]
+        return bindings[fallback]
 
 
-class Routes:
+class Routes(Router):
     """Everything bound to one address, directly or through wildcards."""
 
-    __slots__ = ("choices", "groups", "is_stale", "multicast", "only", "size", "wildcard_version")
+    __slots__ = ("groups", "multicast", "size")
 
-    def __init__(self, bound: list[list[Queue]], previous: "Routes | None", wildcard_version: int) -> None:
-        """`bound` holds the queues of each address that counts here; turns are carried over from `previous`."""
-        self.multicast: list[Queue] = []
+    def __init__(self, bound: list[list[Binding]], previous: "Routes | None", wildcard_version: int) -> None:
+        """`bound` holds the bindings of each address that counts here; turns are carried over from `previous`."""
+        super().__init__()
+        self.wildcard_version = wildcard_version
+        self.multicast: list[Binding] = []
         self.groups: list[AnycastGroup] = []
-        self.is_stale: bool = False
-        self.wildcard_version: int = wildcard_version
-        """Of the wildcard bindings this table was made from."""
-        self.size: int = sum([len(queues) for queues in bound])
-        """Queues that are bound."""
-        self.choices: int = 0
-        """Queues that have to be asked whether they want a message."""
-        self.only: Queue | None = None
-        """Set if there is one queue, anycast and without a filter: the usual case needs no choice."""
-        for queues in bound:
-            anycast: list[Queue] = []
-            for queue in queues:
-                if queue.routing_type == RoutingType.ANYCAST:
-                    anycast.append(queue)
+        self.size: int = sum([len(bindings) for bindings in bound])
+        """How many are bound."""
+        for bindings in bound:
+            anycast: list[Binding] = []
+            for binding in bindings:
+                if binding.routing_type == RoutingType.ANYCAST:
+                    anycast.append(binding)
                 else:
-                    self.multicast.append(queue)
-                    self.choices += queue.filter is not None
+                    self.multicast.append(binding)
+                    self.choices += binding.filter is not None
             if len(anycast) > 1 or (anycast and anycast[0].filter is not None):
                 self.choices += len(anycast)
             if anycast:
@@ -90,18 +87,18 @@ class Routes:
                             index = group.index
                 self.groups.append(AnycastGroup(address, anycast, index))
         if not self.multicast and len(self.groups) == 1:
-            queues = self.groups[0].queues
-            if len(queues) == 1 and queues[0].filter is None:
-                self.only = queues[0]
+            bindings = self.groups[0].bindings
+            if len(bindings) == 1 and bindings[0].filter is None:
+                self.only = bindings[0]
 
-    def select(self, message: Message) -> list[Queue]:
-        """The queues that get this message."""
+    def select(self, message: Message) -> list[Binding]:
+        """The bindings that get this message."""
         routing_type = message.routing_type
-        targets: list[Queue] = []
+        targets: list[Binding] = []
         if routing_type != _ANYCAST:
-            for queue in self.multicast:
-                if queue.filter is None or queue.filter.matches(message):
-                    targets.append(queue)
+            for binding in self.multicast:
+                if binding.filter is None or binding.filter.matches(message):
+                    targets.append(binding)
         if routing_type != _MULTICAST:
             for group in self.groups:
                 chosen = group.choose(message)

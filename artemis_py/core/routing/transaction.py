@@ -5,9 +5,9 @@ end: nobody else gets the message, and it counts as in delivery.
 """
 
 from artemis_py.core.addresses.address import Address
+from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED
-from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference, hold, unhold
 from artemis_py.errors import Refusal, TransactionRolledBack
 
@@ -35,13 +35,13 @@ class Transaction:
         self.claims: dict[tuple[Address, bytes], None] = {}
         """Duplicate ids of its messages, each with the address that shall remember it from the commit on."""
         self._failure: Refusal | None = None
-        self._sends: list[tuple[Message, list[Queue]]] = []
+        self._sends: list[tuple[Message, list[Binding]]] = []
         self._settlements: list[_Settlement] = []
 
-    def send(self, message: Message, queues: list[Queue]) -> None:
+    def send(self, message: Message, targets: list[Binding]) -> None:
         """Keep a routed message until the end; it counts for the memory limits from now on."""
         hold(message)
-        self._sends.append((message, queues))
+        self._sends.append((message, targets))
 
     def claim(self, address: Address, duplicate_id: bytes) -> None:
         """Keep the id of a message that was sent."""
@@ -88,11 +88,11 @@ class Transaction:
             self.rollback()
             raise TransactionRolledBack(f"transaction {self.id} was rolled back: {reason}")
         self.is_open = False
-        for message, queues in self._sends:
+        for message, targets in self._sends:
             message.stored_first = True
-            for queue in queues:
-                if not queue.is_deleted:
-                    queue.add(message)
+            for target in targets:
+                if not target.is_deleted:
+                    target.take(message)
             unhold(message)
         for settlement in self._settlements:
             reference = settlement.reference

@@ -7,7 +7,9 @@ with a note of where it came from. What no queue takes there is discarded, and c
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
@@ -51,7 +53,8 @@ class Undeliverable:
         """Copy a message to the expiry address of its own address (reference §3.9)."""
         queue = reference.queue
         message = reference.message
-        settings = queue.address.settings if message.origin is None else message.origin.settings
+        origin = message.origin
+        settings = origin.settings if isinstance(origin, Address) else queue.address.settings
         target = settings.expiry_address
         if target is None:
             self._discards.add(queue.name, "expired, no expiry address")
@@ -87,7 +90,7 @@ class Undeliverable:
     ) -> None:
         """Send a copy to an address, or to the one queue that an FQQN means; what no queue takes is counted."""
         address = self._address(target)
-        targets: list[Queue] = []
+        targets: list[Binding] = []
         if address is not None:
             copy.id = self._office.new_message_id()
             copy.address = address.name
@@ -102,8 +105,8 @@ class Undeliverable:
         if transaction is not None:
             transaction.send(copy, targets)
         else:
-            for queue in targets:
-                queue.add(copy)
+            for binding in targets:
+                binding.take(copy)
 
     def _address(self, target: str) -> Address | None:
         """The address that a setting means, made if only queues of wildcard addresses are there to take something."""
@@ -117,16 +120,18 @@ class Undeliverable:
             address = office.create_address(name, BOTH_TYPES, auto_created=True)
         return address
 
-    def _targets(self, copy: Message, address: Address, queue_name: str | None, collector: Queue | None) -> list[Queue]:
-        """The queues that get a copy, and keep it."""
+    def _targets(
+        self, copy: Message, address: Address, queue_name: str | None, collector: Queue | None
+    ) -> list[Binding]:
+        """The bindings that get a copy, and keep it."""
         if queue_name is not None:
-            return [queue for queue in self._office.named_target(copy, address, queue_name) if _keeps(queue)]
-        targets = self._office.routes(address).select(copy)
-        if collector is not None and collector not in targets and collector.accepts(copy) and _keeps(collector):
+            return [queue for queue in self._office.named_target(copy, address, queue_name) if queue.keeps]
+        targets = self._office.router(address).select(copy)
+        if collector is not None and collector not in targets and collector.accepts(copy) and collector.keeps:
             # An anycast collector takes no turns with the other anycast queues of its address: it collects everything.
-            targets = [queue for queue in targets if not _takes_turns(queue, collector)]
+            targets = [binding for binding in targets if not _takes_turns(binding, collector)]
             targets.append(collector)
-        return [queue for queue in targets if _keeps(queue)]
+        return [binding for binding in targets if binding.keeps]
 
     def _dead_letter_queue(self, target: str, origin: str, settings: ResolvedSettings) -> Queue | None:
         """The collector of dead letters of one address.
@@ -171,15 +176,10 @@ class Undeliverable:
             return None
 
 
-def _keeps(queue: Queue) -> bool:
-    """Whether a queue does not throw away at once what is added (`Queue.add`)."""
-    return queue.enabled and not (queue.purge_on_no_consumers and not queue.consumers)
-
-
-def _takes_turns(queue: Queue, other: Queue) -> bool:
-    """Whether routing would choose one of two queues."""
+def _takes_turns(binding: Binding, other: Binding) -> bool:
+    """Whether routing would choose one of the two."""
     anycast = RoutingType.ANYCAST
-    return queue.address is other.address and queue.routing_type is anycast and other.routing_type is anycast
+    return binding.address is other.address and binding.routing_type is anycast and other.routing_type is anycast
 
 
 def _copy(message: Message, target: str, queue_name: str) -> Message:

@@ -118,7 +118,7 @@ class Reaper:
                 else:
                     self._office.delete_queue(queue.name, reason="empty at start")
         for address in list(self._office.addresses.values()):
-            if self._may_go(address) and not address.queues:
+            if self._may_go(address) and not address.bindings:
                 if address.settings.auto_delete_addresses_delay > 0:
                     address.binding_removed_ms = now_ms
                 else:
@@ -186,7 +186,7 @@ class Reaper:
         return not self._office.staging.awaits(queue.address.name)
 
     def _is_unused_address(self, address: Address) -> bool:
-        if not self._may_go(address) or address.queues:
+        if not self._may_go(address) or address.bindings:
             return False
         settings = address.settings
         sent = address.routed + address.unrouted

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import is_unicode
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Permission
@@ -246,7 +247,7 @@ class Staging:
         if message.expires_ms:
             message.set_extra(EXPIRES, message.expires_ms)
             message.expires_ms = 0
-        stage.queue.add(message)
+        stage.queue.take(message)
 
     def refuse(self, stage: Stage) -> None:
         """A message for the stage was not taken.

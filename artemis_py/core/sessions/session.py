@@ -11,12 +11,13 @@ from uuid import uuid4
 from attrs import evolve
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.consumer import Consumer, Sink
 from artemis_py.core.queues.cursors.range_reader import Span
 from artemis_py.core.queues.dispatcher import ADDRESS_PARTS, QUEUE_PARTS
-from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.post_office import Endpoint, PostOffice
 from artemis_py.core.routing.routes import NO_TYPE
@@ -126,7 +127,7 @@ class Producer:
             if stage is not None:
                 return self._send_to_stage(message, transaction, stage)
             address = self.address
-            if address is None or address.is_deleted or (not address.queues and message.routing_type != 0):
+            if address is None or address.is_deleted or (not address.bindings and message.routing_type != 0):
                 address = self.prepare()
             if address is None:
                 assert self._endpoint is not None
@@ -327,7 +328,7 @@ class Session:
         if (
             address.auto_created
             and not address.is_deleted
-            and not address.queues
+            and not address.bindings
             and settings.auto_delete_addresses
             and settings.auto_delete_addresses_delay == 0
         ):
@@ -368,7 +369,7 @@ class Session:
             if queue_name:
                 raise NoSuchQueue(f"queue '{wanted}' belongs to address '{queue.address.name}', not to '{name}'")
         if not queue_name:
-            for bound in address.queues:
+            for bound in queues_of(address):
                 if not office.options.wildcards.is_wild(bound.name):
                     return
         if not settings.auto_create_queues:
@@ -386,7 +387,7 @@ class Session:
             return queue
         address = office.addresses.get(name)
         if address is not None:
-            for bound in address.queues:
+            for bound in queues_of(address):
                 if not office.options.wildcards.is_wild(bound.name):
                     return bound
         if queue is not None:
@@ -559,7 +560,7 @@ class Session:
             address = self._temporary_addresses.get(name)
             if address is not None:
                 # Others may have any number of subscriptions there.
-                for queue in list(address.queues):
+                for queue in queues_of(address):
                     if not queue.is_deleted:
                         self.postoffice.delete_queue(queue.name, force=True, reason="temporary")
                     if meter.work >= end:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import asdict, evolve, field, fields, frozen
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax, parse_fqqn
 
 _OPTION: Final = "option"

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.errors import InvalidFilter, InvalidRequest
 

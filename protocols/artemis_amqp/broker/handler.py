@@ -55,7 +55,7 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import Span
 from artemis_py.core.queues.reference import Reference

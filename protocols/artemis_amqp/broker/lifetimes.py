@@ -20,6 +20,7 @@ from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Source, Target
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Array, Described, Symbol, ULong
+from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.sessions.session import Session
@@ -187,7 +188,7 @@ class Lifetimes:
             address = self._office.addresses.get(node.name)
             if address is not None:
                 address.owner = None
-                for queue in address.queues:
+                for queue in queues_of(address):
                     if queue.owner is session:
                         queue.owner = None
         self.run()
@@ -218,7 +219,7 @@ class Lifetimes:
         if address is None:
             return True
         # What a transaction will put there, or has taken and not discharged, is held on the address' account.
-        return address.account.message_count == 0 and not any(queue.message_count for queue in address.queues)
+        return address.account.message_count == 0 and not any(queue.message_count for queue in queues_of(address))
 
     def _delete(self, node: _Node) -> None:
         if node.policy is Policy.ON_CLOSE:

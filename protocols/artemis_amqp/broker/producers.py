@@ -24,7 +24,8 @@ from artemis_amqp.messages.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody
 from artemis_amqp.messages.sections import Sections, read_annotation, read_to, split_sections
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.routes import NO_TYPE

@@ -16,7 +16,7 @@ from artemis_amqp.broker.addressing import (
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Attach, Source
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Permission

@@ -6,7 +6,8 @@ from artemis_mqtt.broker.addressing import Names
 from artemis_mqtt.broker.format import MqttFormat
 from artemis_mqtt.broker.system_topics import is_system_topic
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message, RoutingType
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.services.retained import RetainedMessages
@@ -49,7 +50,7 @@ class Publisher:
             producer = self._make_producer(topic)
         routing_type = NO_TYPE
         address = producer.address
-        if address is not None and not address.queues and RoutingType.ANYCAST not in address.routing_types:
+        if address is not None and not address.bindings and RoutingType.ANYCAST not in address.routing_types:
             # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
             routing_type = _MULTICAST
         if retain and payload:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from artemis_mqtt.broker.deliveries import Sent, Subscription, sent
 from artemis_mqtt.broker.records import Records, SessionRecord, StoredWill, SubscriptionRecord
 from artemis_mqtt.engine.flight import RECEIVED, RELEASED, Delivery, IncomingFlight, OutgoingFlight
-from artemis_py.core.addresses.address import NAME_FACTOR, MemoryAccount
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.storage import Storage
+from artemis_py.core.runtime.accounts import NAME_FACTOR, MemoryAccount
 from artemis_py.core.runtime.timers import Timer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from artemis_mqtt.engine import packets
 from artemis_mqtt.engine.flight import SENT
 from artemis_mqtt.engine.publish import subscription_identifier_property
 from artemis_mqtt.engine.topics import split_shared
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED, RELEASED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference

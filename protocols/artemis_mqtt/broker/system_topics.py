@@ -9,7 +9,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.format import RETAIN, RETAINED_COPY
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
 

@@ -9,7 +9,8 @@ from artemis_amqp.engine.types import Symbol, UInt, ULong
 from artemis_amqp.messages import sections
 from artemis_amqp.messages.amendments import ADDED_LIMIT
 from artemis_amqp.messages.format import AMQP_FORMAT
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.options import AddressSettings
 from tests.amqp_broker import Broker, Peer, in_transaction, settled, value
 from tests.amqp_harness import Frame, frame_with
@@ -255,7 +256,7 @@ def posted_to_address(broker: Broker, queues: tuple[str, ...]) -> None:
     message.origin = broker.office.address("a")
     message.id = 1
     for name in queues:
-        broker.office.queue(name).add(message)
+        broker.office.queue(name).take(message)
 
 
 @pytest.mark.parametrize("failed", [False, True])

@@ -14,7 +14,8 @@ from artemis_amqp.engine.performatives import (
     Target,
 )
 from artemis_amqp.engine.types import Described, Symbol, ULong
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.settings.options import AddressSettings
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
 from tests.core_harness import START_MS, make_message, make_queue, pass_time, send
@@ -242,7 +243,7 @@ def test_a_subscription_ends_with_its_last_delivery() -> None:
     send(broker.office, "news", "1")
     peer.hear()
     peer.say(Detach(handle=0))
-    (queue,) = broker.office.addresses["news"].queues
+    (queue,) = queues_of(broker.office.addresses["news"])
     send(broker.office, "news", "nobody reads this")
     count = queue.message_count
     peer.say(settled(0, Rejected()))

@@ -2,7 +2,7 @@
 
 from artemis_amqp.engine.performatives import Attach, Source
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
 from tests.amqp_broker import Broker, only
 

@@ -6,7 +6,7 @@ import pytest
 
 from artemis_py.config import AnonymousAccess
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option

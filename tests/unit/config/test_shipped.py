@@ -7,7 +7,7 @@ from lxml import etree
 
 from artemis_py.config import AnonymousAccess, BrokerConfig, load_default
 from artemis_py.config.reader import shipped_folder
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.options import AddressSettings, ResolvedSettings, SettingsRepository

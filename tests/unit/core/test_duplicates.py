@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
 from artemis_py.core.routing.duplicates import ID_BYTES, LONGEST_KEPT, duplicate_id, readable
 from artemis_py.core.routing.post_office import PostOffice

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, REFERENCE_BYTES, RoutingType
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, REFERENCE_BYTES
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference

@@ -4,7 +4,7 @@ import gc
 
 from attrs import evolve
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings

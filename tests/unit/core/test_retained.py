@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.services.retained import NODE_BYTES
 from artemis_py.core.settings.options import BrokerSettings

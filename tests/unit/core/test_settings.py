@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from attrs import fields
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.settings.options import (
     ADDRESS_SETTINGS,

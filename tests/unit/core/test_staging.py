@@ -3,8 +3,9 @@
 import pytest
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.services.reaper import Reaper
@@ -102,7 +103,7 @@ def bodies(postoffice: PostOffice, queue: str = "orders") -> list[object]:
 def stages(postoffice: PostOffice) -> int:
     """How many stages there are."""
     address = postoffice.addresses.get(STAGING_ADDRESS)
-    return 0 if address is None else len(address.queues)
+    return 0 if address is None else len(address.bindings)
 
 
 @pytest.fixture

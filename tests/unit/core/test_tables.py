@@ -2,10 +2,10 @@
 
 import pytest
 
-from artemis_py.core.addresses import address as destination
-from artemis_py.core.addresses.address import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.runtime import accounts
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.accounts import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
 from artemis_py.core.settings.options import BrokerSettings, QueueConfig
 from artemis_py.errors import LimitExceeded
 from tests.core_harness import Recorder, make_office, make_queue, make_session, send
@@ -16,7 +16,7 @@ BOTH = frozenset(RoutingType)
 @pytest.fixture
 def office(monkeypatch: pytest.MonkeyPatch) -> PostOffice:
     """One with room for little."""
-    monkeypatch.setattr(destination, "LEAST_TABLES_BYTES", 20_000)
+    monkeypatch.setattr(accounts, "LEAST_TABLES_BYTES", 20_000)
     return make_office(options=BrokerSettings(global_max_size_bytes=1000))
 
 

@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
 from artemis_py.management.control import MAX_NAMES
 from artemis_py.management.listing import MAX_PAGE_ROWS
@@ -301,7 +301,7 @@ def test_the_auto_created_address_stays_while_it_has_another_queue() -> None:
         world.call("broker", "createQueue", "auto", name)
     world.call("broker", "destroyQueue", "q", False, True)
 
-    assert [queue.name for queue in world.postoffice.addresses["auto"].queues] == ["other"]
+    assert [binding.name for binding in world.postoffice.addresses["auto"].bindings] == ["other"]
 
 
 def test_an_address_created_by_name_stays_when_its_last_queue_goes() -> None:

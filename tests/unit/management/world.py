@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import Sink
 from artemis_py.core.queues.queue import Queue

@@ -7,7 +7,7 @@ import pytest
 
 from artemis_mqtt.engine.packets import Will
 from artemis_mqtt.engine.properties import Properties
-from artemis_py.core.addresses import address as destination
+from artemis_py.core.runtime import accounts
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store.scratch import ScratchStore
 from tests import mqtt_harness as wire
@@ -184,7 +184,7 @@ def test_sessions_and_wills_are_counted_until_they_end() -> None:
 
 def test_clients_cannot_make_sessions_subscriptions_and_topics_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """0x97 for each, in version 5; the clients that are there go on."""
-    monkeypatch.setattr(destination, "LEAST_TABLES_BYTES", 60_000)
+    monkeypatch.setattr(accounts, "LEAST_TABLES_BYTES", 60_000)
     site = Site(options=BrokerSettings(global_max_size_bytes=10_000))
     there = connected(site, "there")
     there.subscribe("known")

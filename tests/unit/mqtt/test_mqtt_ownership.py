@@ -8,7 +8,7 @@ import pytest
 from artemis_mqtt.broker import records
 from artemis_mqtt.engine.packets import MQTT_3_1, MQTT_3_1_1, MQTT_5, Disconnect, Unsuback, Unsubscribe, Will
 from artemis_mqtt.engine.properties import Properties
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import QueueConfig

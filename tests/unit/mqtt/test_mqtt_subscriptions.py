@@ -9,8 +9,9 @@ from artemis_mqtt.engine.packets import Connect, Unsubscribe, Will
 from artemis_mqtt.engine.properties import Properties
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES, LargeBody, LargeReader
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import QueueConfig

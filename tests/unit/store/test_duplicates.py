@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import RoutingType
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings

@@ -103,7 +103,7 @@ def test_an_epoch_is_routed_whole_or_not_at_all_whatever_moment_a_crash_chooses(
             assert there[: len(waiting)] == waiting or there == []
             assert answered in ([], [True])
             assert there == everything or not answered
-            stages = len(world.office.addresses[STAGING_ADDRESS].queues)
+            stages = len(world.office.addresses[STAGING_ADDRESS].bindings)
             records = {name: len(world.store.load_records(name)) for name in ("stages", "commits", "epochs")}
             assert stages == (3 if last < 0 else 0)
             assert records == {"stages": stages, "commits": 0, "epochs": 1 + last}
@@ -145,7 +145,7 @@ def test_stages_without_number_are_dropped_in_slices(tmp_path: Path) -> None:
             job.stage(0, str(number), "m")
         world.settle()
         job.commit(0, **{"0": 1})
-        assert len(world.office.addresses[STAGING_ADDRESS].queues) == DROPPED_STAGES + 1
+        assert len(world.office.addresses[STAGING_ADDRESS].bindings) == DROPPED_STAGES + 1
         assert world.office.staging.open("job", "w", 0, "1", "q", Holder()).count == 0
         world.hands.turn()
         world.hands.work()
@@ -153,7 +153,7 @@ def test_stages_without_number_are_dropped_in_slices(tmp_path: Path) -> None:
         world.office.staging.restore()
         world.settle()
 
-        assert not world.office.addresses[STAGING_ADDRESS].queues
+        assert not world.office.addresses[STAGING_ADDRESS].bindings
         assert bodies(world.queue()) == ["m"]
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import LATEST_MS, RoutingType
+from artemis_py.core.messages.message import LATEST_MS
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.storage import MAX_RECORD_KEY_BYTES, Storage
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.post_office import MAX_NAME_LENGTH

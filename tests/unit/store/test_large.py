@@ -9,8 +9,9 @@ import pytest
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES, LargeBody
-from artemis_py.core.messages.message import Message, RoutingType
+from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import hold, unhold

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Subject

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
-from artemis_py.core.messages.message import MessageFormat, RoutingType
+from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference

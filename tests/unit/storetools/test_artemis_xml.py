@@ -10,8 +10,9 @@ from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.sections import from_view
 from artemis_py.core.messages import large_body as large
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
-from artemis_py.core.messages.message import Message, MessageFormat, RoutingType
+from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.errors import StoreError
 from artemis_py.storetools.check import check_folder
 from artemis_py.storetools.core_body import BodyType, read_body, write_body
