@@ -6,23 +6,35 @@ every `repr`; `passwordEnv` and `passwordFile` are read where a connection is ma
 """
 
 import difflib
-import json
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
 from artemis_py.spark.errors import InvalidOption
+from artemis_py.spark.option_values import (
+    ack_policy,
+    byte_count,
+    count,
+    duration_s,
+    flag,
+    folder,
+    frame_bytes,
+    names,
+    not_negative,
+    rate,
+    starting_offsets,
+    timestamp_ms,
+    word,
+)
 
 DEFAULT_PORT: Final = 61616
 """Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
 
 SOURCE_MODES: Final = ("subscription", "browse", "drain", "spool")
-ACK_POLICIES: Final = ("eager", "engine", "none", "keep=<batches>")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
 IDEMPOTENCE: Final = ("none", "column", "source", "epoch")
 ON_REJECT: Final = ("fail", "drop", "deadletter")
@@ -156,121 +168,6 @@ class WriteOptions:
 
 # --- values ---
 
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-def _duration_s(text: str) -> float:
-    number = text.strip().lower()
-    for unit in sorted(_UNITS, key=len, reverse=True):
-        if number.endswith(unit):
-            return _positive(float(number.removesuffix(unit)) * _UNITS[unit])
-    return _positive(float(number))
-
-
-def _positive(value: float) -> float:
-    if not 0 <= value < float("inf"):
-        raise ValueError("must not be negative")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError("must be 1 or more")
-    return value
-
-
-def _not_negative(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError("must not be negative")
-    return value
-
-
-_BYTE_UNITS: Final = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "k": 1024, "m": 1024**2, "g": 1024**3}
-
-
-def _bytes(text: str) -> int:
-    number = text.strip().lower()
-    for unit, factor in _BYTE_UNITS.items():
-        if number.endswith(unit):
-            return _count(number.removesuffix(unit).strip()) * factor
-    return _count(number)
-
-
-def _frame_bytes(text: str) -> int:
-    value = _bytes(text)
-    if not 512 <= value <= 1024**2:
-        raise ValueError("must be from 512 bytes to 1 MiB")
-    return value
-
-
-def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError("must be more than 0")
-    return value
-
-
-def _flag(text: str) -> bool:
-    value = text.strip().lower()
-    if value not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return value == "true"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _word(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        value = text.strip().lower()
-        if value not in words:
-            raise ValueError(f"must be {' or '.join(words)}")
-        return value
-
-    return read
-
-
-def _ack(text: str) -> str:
-    value = text.strip().lower().replace(" ", "")
-    if value.startswith("keep="):
-        return f"keep={_count(value.removeprefix('keep='))}"
-    return _word(*ACK_POLICIES)(value)
-
-
-def _folder(text: str) -> str:
-    parts = urlsplit(text.strip())
-    path = unquote(parts.path) if parts.scheme == "file" else text.strip()
-    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost") or not path.startswith("/"):
-        raise ValueError(
-            "must be the whole path of a folder, or file:// and the path: files are appended and synced there, which "
-            "object stores do not offer"
-        )
-    return path
-
-
-def _offsets(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        value = text.strip()
-        if value.startswith("{"):
-            json.loads(value)
-            return value
-        return _word(*words)(value)
-
-    return read
-
-
-def _timestamp_ms(text: str) -> int:
-    if text.strip().isdigit():
-        return int(text)
-    try:
-        time = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError("must be milliseconds since 1970, or a time like 2030-01-31T12:00:00Z") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
-
 
 @frozen
 class _Option:
@@ -282,16 +179,16 @@ class _Option:
 
 
 _CONNECTION: Final = (
-    _Option("connectTimeout", "connect_timeout_s", _duration_s),
-    _Option("retries", "retries", _not_negative),
-    _Option("retryDelay", "retry_delay_s", _duration_s),
-    _Option("idleTimeout", "idle_timeout_s", _duration_s),
-    _Option("amqp.maxFrameSize", "max_frame_bytes", _frame_bytes),
+    _Option("connectTimeout", "connect_timeout_s", duration_s),
+    _Option("retries", "retries", not_negative),
+    _Option("retryDelay", "retry_delay_s", duration_s),
+    _Option("idleTimeout", "idle_timeout_s", duration_s),
+    _Option("amqp.maxFrameSize", "max_frame_bytes", frame_bytes),
     _Option("tls.ca", "tls_ca"),
     _Option("tls.cert", "tls_cert"),
     _Option("tls.key", "tls_key"),
-    _Option("tls.verify", "tls_verify", _word("hostname", "certificate", "none")),
-    _Option("sasl", "sasl", _word("plain", "anonymous", "external")),
+    _Option("tls.verify", "tls_verify", word("hostname", "certificate", "none")),
+    _Option("sasl", "sasl", word("plain", "anonymous", "external")),
     _Option("user", "user"),
     _Option("password", "password"),
     _Option("passwordEnv", "password_env"),
@@ -299,46 +196,46 @@ _CONNECTION: Final = (
 )
 
 _READ: Final = (
-    _Option("mode", "mode", _word(*SOURCE_MODES)),
-    _Option("address", "addresses", _names),
+    _Option("mode", "mode", word(*SOURCE_MODES)),
+    _Option("address", "addresses", names),
     _Option("addressPattern", "address_pattern"),
-    _Option("queue", "queues", _names),
+    _Option("queue", "queues", names),
     _Option("subscription", "subscription"),
     _Option("selector", "selector"),
-    _Option("startingOffsets", "starting_offsets", _offsets("earliest", "latest")),
-    _Option("endingOffsets", "ending_offsets", _offsets("latest")),
-    _Option("startingTimestamp", "starting_timestamp_ms", _timestamp_ms),
-    _Option("endingTimestamp", "ending_timestamp_ms", _timestamp_ms),
-    _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count),
-    _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", _count),
-    _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _bytes),
-    _Option("minMessagesPerTrigger", "min_messages_per_trigger", _not_negative),
-    _Option("maxTriggerDelay", "max_trigger_delay_s", _duration_s),
-    _Option("minPartitions", "min_partitions", _not_negative),
-    _Option("maxRecordsPerPartition", "max_messages_per_partition", _count),
-    _Option("credit", "credit", _count),
-    _Option("ack", "ack", _ack),
-    _Option("failOnDataLoss", "fail_on_data_loss", _flag),
-    _Option("columns", "columns", _names),
-    _Option("pushdown", "pushdown", _flag),
-    _Option("settle", "settle", _word("before", "after")),
-    _Option("receiveTimeout", "receive_timeout_s", _duration_s),
-    _Option("spoolDir", "spool_dir", _folder),
+    _Option("startingOffsets", "starting_offsets", starting_offsets("earliest", "latest")),
+    _Option("endingOffsets", "ending_offsets", starting_offsets("latest")),
+    _Option("startingTimestamp", "starting_timestamp_ms", timestamp_ms),
+    _Option("endingTimestamp", "ending_timestamp_ms", timestamp_ms),
+    _Option("maxMessagesPerTrigger", "max_messages_per_trigger", count),
+    _Option("maxOffsetsPerTrigger", "max_messages_per_trigger", count),
+    _Option("maxBytesPerTrigger", "max_bytes_per_trigger", byte_count),
+    _Option("minMessagesPerTrigger", "min_messages_per_trigger", not_negative),
+    _Option("maxTriggerDelay", "max_trigger_delay_s", duration_s),
+    _Option("minPartitions", "min_partitions", not_negative),
+    _Option("maxRecordsPerPartition", "max_messages_per_partition", count),
+    _Option("credit", "credit", count),
+    _Option("ack", "ack", ack_policy),
+    _Option("failOnDataLoss", "fail_on_data_loss", flag),
+    _Option("columns", "columns", names),
+    _Option("pushdown", "pushdown", flag),
+    _Option("settle", "settle", word("before", "after")),
+    _Option("receiveTimeout", "receive_timeout_s", duration_s),
+    _Option("spoolDir", "spool_dir", folder),
 )
 
 _WRITE: Final = (
     _Option("address", "address"),
-    _Option("routingType", "routing_type", _word("anycast", "multicast")),
-    _Option("payload", "payload", _word(*PAYLOADS)),
-    _Option("durable", "durable", _flag),
-    _Option("idempotence", "idempotence", _word(*IDEMPOTENCE)),
+    _Option("routingType", "routing_type", word("anycast", "multicast")),
+    _Option("payload", "payload", word(*PAYLOADS)),
+    _Option("durable", "durable", flag),
+    _Option("idempotence", "idempotence", word(*IDEMPOTENCE)),
     _Option("jobId", "job_id"),
-    _Option("maxInFlight", "max_in_flight", _count),
-    _Option("maxMessagesPerSecond", "max_messages_per_second", _rate),
-    _Option("sendTimeout", "send_timeout_s", _duration_s),
-    _Option("onReject", "on_reject", _word(*ON_REJECT)),
+    _Option("maxInFlight", "max_in_flight", count),
+    _Option("maxMessagesPerSecond", "max_messages_per_second", rate),
+    _Option("sendTimeout", "send_timeout_s", duration_s),
+    _Option("onReject", "on_reject", word(*ON_REJECT)),
     _Option("errorAddress", "error_address"),
-    _Option("maxMessageBytes", "max_message_bytes", _bytes),
+    _Option("maxMessageBytes", "max_message_bytes", byte_count),
 )
 
 _WHERE: Final = ("url", "host", "port", "tls")
@@ -428,9 +325,9 @@ def _servers(values: Mapping[str, str]) -> tuple[Server, ...]:
     if "url" not in values:
         scheme = "amqps" if _read_flag(values, "tls") else "amqp"
         port = f":{values['port']}" if "port" in values else ""
-        hosts = _names(values.get("host", "localhost"))
+        hosts = names(values.get("host", "localhost"))
         return tuple(_server(f"{scheme}://{host}{port}") for host in hosts)
-    servers = tuple(_server(url) for url in _names(values["url"]))
+    servers = tuple(_server(url) for url in names(values["url"]))
     if not servers:
         raise InvalidOption("option url: it is empty; use amqp://host:port")
     if _read_flag(values, "tls") and not all(server.tls for server in servers):
@@ -440,7 +337,7 @@ def _servers(values: Mapping[str, str]) -> tuple[Server, ...]:
 
 def _read_flag(values: Mapping[str, str], name: str) -> bool:
     try:
-        return _flag(values.get(name, "false"))
+        return flag(values.get(name, "false"))
     except ValueError as error:
         raise InvalidOption(f"option {name}: {error}") from None
 

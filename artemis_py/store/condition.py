@@ -18,7 +18,8 @@ from typing import Final
 
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from artemis_py.store.structure import IS_READABLE, MAIN, Meta, PageFile, Tree, Walk
+from artemis_py.store.page_file import IS_READABLE, Meta, PageFile, Tree
+from artemis_py.store.structure import MAIN, Walk
 
 NOTE_NAME: Final = "clean"
 

@@ -29,9 +29,9 @@ from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
 from artemis_py.store.failure import reason_of
 from artemis_py.store.large import body_files
+from artemis_py.store.message_record import Bodies
 from artemis_py.store.pages import PageReader
 from artemis_py.store.salvage import copy_readable
-from artemis_py.store.schema import Bodies
 from artemis_py.store.writer import DROP_SLICE, Writer
 
 LOGGER: Final = named_logger(__name__)

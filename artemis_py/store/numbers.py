@@ -7,7 +7,7 @@ goes on far above: a queue that gives 30,000 sequences a second reaches `FAR` af
 from typing import Any, Final
 
 from artemis_py.core.queues.page import SCHEDULED_RANK
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.schema import DamagedValue
 
 FAR: Final = 1 << 40
@@ -91,7 +91,7 @@ class Numbers:
 def _message_id(key: bytes, value: bytes) -> int:
     try:
         content = schema.unseal(key, value)
-        shared_id = schema.shared_id(content)
+        shared_id = message_record.shared_id(content)
     except DamagedValue:
         return 0
     return int(schema.U64.unpack_from(content, 1)[0]) if shared_id is None else shared_id

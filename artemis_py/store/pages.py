@@ -10,8 +10,9 @@ from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.page import SCHEDULED_RANK, Page
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
-from artemis_py.store import schema
-from artemis_py.store.schema import Bodies, DamagedValue
+from artemis_py.store import message_record, schema
+from artemis_py.store.message_record import Bodies
+from artemis_py.store.schema import DamagedValue
 
 _U64: Final = (1 << 64) - 1
 
@@ -78,9 +79,9 @@ class PageReader:
         handle = schema.read_place(key)[1]
         try:
             content = schema.unseal(key, value)
-            shared_id = schema.shared_id(content)
+            shared_id = message_record.shared_id(content)
             if shared_id is None:
-                message = schema.decode_message(content[1:], self._formats, self._bodies)
+                message = message_record.decode_message(content[1:], self._formats, self._bodies)
             else:
                 message = self._shared(shared_id)
                 handle |= schema.SHARED
@@ -101,7 +102,7 @@ class PageReader:
         value = bytes(found)
         self.read_bytes += len(value)
         try:
-            return schema.decode_message(schema.unseal(key, value), self._formats, self._bodies)
+            return message_record.decode_message(schema.unseal(key, value), self._formats, self._bodies)
         except DamagedValue as error:
             self.damaged.append((schema.MESSAGES, key, value, str(error)))
             raise
@@ -128,7 +129,7 @@ class PageReader:
                 try:
                     failed.delivery_count, due_ms, amendment = schema.read_attempts(key, value)
                     if amendment:
-                        failed.message = schema.amend(failed.message, amendment)
+                        failed.message = message_record.amend(failed.message, amendment)
                     if due_ms:
                         page.due[failed.sequence] = due_ms
                 except DamagedValue as error:

@@ -18,12 +18,13 @@ from typing import Any, Final
 import lmdb
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name
 from artemis_py.store.numbers import Numbers
+from artemis_py.store.page_file import PageFile
 from artemis_py.store.schema import DamagedValue
-from artemis_py.store.structure import PageFile, Walk
+from artemis_py.store.structure import Walk
 from artemis_py.store.writer import ALONE_OFFSET, DROP_SLICE, SHARED_OFFSET, Writer
 
 # What one commit of the copy takes at most, so that memory stays flat.
@@ -108,7 +109,7 @@ class Salvage:
         with self._environment.begin(write=True) as transaction:
             for _, value in transaction.cursor(db=self._databases[schema.REFERENCES]):
                 content = bytes(value)
-                if content[4:ALONE_OFFSET] == schema.SHARING:
+                if content[4:ALONE_OFFSET] == message_record.SHARING:
                     shares[content[ALONE_OFFSET:]] += 1
                 else:
                     _count_body(large, content, ALONE_OFFSET)
@@ -149,7 +150,7 @@ class Salvage:
             rank = bytes(key[: schema.RANK_KEY_BYTES])
             content = bytes(value)
             found[rank] += 1
-            if content[4:ALONE_OFFSET] != schema.SHARING:
+            if content[4:ALONE_OFFSET] != message_record.SHARING:
                 sizes[rank] += _message_size(content, ALONE_OFFSET)
                 continue
             id = content[ALONE_OFFSET:]
@@ -253,12 +254,12 @@ def copy_readable(damage: Damage, target: Path, map_bytes: int, next_body_id: in
 
 
 def _count_body(large: "Counter[int]", value: bytes, offset: int) -> None:
-    id = schema.body_id(value, offset)
+    id = message_record.body_id(value, offset)
     if id is not None:
         large[id] += 1
 
 
 def _message_size(value: bytes, offset: int) -> int:
     """Size in memory; of what is damaged about."""
-    size = schema.message_size(value, offset)
+    size = message_record.message_size(value, offset)
     return len(value) + MESSAGE_OVERHEAD_BYTES if size is None else size

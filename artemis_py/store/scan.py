@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import lmdb
 
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.definitions import (
     queue_name,
     read_address,
@@ -22,8 +22,9 @@ from artemis_py.store.definitions import (
     recovered_address,
     recovered_queue,
 )
+from artemis_py.store.page_file import META_BYTES, Meta, PageFile
 from artemis_py.store.schema import DamagedValue
-from artemis_py.store.structure import META_BYTES, Meta, PageFile, Walk
+from artemis_py.store.structure import Walk
 
 # What one commit of the copy takes at most, so that memory stays flat.
 COMMIT_BYTES: Final = 64 << 20
@@ -146,7 +147,7 @@ def _database_of(key: bytes, value: bytes) -> bytes | None:
         return schema.META
     if len(key) == schema.U32.size:
         return _definition(content)
-    if len(key) == schema.U64.size and schema.message_size(content) is not None:
+    if len(key) == schema.U64.size and message_record.message_size(content) is not None:
         return schema.MESSAGES
     if len(key) in schema.KEY_LENGTHS[schema.REFERENCES]:
         return _of_queue(key, content)
@@ -167,7 +168,7 @@ def _definition(content: bytes) -> bytes | None:
 
 def _of_queue(key: bytes, content: bytes) -> bytes | None:
     try:
-        if schema.shared_id(content) is not None or schema.message_size(content, 1) is not None:
+        if message_record.shared_id(content) is not None or message_record.message_size(content, 1) is not None:
             return schema.REFERENCES
     except DamagedValue:
         pass

@@ -15,28 +15,29 @@ stands in a file can harm the process.
 Numbers are those of the machine; the layout is that of 64 bits and little-endian (`IS_READABLE`).
 """
 
-import os
 import struct
-import sys
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from struct import Struct
 from typing import Final
 
-IS_READABLE: Final = sys.byteorder == "little" and struct.calcsize("P") == 8
-"""Whether this machine has the layout that is read here. On others nothing can be told of a file."""
-
-MAGIC: Final = 0xBEEFC0DE
-VERSION: Final = 1
-META_PAGES: Final = 2
-NO_PAGE: Final = (1 << 64) - 1
-
-BRANCH: Final = 0x01
-LEAF: Final = 0x02
-OVERFLOW: Final = 0x04
-META: Final = 0x08
+from artemis_py.store.page_file import (
+    BRANCH,
+    HEAD_BYTES,
+    LEAF,
+    LONGEST_KEY,
+    META,
+    META_PAGES,
+    NO_PAGE,
+    OVERFLOW,
+    PAGE_HEAD,
+    TREE,
+    Meta,
+    PageFile,
+    Tree,
+    is_tree,
+)
 
 BIG: Final = 0x01
 """Flag of a node: its data is the number of the first overflow page."""
@@ -47,27 +48,13 @@ FREE: Final = "free pages"
 """What the tree of free pages is called in a problem."""
 MAIN: Final = "names"
 
-LONGEST_KEY: Final = 511
-MAX_DEPTH: Final = 32
-"""LMDB's own limit."""
 
-HEAD_BYTES: Final = 16
 NODE_BYTES: Final = 8
 
-_HEAD: Final = Struct("<QHHHH")
 _OVERFLOW_HEAD: Final = Struct("<QHHI")
 _NODE: Final = Struct("<IHH")
 _CHILD: Final = Struct("<IH")
 _U64: Final = Struct("<Q")
-_TREE: Final = Struct("<IHHQQQQQ")
-_META: Final = Struct("<IIQQ")
-_META_END: Final = Struct("<QQ")
-_FREE_OFFSET: Final = HEAD_BYTES + _META.size
-_MAIN_OFFSET: Final = _FREE_OFFSET + _TREE.size
-_END_OFFSET: Final = _MAIN_OFFSET + _TREE.size
-META_BYTES: Final = _END_OFFSET + _META_END.size
-SMALLEST_PAGE: Final = 512
-LARGEST_PAGE: Final = 65536
 
 IN_USE: Final = 1
 FREED: Final = 2
@@ -75,124 +62,6 @@ FREED: Final = 2
 
 # Of a file in which every page is wrong nobody reads more than this.
 MAX_PROBLEMS: Final = 1000
-
-
-class Tree:
-    """Where a database begins, and what it counts of itself."""
-
-    def __init__(self, data: bytes, offset: int) -> None:
-        fields: tuple[int, ...] = _TREE.unpack_from(data, offset)
-        self.page_size: int = fields[0]
-        self.flags: int = fields[1]
-        self.depth: int = fields[2]
-        self.branch_pages: int = fields[3]
-        self.leaf_pages: int = fields[4]
-        self.overflow_pages: int = fields[5]
-        self.entries: int = fields[6]
-        self.root: int = fields[7]
-
-
-class Meta:
-    """One of the two meta pages: the file as one commit left it."""
-
-    def __init__(self, page: bytes) -> None:
-        """Of a page that `is_meta` found sound."""
-        self.free: Tree = Tree(page, _FREE_OFFSET)
-        self.main: Tree = Tree(page, _MAIN_OFFSET)
-        last_page, transaction = _META_END.unpack_from(page, _END_OFFSET)
-        self.last_page: int = last_page
-        self.transaction: int = transaction
-        self.page_size: int = self.free.page_size
-
-
-def is_meta(page: bytes, number: int) -> bool:
-    """Whether this can be the meta page of this number."""
-    if len(page) < META_BYTES:
-        return False
-    head: tuple[int, ...] = _HEAD.unpack_from(page)
-    magic, version, _, _ = _META.unpack_from(page, HEAD_BYTES)
-    if head[0] != number or head[2] != META or magic != MAGIC or version != VERSION:
-        return False
-    meta = Meta(page)
-    size = meta.page_size
-    is_page_size = SMALLEST_PAGE <= size <= LARGEST_PAGE and size & (size - 1) == 0
-    # The first transaction is the empty file; afterwards each writes the page that the one before did not.
-    is_in_turn = meta.transaction & 1 == number or meta.transaction == 0
-    return is_page_size and is_in_turn and _is_tree(meta.free, meta) and _is_tree(meta.main, meta)
-
-
-def _is_tree(tree: Tree, meta: Meta) -> bool:
-    if tree.root == NO_PAGE:
-        return tree.depth == 0 and tree.entries == 0
-    return 0 < tree.depth <= MAX_DEPTH and META_PAGES <= tree.root <= meta.last_page
-
-
-class PageFile:
-    """An LMDB file, open for reading."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises OSError."""
-        self._file: int = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.size: int = os.fstat(self._file).st_size
-        self.page_size: int = 0
-        self.metas: list[Meta] = []
-        """The sound ones, the newest first."""
-        self.broken_metas: list[int] = []
-        """Numbers of the others."""
-        # The first meta page says how large pages are; without it the second does, by where it stands.
-        first = self._read(0, META_BYTES)
-        if is_meta(first, 0):
-            self.page_size = Meta(first).page_size
-        else:
-            for shift in range(9, 17):
-                second = self._read(1 << shift, META_BYTES)
-                if is_meta(second, 1) and Meta(second).page_size == 1 << shift:
-                    self.page_size = 1 << shift
-        if self.page_size:
-            self._read_metas()
-
-    def _read_metas(self) -> None:
-        for number in range(META_PAGES):
-            page = self._read(number * self.page_size, META_BYTES)
-            if is_meta(page, number) and Meta(page).page_size == self.page_size:
-                self.metas.append(Meta(page))
-            else:
-                self.broken_metas.append(number)
-        if len(self.metas) == 2 and self.metas[1].transaction > self.metas[0].transaction:
-            self.metas.reverse()
-
-    def is_short(self, meta: Meta) -> bool:
-        """Whether it ends before its last page; LMDB leaves out free ones at the end."""
-        return self.size < (meta.last_page + 1) * self.page_size
-
-    def page(self, number: int) -> bytes:
-        """A page; shorter, or nothing, if it is not there or cannot be read."""
-        return self._read(number * self.page_size, self.page_size)
-
-    def head(self, number: int) -> bytes:
-        """What a page begins with."""
-        return self._read(number * self.page_size, HEAD_BYTES)
-
-    def overflow(self, number: int, size: int) -> bytes:
-        """So many octets of a value that begins on this page."""
-        return self._read(number * self.page_size + HEAD_BYTES, size)
-
-    def ahead(self, first: int, count: int) -> None:
-        """Have the system read pages while others are looked at."""
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._file, first * self.page_size, count * self.page_size, os.POSIX_FADV_WILLNEED)
-
-    def _read(self, offset: int, size: int) -> bytes:
-        try:
-            return os.pread(self._file, size, offset)
-        except (OSError, OverflowError):
-            return b""
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
 
 class Branch:
@@ -259,11 +128,11 @@ class Walk:
                 size, flags, key_length = _NODE.unpack_from(page, offset)
                 start = offset + NODE_BYTES + key_length
                 name = page[offset + NODE_BYTES : start].decode("utf-8", "replace")
-                if not flags & NAMED or size != _TREE.size:
+                if not flags & NAMED or size != TREE.size:
                     self._say(MAIN, f"'{name}' is no database")
                     continue
                 tree = Tree(page, start)
-                if tree.flags or not _is_tree(tree, self._meta):
+                if tree.flags or not is_tree(tree, self._meta):
                     self._say(name, "the page it begins with is not known")
                     continue
                 self.databases[name] = tree
@@ -338,7 +207,7 @@ class Walk:
         """All pages of the file that are leaves in their own place, whether anything leads to them or not."""
         for number in range(META_PAGES, self._pages):
             head = self._file.head(number)
-            if len(head) == HEAD_BYTES and _HEAD.unpack(head)[2] == LEAF:
+            if len(head) == HEAD_BYTES and PAGE_HEAD.unpack(head)[2] == LEAF:
                 page = self._page("", number, LEAF)
                 if page:
                     yield page
@@ -362,7 +231,7 @@ class Walk:
         if len(page) != self._page_size:
             self._say(name, f"page {number} cannot be read")
             return b""
-        head: tuple[int, ...] = _HEAD.unpack_from(page)
+        head: tuple[int, ...] = PAGE_HEAD.unpack_from(page)
         if head[0] != number or head[2] != flags:
             self._say(name, f"page {number} is {_kind(head[2])} {head[0]}, and should be {_kind(flags)} {number}")
             return b""
@@ -419,7 +288,7 @@ class Walk:
             children.append(low_part | high_part << 32)
             bounds.append(key)
             before = key
-        if not _is_filled(offsets, ends, _HEAD.unpack_from(page)[4], self._page_size):
+        if not _is_filled(offsets, ends, PAGE_HEAD.unpack_from(page)[4], self._page_size):
             self._say(name, f"page {number}: its nodes do not stand side by side")
         bounds.append(high)
         return Branch(children, bounds)
@@ -433,7 +302,7 @@ class Walk:
         page_size = self._page_size
         is_free = name == FREE
         lengths = self._key_lengths.get(name)
-        upper: int = _HEAD.unpack_from(page)[4]
+        upper: int = PAGE_HEAD.unpack_from(page)[4]
         before = b""
         ends: list[int] = []
         for offset in offsets:
@@ -563,7 +432,7 @@ def _is_filled(starts: tuple[int, ...], ends: list[int], upper: int, page_size: 
 
 def _offsets(page: bytes) -> tuple[int, ...]:
     """Of the nodes, from the start of the page."""
-    lower: int = _HEAD.unpack_from(page)[3]
+    lower: int = PAGE_HEAD.unpack_from(page)[3]
     return struct.unpack_from(f"<{(lower - HEAD_BYTES) >> 1}H", page, HEAD_BYTES)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.page import SCHEDULED_RANK
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.schema import Drop
 
@@ -93,12 +93,14 @@ class Writer:
                     shared = self._transaction.get(message_key, db=self._shares)
                     shares[id] = 0 if shared is None else schema.count_or_unknown(message_key, bytes(shared))
                     self._count_body(message, message_key, self._messages)
-                    put(message_key, schema.seal(message_key, schema.encode_message(message)), db=self._messages)
+                    put(
+                        message_key, schema.seal(message_key, message_record.encode_message(message)), db=self._messages
+                    )
                 shares[id] += 1
-                put(key, schema.sharing(key, id), db=references)
+                put(key, message_record.sharing(key, id), db=references)
             else:
                 self._count_body(message, key, references)
-                put(key, schema.alone(key, message), db=references)
+                put(key, message_record.alone(key, message), db=references)
             self._count(queue_id, schema.rank_in(handle), 1, message.size)
         for id, count in shares.items():
             message_key = schema.U64.pack(id)
@@ -142,7 +144,7 @@ class Writer:
 
     def _release_body(self, value: bytes, offset: int) -> None:
         """The message at `offset` of a value is gone; if it was large, one message less has its body."""
-        id = schema.body_id(value, offset)
+        id = message_record.body_id(value, offset)
         if id is None:
             return
         self._touched.add(id)
@@ -161,7 +163,7 @@ class Writer:
             self._count(queue_id, schema.rank_in(handle), -1, 0)
             self._transaction.delete(key, db=self._attempts)
             try:
-                shared_id = schema.shared_id(schema.unseal(key, value))
+                shared_id = message_record.shared_id(schema.unseal(key, value))
             except schema.DamagedValue:
                 return
             if shared_id is not None:
@@ -256,7 +258,7 @@ class Writer:
             found = cursor.delete()
             left -= 1
             if database is self._references:
-                if value[4:5] == schema.SHARING:
+                if value[4:5] == message_record.SHARING:
                     self._release(schema.U64.unpack_from(value, 5)[0])
                 else:
                     self._release_body(value, ALONE_OFFSET)

@@ -46,7 +46,7 @@ class StoredBodies:
         self.folder: Final = folder
 
     def restore(self, id: int, size: int, checksum: int) -> StoredBody:
-        """See `schema.Bodies`."""
+        """See `message_record.Bodies`."""
         path = body_path(self.folder, id)
         check_file(path, size)
         return StoredBody(path, id, size, checksum)
@@ -56,7 +56,7 @@ class UnseenBodies:
     """What messages say of their bodies, whether these are there or not."""
 
     def restore(self, id: int, size: int, checksum: int) -> LargeBody:
-        """See `schema.Bodies`."""
+        """See `message_record.Bodies`."""
         return LargeBody(id, size, checksum, holders=0)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from artemis_py.core.messages.message import Message
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.schema import DamagedValue
 from artemis_py.store.writer import ALONE_OFFSET, SHARED_OFFSET
 from artemis_py.storetools.bodies import UnseenBodies
@@ -76,7 +76,7 @@ class Tallies:
         """A message that was set aside keeps its large body, for who repairs it."""
         database = key.partition(b"\x00")[0]
         if database in _OFFSETS:
-            id = schema.body_id(value, _OFFSETS[database])
+            id = message_record.body_id(value, _OFFSETS[database])
             if id is not None:
                 self._bodies[schema.U64.pack(id)] += 1
 
@@ -128,4 +128,4 @@ class Tallies:
 
 def read_message(content: bytes) -> Message:
     """A message with what it says of its body, whether that is there or not. Raises DamagedValue."""
-    return schema.decode_message(content, {}, UnseenBodies())
+    return message_record.decode_message(content, {}, UnseenBodies())

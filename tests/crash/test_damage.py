@@ -7,7 +7,8 @@ import lmdb
 import pytest
 from proton import Delivery, Message
 
-from artemis_py.store.structure import PageFile, Walk
+from artemis_py.store.page_file import PageFile
+from artemis_py.store.structure import Walk
 from tests.crash.plan import FRAGILE, NEWS, ONCE, RESULTS, WORK, make
 from tests.crash.processes import command_of
 from tests.crash.producers import protected

@@ -9,11 +9,12 @@ import pytest
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.errors import ProtocolError, StoreError
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles
+from artemis_py.store.message_record import MissingFormat
 from artemis_py.store.numbers import FAR
-from artemis_py.store.schema import DamagedValue, MissingFormat
+from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import START_MS
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
@@ -326,10 +327,10 @@ def test_a_message_whose_protocol_is_missing_waits_for_it(tmp_path: Path) -> Non
 def test_a_message_cut_short_is_damaged(length: int, tmp_path: Path) -> None:
     """A checksum that happens to fit must not lead to an exception of another kind."""
     message = Message(PLAIN_FORMAT, "address", b"data", b"annotations", producer="producer")
-    content = schema.encode_message(message)[:length]
+    content = message_record.encode_message(message)[:length]
 
     with pytest.raises(DamagedValue):
-        schema.decode_message(content, {}, LargeFiles(tmp_path))
+        message_record.decode_message(content, {}, LargeFiles(tmp_path))
 
 
 def test_values_under_another_key_are_damaged() -> None:

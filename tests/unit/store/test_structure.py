@@ -5,7 +5,8 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from artemis_py.store.structure import FREE, NODE_BYTES, PageFile, Walk
+from artemis_py.store.page_file import PageFile
+from artemis_py.store.structure import FREE, NODE_BYTES, Walk
 
 COUNT = 2000
 LONG = b"long" * 5000

@@ -13,7 +13,7 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
-from artemis_py.store import schema
+from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
@@ -125,7 +125,7 @@ class World:
             assert transaction.stat(self.environment.database(schema.DROPS))["entries"] == 0
             for key, value in transaction.cursor(db=self.environment.database(schema.REFERENCES)):
                 counted[bytes(key[:5])] = counted.get(bytes(key[:5]), 0) + 1
-                id = schema.shared_id(schema.unseal(bytes(key), bytes(value)))
+                id = message_record.shared_id(schema.unseal(bytes(key), bytes(value)))
                 if id is not None:
                     shared[schema.U64.pack(id)] = shared.get(schema.U64.pack(id), 0) + 1
             counts = {

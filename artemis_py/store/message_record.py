@@ -1,0 +1,197 @@
+"""Stored messages byte by byte, as `schema` draws them: a message, what its consumers added, and what shares it."""
+
+import json
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final, Protocol
+
+from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message, MessageFormat
+from artemis_py.core.messages.view import MessageView
+from artemis_py.errors import ProtocolError, StoreError
+from artemis_py.store.schema import U32, U64, DamagedValue, seal
+
+_HEAD: Final = Struct(">QQQBbHIIII")
+_BODY: Final = Struct(">QQI")
+_PRIORITY_OFFSET: Final = 24
+_LARGE_FLAG: Final = 128
+ALONE: Final = b"\x01"
+SHARING: Final = b"\x02"
+
+
+class MissingFormat:
+    """Stands for a message format whose protocol is not installed: the message waits for a start with it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """As it was stored."""
+        return self._name
+
+    def view(self, message: Message) -> MessageView:
+        """Raises ProtocolError."""
+        raise ProtocolError(f"the protocol that reads '{self._name}' messages is not installed")
+
+    def lookup(self, message: Message, name: str) -> object:
+        """Nothing can be found in it."""
+        return None
+
+
+class Bodies(Protocol):
+    """Who knows the files of large messages."""
+
+    def restore(self, id: int, size: int, checksum: int) -> LargeBody:
+        """The body of this id, held by nobody yet. Raises StoreError if its file is not as it was."""
+
+
+def encode_message(message: Message) -> bytes:
+    """A message as it is stored."""
+    priority = message.priority
+    data = message.data
+    large = message.large
+    if large is not None:
+        priority |= _LARGE_FLAG
+        data = _BODY.pack(large.id, large.size, large.checksum) + data
+    format_name = message.format.name.encode()
+    address = message.address.encode()
+    producer = message.producer.encode()
+    extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
+    head = _HEAD.pack(
+        message.id,
+        message.expires_ms,
+        message.delivery_time_ms,
+        priority,
+        message.routing_type,
+        len(format_name),
+        len(address),
+        len(producer),
+        len(extra),
+        len(message.annotations),
+    )
+    return b"".join((head, format_name, address, producer, extra, message.annotations, data))
+
+
+def decode_message(
+    content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None, durable: bool = True
+) -> Message:
+    """The message that was stored; its body is not looked into. Raises DamagedValue, also for a large body's sake."""
+    if len(content) < _HEAD.size:
+        raise DamagedValue("it is too short for a message")
+    (
+        id,
+        expires_ms,
+        delivery_time_ms,
+        priority,
+        routing_type,
+        format_length,
+        address_length,
+        producer_length,
+        extra_length,
+        annotations_length,
+    ) = _HEAD.unpack_from(content)
+    address_offset = _HEAD.size + format_length
+    producer_offset = address_offset + address_length
+    extra_offset = producer_offset + producer_length
+    annotations_offset = extra_offset + extra_length
+    data_offset = annotations_offset + annotations_length
+    large: LargeBody | None = None
+    if priority & _LARGE_FLAG:
+        priority &= ~_LARGE_FLAG
+        if bodies is None or data_offset + _BODY.size > len(content):
+            raise DamagedValue("it is no whole large message")
+        id_size_checksum: tuple[int, int, int] = _BODY.unpack_from(content, data_offset)
+        try:
+            large = bodies.restore(id_size_checksum[0], id_size_checksum[1], id_size_checksum[2])
+        except StoreError as error:
+            raise DamagedValue(f"its large body cannot be used: {error}") from error
+        body_offset = data_offset + _BODY.size
+    else:
+        body_offset = data_offset
+    if body_offset > len(content):
+        raise DamagedValue("it is too short for its message")
+    format_name = content[_HEAD.size : address_offset].decode()
+    message = Message(
+        formats.get(format_name) or MissingFormat(format_name),
+        content[address_offset:producer_offset].decode(),
+        content[body_offset:],
+        content[annotations_offset:data_offset],
+        durable,
+        priority,
+        expires_ms,
+        delivery_time_ms,
+        routing_type,
+        content[producer_offset:extra_offset].decode(),
+    )
+    message.id = id
+    message.large = large
+    if extra_length:
+        message.extra = json.loads(content[extra_offset:annotations_offset])
+    return message
+
+
+def body_id(content: bytes, offset: int = 0) -> int | None:
+    """The id of the large body of the message that begins at `offset`; None if it has none."""
+    if len(content) < offset + _HEAD.size or not content[offset + _PRIORITY_OFFSET] & _LARGE_FLAG:
+        return None
+    head = _HEAD.unpack_from(content, offset)
+    data_offset = offset + _HEAD.size + sum(head[5:])
+    if len(content) < data_offset + _BODY.size:
+        return None
+    return int(_BODY.unpack_from(content, data_offset)[0])
+
+
+def message_size(content: bytes, offset: int = 0) -> int | None:
+    """The size in memory of the message that begins at `offset`; None if it is too short for one."""
+    if len(content) < offset + _HEAD.size:
+        return None
+    head: tuple[int, ...] = _HEAD.unpack_from(content, offset)
+    data_offset = offset + _HEAD.size + sum(head[5:])
+    if content[offset + _PRIORITY_OFFSET] & _LARGE_FLAG:
+        data_offset += _BODY.size
+    if len(content) < data_offset:
+        return None
+    return len(content) - data_offset + head[9] + MESSAGE_OVERHEAD_BYTES
+
+
+def alone(key: bytes, message: Message) -> bytes:
+    """The value of a reference that has its message to itself."""
+    return seal(key, ALONE + encode_message(message))
+
+
+def sharing(key: bytes, message_id: int) -> bytes:
+    """The value of a reference whose message is stored beside it."""
+    return seal(key, SHARING + U64.pack(message_id))
+
+
+def shared_id(content: bytes) -> int | None:
+    """The id of the message that a reference points to; None if its content has the message. Raises DamagedValue."""
+    kind = content[:1]
+    if kind == SHARING and len(content) == 9:
+        return int(U64.unpack_from(content, 1)[0])
+    if kind != ALONE:
+        raise DamagedValue("it is no reference")
+    return None
+
+
+def encode_amendment(message: Message) -> bytes:
+    """What consumers of one queue made of a message, beside what is stored for all."""
+    extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
+    return U32.pack(len(message.annotations)) + message.annotations + extra
+
+
+def amend(message: Message, amendment: bytes) -> Message:
+    """The message as consumers left it. Raises DamagedValue."""
+    start = U32.size
+    if len(amendment) < start:
+        raise DamagedValue("it is no amendment")
+    length: int = U32.unpack_from(amendment)[0]
+    stop = start + length
+    if stop > len(amendment):
+        raise DamagedValue("it is too short for its annotations")
+    try:
+        extra = json.loads(amendment[stop:]) if stop < len(amendment) else None
+    except ValueError as error:
+        raise DamagedValue("its properties are no JSON") from error
+    return message.amended(amendment[start:stop], extra)
