@@ -46,9 +46,9 @@ from artemis_py.store.recovery import recover
 from artemis_py.store.schema import NODE_RECORDS
 from artemis_py.store.scratch import ScratchStore
 from artemis_py.transport.acceptor import Acceptor, managers_of
+from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
-from artemis_py.transport.driver import Terms
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
@@ -173,7 +173,7 @@ class Broker:
         override_ms = self.config.connection_ttl_override_ms
         self._acceptors = [
             Acceptor(
-                Terms(
+                AcceptorContext(
                     config=config,
                     managers=with_websocket(managers_of(config, managers), self.postoffice.meter),
                     authenticator=authenticator(config),

@@ -7,8 +7,9 @@ from typing import Final
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import named_logger
 from artemis_py.protocol import ProtocolManager
+from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
-from artemis_py.transport.driver import Terms, accept
+from artemis_py.transport.driver import accept
 
 LOGGER: Final = named_logger(__name__)
 
@@ -20,19 +21,19 @@ class Acceptor:
     connections wait in the backlog.
     """
 
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
+    def __init__(self, context: AcceptorContext) -> None:
+        self._context = context
         self._server: asyncio.Server | None = None
 
     @property
     def config(self) -> AcceptorConfig:
         """What it was made from."""
-        return self._terms.config
+        return self._context.config
 
     @property
     def protocols(self) -> list[str]:
         """Names of the protocols that are spoken here."""
-        return [manager.name for manager in self._terms.managers]
+        return [manager.name for manager in self._context.managers]
 
     @property
     def is_listening(self) -> bool:
@@ -47,11 +48,11 @@ class Acceptor:
 
     async def start(self) -> None:
         """Open the socket. Raises ConfigError if the address cannot be listened on."""
-        config = self._terms.config
+        config = self._context.config
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: accept(self._terms), config.host, config.port, backlog=config.backlog
+                lambda: accept(self._context), config.host, config.port, backlog=config.backlog
             )
         except OSError as error:
             text = f"cannot listen on {config.host}:{config.port}: {error}; a free port of this machine would be right"

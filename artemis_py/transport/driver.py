@@ -7,33 +7,22 @@ It feeds what is read, writes once per turn, keeps the one login deadline, turns
 import asyncio
 import socket
 import ssl
-import sys
-from collections.abc import Sequence
 from enum import Enum, auto
-from fcntl import ioctl
-from ipaddress import ip_address
 from math import inf
-from termios import TIOCOUTQ
 from typing import Final, cast
 
-from attrs import field, frozen
-
-from artemis_py.logs import LogBrake, named_logger
+from artemis_py.logs import named_logger
 from artemis_py.peers import address_of
 from artemis_py.protocol import (
-    DEFAULT_OUTPUT_LIMIT_BYTES,
-    Authenticator,
     ConnectionContext,
     ProtocolConnection,
-    ProtocolManager,
 )
-from artemis_py.transport.config import AcceptorConfig
-from artemis_py.transport.connections import Connections
+from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.detection import UnknownProtocol, recognise
 from artemis_py.transport.encryption import TlsLayer
+from artemis_py.transport.sockets import is_loopback, peer_text, unacknowledged_bytes
 from artemis_py.transport.strangers import Standing, WatchedAuthenticator
 from artemis_py.transport.tls import distinguished_name
-from artemis_py.transport.turn import Turn
 
 LOGGER: Final = named_logger(__name__)
 
@@ -44,23 +33,6 @@ LINGER_S: Final = 3.0
 # Reading and delivering go on when this part of the output limit is still waiting: low enough to make pausing rare,
 # high enough that a fast peer never runs dry.
 RESUME_DIVISOR: Final = 4
-
-
-@frozen(kw_only=True)
-class Terms:
-    """What all connections of one acceptor have in common."""
-
-    config: AcceptorConfig
-    managers: Sequence[ProtocolManager]
-    """The protocols spoken here, in the order in which they are asked."""
-    authenticator: Authenticator
-    turn: Turn
-    connections: Connections
-    tls: ssl.SSLContext | None = None
-    output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
-    idle_timeout_override_ms: int | None = None
-    """For `ConnectionContext`."""
-    brake: LogBrake = field(factory=lambda: LogBrake(LOGGER))
 
 
 class State(Enum):
@@ -81,6 +53,7 @@ class Driver(asyncio.Protocol):
     """One accepted socket."""
 
     __slots__ = (
+        "_acceptor",
         "_connection",
         "_deadline",
         "_has_spoken",
@@ -94,7 +67,6 @@ class Driver(asyncio.Protocol):
         "_peer",
         "_peer_address",
         "_state",
-        "_terms",
         "_transport",
         "id",
         "is_marked",
@@ -102,8 +74,8 @@ class Driver(asyncio.Protocol):
         "protocol_name",
     )
 
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
+    def __init__(self, acceptor: AcceptorContext) -> None:
+        self._acceptor = acceptor
         self._transport: asyncio.Transport | None = None
         self._connection: ProtocolConnection | None = None
         self._state = State.NEW
@@ -133,7 +105,7 @@ class Driver(asyncio.Protocol):
     @property
     def acceptor_name(self) -> str:
         """The acceptor this connection came through."""
-        return self._terms.config.name
+        return self._acceptor.config.name
 
     @property
     def peer(self) -> str:
@@ -149,33 +121,33 @@ class Driver(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection in, or turn it away if there is no room."""
-        terms = self._terms
-        now = terms.turn.enter()
+        acceptor = self._acceptor
+        now = acceptor.turn.enter()
         self._transport = cast(asyncio.Transport, transport)
-        self._peer = _peer_text(transport)
+        self._peer = peer_text(transport)
         self._peer_address = address_of(self._peer)
-        config = terms.config
-        refusal = terms.connections.admit(self, config.connections_allowed, config.strangers_per_address)
+        config = acceptor.config
+        refusal = acceptor.connections.admit(self, config.connections_allowed, config.strangers_per_address)
         if refusal is not None:
-            terms.brake.warning(self._peer_address, "connection refused: peer=%s reason=%s", self._peer, refusal)
+            acceptor.brake.warning(self._peer_address, "connection refused: peer=%s reason=%s", self._peer, refusal)
             self._state = State.LOST
             self._transport.abort()
             return
-        self.id = terms.connections.new_id()
+        self.id = acceptor.connections.new_id()
         # asyncio switches Nagle's algorithm off; only the wish to have it needs a call.
-        if not terms.config.tcp_no_delay and (sock := transport.get_extra_info("socket")) is not None:
+        if not acceptor.config.tcp_no_delay and (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
         # From accept to logged in, the TLS handshake included; bytes do not restart it.
-        self._deadline = now + terms.config.handshake_timeout_s
-        terms.turn.plan_deadline(self, self._deadline)
-        if terms.tls is not None:
+        self._deadline = now + acceptor.config.handshake_timeout_s
+        acceptor.turn.plan_deadline(self, self._deadline)
+        if acceptor.tls is not None:
             self._state = State.ENCRYPTING
         else:
             self._begin()
 
     def handshake_progressed(self) -> None:
         """The peer sent something that TLS understands (called by `TlsLayer`)."""
-        self._terms.connections.move(self, Standing.LOGGING_IN)
+        self._acceptor.connections.move(self, Standing.LOGGING_IN)
 
     def handshake_done(self) -> None:
         """Bytes are encrypted from here on (called by `TlsLayer`)."""
@@ -184,13 +156,13 @@ class Driver(asyncio.Protocol):
 
     def tls_failed(self, error: ssl.SSLError) -> None:
         """No TLS, or not what the acceptor asks for (called by `TlsLayer`)."""
-        now = self._terms.turn.enter()
-        self._terms.brake.warning(self._peer_address, "TLS failed: peer=%s reason=%s", self._peer, error)
+        now = self._acceptor.turn.enter()
+        self._acceptor.brake.warning(self._peer_address, "TLS failed: peer=%s reason=%s", self._peer, error)
         self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
         """Feed the connection; what it answers is written in this turn."""
-        turn = self._terms.turn
+        turn = self._acceptor.turn
         now = turn.enter()
         connection = self._connection
         if connection is None:
@@ -217,7 +189,7 @@ class Driver(asyncio.Protocol):
         if self._is_in_line:
             self._is_ended_by_peer = True
             return True  # the transport stays open until all of that is done
-        now = self._terms.turn.enter()
+        now = self._acceptor.turn.enter()
         if self._connection is not None:
             self.flush(now)
         if self._state is not State.LOST:
@@ -239,21 +211,21 @@ class Driver(asyncio.Protocol):
         """The peer caught up."""
         self._is_write_paused = False
         if self._connection is not None and self._transport is not None:
-            self._terms.turn.enter()
+            self._acceptor.turn.enter()
             self._read_on()
             try:
                 self._connection.resume()
             except Exception:
                 self._fail("resume")
                 return
-            self._terms.turn.mark(self)
+            self._acceptor.turn.mark(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone. What had arrived before counts."""
         if self._state is State.LOST:
             return
-        self._terms.turn.enter()
-        self._terms.turn.forget(self)
+        self._acceptor.turn.enter()
+        self._acceptor.turn.forget(self)
         self._transport = None
         if self._connection is not None and self._has_input():
             self._state = State.DRAINING
@@ -266,7 +238,7 @@ class Driver(asyncio.Protocol):
         """The socket is gone, and nothing is left to be done for it."""
         self._state = State.LOST
         self._release(reason)
-        self._terms.connections.remove(self)
+        self._acceptor.connections.remove(self)
 
     # -- called by the turn ----------------------------------------------------------------------------------
 
@@ -287,12 +259,12 @@ class Driver(asyncio.Protocol):
                     if self._connection is None:  # the write paused it, and pausing failed
                         return
                     is_closed = connection.closed or self._is_leaving
-                    if len(data) >= self._terms.output_limit_bytes:
-                        self._terms.turn.plan()  # what waited for room in the output may go on
+                    if len(data) >= self._acceptor.output_limit_bytes:
+                        self._acceptor.turn.plan()  # what waited for room in the output may go on
             if self._is_stranger and connection.logged_in:
                 self._is_stranger = False
                 self._deadline = inf
-                self._terms.connections.log_in(self)
+                self._acceptor.connections.log_in(self)
             deadline = connection.next_deadline()
         except Exception:
             self._fail("data_to_send")
@@ -331,7 +303,7 @@ class Driver(asyncio.Protocol):
             return
         else:
             self._read_on()
-        self._terms.turn.mark(self)
+        self._acceptor.turn.mark(self)
 
     def _line_up(self) -> None:
         """Let nothing more in until what came is done, a share in each turn."""
@@ -339,7 +311,7 @@ class Driver(asyncio.Protocol):
             self._is_in_line = True
             if self._transport is not None:
                 self._transport.pause_reading()
-            self._terms.turn.line_up(self)
+            self._acceptor.turn.line_up(self)
 
     def _read_on(self) -> None:
         """Read again, unless there is something that hinders it."""
@@ -368,11 +340,11 @@ class Driver(asyncio.Protocol):
     def handle_deadline(self, now: float) -> None:
         """Login over time, lingering over time, or the connection's own heartbeat."""
         if now >= self._deadline:
-            self._terms.turn.enter()
+            self._acceptor.turn.enter()
             if self._state is not State.LINGERING:
-                seconds = self._terms.config.handshake_timeout_s
+                seconds = self._acceptor.config.handshake_timeout_s
                 template = "login took too long: peer=%s seconds=%d"
-                self._terms.brake.warning(self._peer_address, template, self._peer, seconds)
+                self._acceptor.brake.warning(self._peer_address, template, self._peer, seconds)
             self.abort()
             return
         connection = self._connection
@@ -386,7 +358,7 @@ class Driver(asyncio.Protocol):
         except Exception:
             self._fail("handle_deadline")
             return
-        self._terms.turn.mark(self)  # the flush asks for the next deadline
+        self._acceptor.turn.mark(self)  # the flush asks for the next deadline
 
     # -- called by the broker --------------------------------------------------------------------------------
 
@@ -396,7 +368,7 @@ class Driver(asyncio.Protocol):
             if self._state is not State.LINGERING:
                 self.abort()
             return
-        self._terms.turn.enter()
+        self._acceptor.turn.enter()
         try:
             self._connection.shutdown(reason)
         except Exception:
@@ -406,7 +378,7 @@ class Driver(asyncio.Protocol):
         if self._state is State.DRAINING:
             self._leave(reason)
         else:
-            self._terms.turn.mark(self)
+            self._acceptor.turn.mark(self)
 
     def is_said(self) -> bool:
         """Whether the peer's system has acknowledged all we said, and nothing came from there since the last call."""
@@ -414,7 +386,7 @@ class Driver(asyncio.Protocol):
         transport = self._transport
         if has_spoken or self._state is not State.LINGERING or transport is None:
             return False
-        return transport.get_write_buffer_size() == 0 and _unacknowledged(transport) == 0
+        return transport.get_write_buffer_size() == 0 and unacknowledged_bytes(transport) == 0
 
     def abort(self) -> None:
         """Close at once; what was not sent yet is lost."""
@@ -428,13 +400,13 @@ class Driver(asyncio.Protocol):
 
     def displace(self, reason: str) -> None:
         """Make place for a new connection (called by `Connections`): this one is not logged in."""
-        self._terms.turn.enter()
-        self._terms.brake.warning(self._peer_address, "stranger displaced: peer=%s reason=%s", self._peer, reason)
+        self._acceptor.turn.enter()
+        self._acceptor.brake.warning(self._peer_address, "stranger displaced: peer=%s reason=%s", self._peer, reason)
         self.abort()
 
     def wake(self) -> None:
         """The connection has output, or another deadline (`ConnectionContext.wake`)."""
-        self._terms.turn.mark(self)
+        self._acceptor.turn.mark(self)
 
     def read(self, goes_on: bool) -> None:
         """The connection wants nothing more from its peer, or wants it again (`ConnectionContext.read`)."""
@@ -451,26 +423,26 @@ class Driver(asyncio.Protocol):
     def _begin(self) -> None:
         """Bytes of the peer's protocol come from here on."""
         assert self._transport is not None
-        limit = self._terms.output_limit_bytes
+        limit = self._acceptor.output_limit_bytes
         self._transport.set_write_buffer_limits(high=limit, low=limit // RESUME_DIVISOR)
         self._state = State.DETECTING
 
     def _detect(self) -> ProtocolConnection | None:
         """Find the protocol by what was received so far, and open a conversation in it."""
-        terms = self._terms
+        acceptor = self._acceptor
         try:
-            manager = recognise(terms.managers, self._head)
+            manager = recognise(acceptor.managers, self._head)
         except UnknownProtocol:
             # The first bytes may be part of a secret sent to the wrong port, so no more than a protocol's name of them.
             template = "connection speaks no protocol of this acceptor: peer=%s first_bytes=%s"
-            terms.brake.warning(self._peer_address, template, self._peer, self._head[:4].hex())
+            acceptor.brake.warning(self._peer_address, template, self._peer, self._head[:4].hex())
             self._turn_away()
             return None
         if manager is None:
             return None
         self._head = b""
         self._state = State.OPEN
-        terms.connections.move(self, Standing.LOGGING_IN)
+        acceptor.connections.move(self, Standing.LOGGING_IN)
         self.protocol_name = manager.name
         try:
             self._connection = manager.connect(self._context())
@@ -486,37 +458,37 @@ class Driver(asyncio.Protocol):
         return ConnectionContext(
             connection_id=self.id,
             peer=self._peer,
-            is_loopback=_is_loopback(self._transport),
+            is_loopback=is_loopback(self._transport),
             is_encrypted=tls is not None,
             certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
-            authenticator=WatchedAuthenticator(self._terms.authenticator, self._login_changed),
-            parameters=self._terms.config.parameters,
+            authenticator=WatchedAuthenticator(self._acceptor.authenticator, self._login_changed),
+            parameters=self._acceptor.config.parameters,
             wake=self.wake,
             read=self.read,
-            output_limit_bytes=self._terms.output_limit_bytes,
-            idle_timeout_override_ms=self._terms.idle_timeout_override_ms,
+            output_limit_bytes=self._acceptor.output_limit_bytes,
+            idle_timeout_override_ms=self._acceptor.idle_timeout_override_ms,
         )
 
     def _login_changed(self, standing: Standing) -> None:
         """The check of credentials began or ended."""
         if self._is_stranger:
-            self._terms.connections.move(self, standing)
+            self._acceptor.connections.move(self, standing)
 
     def _plan(self, deadline: float | None) -> None:
         """Be called at the connection's own deadline or at ours, whichever comes first."""
         when = self._deadline if deadline is None else min(deadline, self._deadline)
         if when < self.planned_at:
-            self._terms.turn.plan_deadline(self, when)
+            self._acceptor.turn.plan_deadline(self, when)
 
     def _turn_away(self) -> None:
         """Tell what is spoken here, if a protocol has words for that (AMQP 1.0 §2.2), and close."""
-        greeting = next((manager.greeting for manager in self._terms.managers if manager.greeting), b"")
+        greeting = next((manager.greeting for manager in self._acceptor.managers if manager.greeting), b"")
         if not greeting or self._transport is None:
             self.abort()
             return
         self._head = b""
         self._transport.write(greeting)
-        self._say_goodbye(self._terms.turn.enter())
+        self._say_goodbye(self._acceptor.turn.enter())
 
     def _release(self, reason: str) -> None:
         """Let go of the connection: it gives back what it holds, now and not when the peer has closed its side."""
@@ -529,7 +501,7 @@ class Driver(asyncio.Protocol):
             connection.connection_lost()
         except Exception:
             self._log_failure("connection_lost")
-        self._terms.turn.plan()  # what it gave back may go to others now
+        self._acceptor.turn.plan()  # what it gave back may go to others now
 
     def _fail(self, where: str) -> None:
         """An exception that a connection must never let out: log it, end this connection, spare the others."""
@@ -538,7 +510,7 @@ class Driver(asyncio.Protocol):
 
     def _log_failure(self, where: str) -> None:
         template = "connection failed in %s: id=%d peer=%s"
-        self._terms.brake.exception(self._peer_address, template, where, self.id, self._peer)
+        self._acceptor.brake.exception(self._peer_address, template, where, self.id, self._peer)
 
     def _say_goodbye(self, now: float) -> None:
         """Send what is left, then wait a little for the peer to close.
@@ -563,41 +535,12 @@ class Driver(asyncio.Protocol):
         self._state = State.LINGERING
         if self._is_stranger:
             # Everything was said: nothing is lost if it goes before those that still want to log in.
-            self._terms.connections.move(self, Standing.SILENT)
+            self._acceptor.connections.move(self, Standing.SILENT)
         self._deadline = now + LINGER_S
         self._plan(None)
 
 
-def accept(terms: Terms) -> asyncio.Protocol:
+def accept(acceptor: AcceptorContext) -> asyncio.Protocol:
     """The protocol of a socket that is being accepted."""
-    driver = Driver(terms)
-    return driver if terms.tls is None else TlsLayer(driver, terms.tls)
-
-
-def _unacknowledged(transport: asyncio.BaseTransport) -> int:
-    """Bytes that the system holds until the peer's system has them; 1 if it does not tell."""
-    sock = transport.get_extra_info("socket")
-    try:
-        # SIOCOUTQ of Linux has the number of TIOCOUTQ.
-        return int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, bytes(4)), sys.byteorder)
-    except (OSError, AttributeError, ValueError):
-        return 1
-
-
-def _peer_text(transport: asyncio.BaseTransport) -> str:
-    """`host:port`, with IPv6 addresses in brackets."""
-    name = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return "unknown"
-    host, port = name[0], name[1]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_loopback(transport: asyncio.BaseTransport) -> bool:
-    """Whether the peer is on this machine. An IPv4 address that came in over IPv6 counts as what it is."""
-    name = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return False
-    address = ip_address(name[0].partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (address if mapped is None else mapped).is_loopback
+    driver = Driver(acceptor)
+    return driver if acceptor.tls is None else TlsLayer(driver, acceptor.tls)

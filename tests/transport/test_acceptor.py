@@ -13,9 +13,9 @@ import pytest
 
 from artemis_py.errors import ConfigError
 from artemis_py.transport.acceptor import Acceptor
+from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
-from artemis_py.transport.driver import Terms
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from tests.line_protocol import LineProtocolManager
@@ -33,7 +33,7 @@ class Site:
         self.turn = Turn(postoffice, asyncio.get_running_loop())
         self.connections = Connections(limits)
         self.acceptor = Acceptor(
-            Terms(
+            AcceptorContext(
                 config=config,
                 managers=[self.manager],
                 authenticator=AnyName(),

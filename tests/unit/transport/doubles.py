@@ -11,9 +11,10 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.settings.options import AddressSettings, SettingsRepository
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.store.memory import MemoryStore
+from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
-from artemis_py.transport.driver import Driver, Terms
+from artemis_py.transport.driver import Driver
 from artemis_py.transport.turn import Turn
 from tests.line_protocol import LineConnection, LineProtocolManager
 
@@ -190,7 +191,7 @@ class Bench:
         self.manager = LineProtocolManager(self.postoffice)
         self.turn = Turn(self.postoffice, self.loop, self.loop.wall_clock)
         self.connections = Connections(limits or ConnectionLimits(total=100, strangers=50))
-        self.terms = Terms(
+        self.terms = AcceptorContext(
             config=config or AcceptorConfig(name="test"),
             managers=[self.manager],
             authenticator=AnyName(),
