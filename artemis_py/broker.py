@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from types import TracebackType
 from typing import Final
-from uuid import uuid4
 
 from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
@@ -26,6 +25,7 @@ from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess
+from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.errors import ConfigError, Problem, StoreError
@@ -122,14 +122,25 @@ def paging_folder(config: BrokerConfig) -> Path | None:
 class Broker:
     """One broker in a running event loop: `async with Broker() as broker`. It starts once and stops once."""
 
-    def __init__(self, config: BrokerConfig | None = None, protocols: Sequence[ManagerFactory] | None = None) -> None:
-        """No configuration: `embedded_config`. No protocols: the installed ones. Nothing happens before `start`."""
+    def __init__(
+        self,
+        config: BrokerConfig | None = None,
+        protocols: Sequence[ManagerFactory] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """No configuration: `embedded_config`. No protocols: the installed ones. Nothing happens before `start`.
+
+        With a `seed` the identifiers and delays that chance decides are the same in each run: for tests, since clients
+        could guess the names of each other's temporary queues.
+        """
         self.config = embedded_config() if config is None else config
         self._factories = protocols
         self._exits: list[Callable[[], object]] = []
         self._acceptors: list[Acceptor] = []
         self.connections = Connections(ConnectionLimits.of_this_process())
         self._hurry = asyncio.Event()
+        self.node_id = ""
+        """Identifies this broker, through restarts if it has a store; known once it has started."""
         settings = self.config.settings
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
         repository = SettingsRepository(hierarchy, settings)
@@ -139,7 +150,9 @@ class Broker:
         self._disk: DiskMonitor | None = None
         storage = MemoryStore() if self._store is None else self._store
         self._scratch = ScratchStore(paging_folder(self.config))
-        self.postoffice = PostOffice(repository, storage, settings, self._access(), EventLog(), self._scratch)
+        self.postoffice = PostOffice(
+            repository, storage, settings, self._access(), EventLog(), self._scratch, Entropy(seed)
+        )
         self.postoffice.creations.limit = self.config.login.max_auto_created_per_user
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -442,9 +455,10 @@ class Broker:
         return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
 
     def _manage(self) -> None:
+        self.node_id = self._node_id()
         facts = BrokerFacts(
             version=_installed_version(),
-            node_id=self._node_id(),
+            node_id=self.node_id,
             started_ms=self.postoffice.now_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
@@ -457,7 +471,7 @@ class Broker:
         storage = self.postoffice.storage
         known = dict(storage.load_records(NODE_RECORDS)).get(NODE_ID)
         if known is None:
-            known = str(uuid4()).encode()
+            known = self.postoffice.entropy.uuid().encode()
             storage.save_record(NODE_RECORDS, NODE_ID, known)
         return known.decode()
 

@@ -20,11 +20,13 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import AddressConfig, QueueConfig
+from artemis_py.core.settings.options import AddressConfig, AddressSettings, QueueConfig
 from artemis_py.errors import ConfigError, StoreError
 from artemis_py.protocol import ManagerFactory
 from artemis_py.transport.config import AcceptorConfig
+from tests.core_harness import attach, make_queue, make_session, send
 from tests.line_protocol import LineProtocolManager
 
 LINE: Sequence[ManagerFactory] = [LineProtocolManager]
@@ -205,6 +207,27 @@ async def test_two_brokers_in_one_process_share_nothing() -> None:
         assert "orders" not in other.postoffice.queues
         assert one.url("line") != other.url("line")
         client.leave()
+
+
+async def test_a_seed_repeats_what_chance_decides() -> None:
+    """Identifiers and the delays of redeliveries are the same in each run of a simulation, and nowhere else."""
+
+    async def run(seed: int | None) -> tuple[str, str, int]:
+        # Shorter than whatever else the broker plans to do.
+        settings = {"#": AddressSettings(redelivery_delay=800, redelivery_collision_avoidance_factor=0.2)}
+        async with Broker(evolve(embedded_config(), address_settings=settings), LINE, seed=seed) as broker:
+            office = broker.postoffice
+            queue = make_session(office).create_temporary_queue(RoutingType.ANYCAST)
+            recorder, consumer = attach(office, make_queue(office))
+            send(office, "q", "m")
+            consumer.settle(recorder.take()[0], FAILED)
+            return broker.node_id, queue.name, (office.next_deadline_ms() or 0) - office.now_ms
+
+    one, same, other, unseeded = await run(1), await run(1), await run(2), await run(None)
+
+    assert one == same
+    assert [first == second for first, second in zip(one, other, strict=True)] == [False, False, False]
+    assert one[:2] != unseeded[:2]
 
 
 async def test_stopped_broker_leaves_nothing_behind() -> None:

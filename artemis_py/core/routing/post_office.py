@@ -3,7 +3,6 @@
 It owns the address model and nothing else: sessions ask it with the rights of a client, the broker feeds it time.
 """
 
-import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,6 +32,7 @@ from artemis_py.core.runtime.accounts import (
     MemoryAccount,
     tables_limit,
 )
+from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Listener, NoListener
 from artemis_py.core.runtime.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
 from artemis_py.core.selectors.filter import Filter, parse_filter
@@ -114,11 +114,13 @@ class PostOffice:
         access: AccessControl | None = None,
         listener: Listener | None = None,
         scratch: Scratch | None = None,
+        entropy: Entropy | None = None,
     ) -> None:
         self.settings: SettingsRepository = settings
         self.subject_now: Callable[[Subject], Subject] = _as_it_was
         """A subject of an earlier login with its rights of now, to act in the name of a client that is gone."""
         self.options: BrokerSettings = options
+        self.entropy: Entropy = Entropy() if entropy is None else entropy
         self.access: AccessControl = OpenAccess() if access is None else access
         self.listener: Listener = NoListener() if listener is None else listener
         self.hub: Hub = Hub(storage, scratch)
@@ -146,7 +148,6 @@ class PostOffice:
         self._next_message_id: int = 1
         self._next_queue_id: int = 1
         self._next_id: int = 1
-        self._random: random.Random = random.Random()
         self.staging: Staging = Staging(self)
         settings.on_change(self._settings_changed)
 
@@ -187,7 +188,7 @@ class PostOffice:
 
     def random(self) -> float:
         """A number in [0, 1)."""
-        return self._random.random()
+        return self.entropy.random()
 
     # -- addresses -------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ What may be staged depends on the policy of that address:
 import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Protocol
-from uuid import uuid4
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
@@ -207,7 +206,7 @@ class Staging:
             office.create_address(STAGING_ADDRESS, frozenset((RoutingType.ANYCAST,)), internal=True)
         queue = office.create_queue(
             QueueConfig(
-                name=f"{STAGING_ADDRESS}.{uuid4()}",
+                name=f"{STAGING_ADDRESS}.{office.entropy.uuid()}",
                 address=STAGING_ADDRESS,
                 routing_type=RoutingType.ANYCAST,
                 internal=True,

@@ -6,7 +6,6 @@ decides which addresses and queues come into being on demand (reference §1.3) i
 
 from collections.abc import Mapping
 from typing import Protocol
-from uuid import uuid4
 
 from attrs import evolve
 
@@ -401,7 +400,7 @@ class Session:
         self, routing_type: RoutingType, address: str | None = None, filter: str | None = None
     ) -> Queue:
         """A queue of a random name that lives as long as this session, on an address of its own or a given one."""
-        name = str(uuid4())
+        name = self.postoffice.entropy.uuid()
         if address is None:
             self.create_temporary_address(routing_type, name)
             address = name
@@ -421,7 +420,7 @@ class Session:
 
     def create_temporary_address(self, routing_type: RoutingType, name: str | None = None) -> Address:
         """An address of a random name that lives as long as this session."""
-        name = str(uuid4()) if name is None else name
+        name = self.postoffice.entropy.uuid() if name is None else name
         self.check(Permission.CREATE_ADDRESS, name)
         self.postoffice.hub.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
         address = self.postoffice.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)

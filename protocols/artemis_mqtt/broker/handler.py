@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from artemis_mqtt.broker.deliveries import Outlet, Subscription, sent
 from artemis_mqtt.broker.errors import to_reason, to_subscribe_reason
@@ -250,7 +249,7 @@ class ClientHandler(MqttHandler):
             is_anonymous = connect.username is None
             self.engine.refuse(reasons.NOT_AUTHORIZED if is_anonymous else reasons.BAD_USER_NAME_OR_PASSWORD)
             return
-        self.client_id = connect.client_id or f"auto-{uuid4()}"
+        self.client_id = connect.client_id or f"auto-{self.postoffice.entropy.uuid()}"
         core = Session(self.postoffice, subject, self.client_id, self.context.peer, "MQTT")
         core.client = self
         try:
