@@ -23,11 +23,12 @@ from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.queue import queues_of
-from artemis_py.core.routing.post_office import MUTABLE_QUEUE_ATTRIBUTES, PostOffice
+from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
+from artemis_py.core.settings.queue_config import CHANGEABLE
 from artemis_py.errors import ConfigError, Problem, StoreError
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
@@ -433,7 +434,7 @@ class Broker:
                 existing.durable,
             )
             return
-        changes = {name: getattr(config, name) for name in MUTABLE_QUEUE_ATTRIBUTES}
+        changes = {name: getattr(config, name) for name in CHANGEABLE}
         office.update_queue(config.name, changes)
 
     def _warn_of_lost_letters(self) -> None:

@@ -89,7 +89,7 @@ def make_queue(
     address = str(options.pop("address", name))
     if address not in office.addresses:
         office.create_address(address, frozenset(RoutingType))
-    config = QueueConfig(name=name, address=address, routing_type=routing_type, **options)  # type: ignore[arg-type]
+    config = QueueConfig(name=name, address=address, routing_type=routing_type, **options)
     return office.create_queue(config)
 
 

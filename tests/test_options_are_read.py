@@ -18,6 +18,7 @@ from artemis_mqtt.broker.manager import PARAMETERS as MQTT_PARAMETERS
 from artemis_mqtt.broker.manager import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.settings.options import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
+from artemis_py.core.settings.queue_settings import QueueSettings
 from artemis_py.protocol import Parameter
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
 
@@ -29,6 +30,7 @@ OWNERS: Final = (
     ResolvedSettings,
     BrokerSettings,
     QueueConfig,
+    QueueSettings,
     AddressConfig,
     BrokerConfig,
     AcceptorConfig,
@@ -77,7 +79,7 @@ def test_somebody_asks_for_every_option(owner: type, name: str) -> None:
 )
 def test_every_parameter_is_taken_from_the_url(package: str, parameters: tuple[Parameter, ...]) -> None:
     """Named where it is declared, and where `read_parameters` looks it up by that name."""
-    tree = ast.parse((PROTOCOLS / package / "manager.py").read_text(encoding="utf-8"))
+    tree = ast.parse((PROTOCOLS / package / "broker" / "manager.py").read_text(encoding="utf-8"))
     reader = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "read_parameters")
     texts = {node.value for node in ast.walk(reader) if isinstance(node, ast.Constant)}
 

@@ -257,15 +257,15 @@ class _Reader:
             seen[name] = address_name
             self._check_separator(name, place)
             values = self._attributes(element, QUEUE_OPTIONS) | self._children(element, QUEUE_OPTIONS)
-            # As in Artemis, the default of the address does not reach queues declared here (reference §2.2).
-            values.setdefault("purge_on_no_consumers", False)
+            # As in Artemis, some defaults of the address do not reach queues declared here (reference §2.2).
+            fixed = {each.attribute: each.in_file for each in QUEUE_OPTIONS if each.in_file is not None}
             yield QueueConfig(
                 name=name,
                 address=address_name,
                 routing_type=RoutingType[local_name(element.getparent()).upper()],
                 filter=self._filter(element),
                 configuration_managed=True,
-                **values,
+                **(fixed | values),
             )
 
     def _check_separator(self, name: str, place: Place) -> None:

@@ -51,7 +51,7 @@ QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
     "enabled": lambda queue: queue.enabled,
     "paused": lambda queue: queue.paused,
     "exclusive": lambda queue: queue.exclusive,
-    "maxConsumers": lambda queue: queue.max_consumers,
+    "maxConsumers": lambda queue: queue.settings.max_consumers,
     "purgeOnNoConsumers": lambda queue: queue.purge_on_no_consumers,
     "user": lambda queue: queue.user,
     "consumerCount": lambda queue: queue.consumer_count,

@@ -98,7 +98,7 @@ class ReaderControl(Control):
 
     def _keep(self, queue: Queue) -> None:
         """Somebody counts on the numbers of this queue, also while it is empty: it is not deleted for being unused."""
-        if queue.auto_delete:
+        if queue.settings.auto_delete:
             self._postoffice.update_queue(queue.name, {"auto_delete": False})
 
     def release(self, wanted: Mapping[str, object]) -> int:

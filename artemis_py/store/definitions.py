@@ -4,7 +4,7 @@ import json
 from enum import Enum
 from typing import Final
 
-from attrs import asdict, evolve, fields_dict, frozen
+from attrs import asdict, fields_dict, frozen
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -76,7 +76,7 @@ def read_address(content: bytes) -> AddressRecord:
 
 def queue_record(queue: Queue) -> bytes:
     """What is kept of a queue: what it was asked to be; `default-…` settings still decide what was left open."""
-    return write_queue(QueueRecord(config=evolve(queue.config, routing_type=queue.routing_type), paused=queue.paused))
+    return write_queue(QueueRecord(config=queue.config.changed(routing_type=queue.routing_type), paused=queue.paused))
 
 
 def write_queue(record: QueueRecord) -> bytes:

@@ -339,7 +339,7 @@ def test_row_10_queue_of_broker_xml_ignores_default_purge_on_no_consumers() -> N
 
     assert not declared.purge_on_no_consumers
     assert created.purge_on_no_consumers
-    assert declared.max_consumers == created.max_consumers == 3
+    assert declared.settings.max_consumers == created.settings.max_consumers == 3
 
 
 # ---- 11. Reaper needs use + two passes; start-up pass is immediate for empty auto-delete queues.
@@ -570,7 +570,7 @@ def test_row_17_rejected_message_dies_at_once() -> None:
 )
 def test_row_18_expiry_precedence(settings: dict[str, int], given: int, expected: int) -> None:
     """§3.9; times relative to the arrival, 0 is never."""
-    world = World({"a": AddressSettings(default_address_routing_type=ANYCAST, **settings)})  # type: ignore[arg-type]
+    world = World({"a": AddressSettings(default_address_routing_type=ANYCAST, **settings)})
     message = world.send("a", expires_ms=NOW_MS + given if given else 0)
 
     assert message.expires_ms == (NOW_MS + expected if expected else 0)

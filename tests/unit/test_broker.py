@@ -153,7 +153,7 @@ async def test_queues_of_the_configuration_are_changed_to_what_it_says_now(tmp_p
 
     def queue(name: str, **options: object) -> QueueConfig:
         options = {"routing_type": RoutingType.ANYCAST, "configuration_managed": True} | options
-        return QueueConfig(name=name, address="a", **options)  # type: ignore[arg-type]
+        return QueueConfig(name=name, address="a", **options)
 
     async with Broker(config(queue("x"), queue("y", max_consumers=1)), protocols=LINE) as broker:
         office = broker.postoffice
@@ -162,8 +162,8 @@ async def test_queues_of_the_configuration_are_changed_to_what_it_says_now(tmp_p
     async with Broker(config(queue("x", max_consumers=7)), protocols=LINE) as broker:
         office = broker.postoffice
         assert set(office.queues) == {"x", "y"}
-        assert office.queues["x"].max_consumers == 7
-        assert office.queues["y"].max_consumers == 1
+        assert office.queues["x"].settings.max_consumers == 7
+        assert office.queues["y"].settings.max_consumers == 1
         assert office.queues["x"].message_count + office.queues["y"].message_count == 1
 
 

@@ -31,8 +31,9 @@ from artemis_py.core.queues.storage import UNLIMITED
 from artemis_py.core.runtime.accounts import CONSUMER_BYTES
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
 from artemis_py.core.runtime.timers import Timer
-from artemis_py.core.selectors.filter import Filter
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.settings.queue_settings import DEFAULT_QUEUE_SETTINGS, QueueSettings
 
 # Messages examined on behalf of picking consumers before other queues and the sockets get their turn: about 2 ms in
 # pure Python, short enough that nobody notices.
@@ -55,17 +56,13 @@ class Queue(Binding):
         self.configuration_managed: bool = config.configuration_managed
         self.user: str | None = config.user
         self.config: QueueConfig = config
-        """What it was asked to be; what was left open there is decided below."""
+        """What it was asked to be; `settings` decides what was left open there."""
         self.owner: object = None
         """The session a temporary queue belongs to: nobody else may consume from it."""
-        self.max_consumers: int = -1
+        self.settings: QueueSettings = DEFAULT_QUEUE_SETTINGS
+        """What applies to it, of which it keeps below what is asked for each message."""
         self.exclusive: bool = False
         self.purge_on_no_consumers: bool = False
-        self.consumers_before_dispatch: int = 0
-        self.delay_before_dispatch_ms: int = -1
-        self.auto_delete: bool = False
-        self.auto_delete_delay_ms: int = 0
-        self.auto_delete_message_count: int = 0
         self.enabled: bool = config.enabled
         self.paused: bool = False
         self.consumers: list[Consumer] = []
@@ -816,8 +813,9 @@ class Queue(Binding):
 
     def _check_gate(self) -> None:
         """consumers-before-dispatch and delay-before-dispatch (reference §2.3)."""
-        needed = self.consumers_before_dispatch
-        if needed <= 0 and self.delay_before_dispatch_ms < 0:
+        needed = self.settings.consumers_before_dispatch
+        delay_ms = self.settings.delay_before_dispatch_ms
+        if needed <= 0 and delay_ms < 0:
             self._gate_open = True
             return
         count = len(self.consumers)
@@ -828,8 +826,8 @@ class Queue(Binding):
                 self._gate_timer = None
         elif needed > 0 and count >= needed:
             self._open_gate()
-        elif not self._gate_open and self._gate_timer is None and self.delay_before_dispatch_ms >= 0:
-            self._gate_timer = self.hub.timers.at(self.hub.now_ms + self.delay_before_dispatch_ms, self._open_gate)
+        elif not self._gate_open and self._gate_timer is None and delay_ms >= 0:
+            self._gate_timer = self.hub.timers.at(self.hub.now_ms + delay_ms, self._open_gate)
 
     def _open_gate(self) -> None:
         if self._gate_timer is not None:
@@ -838,32 +836,22 @@ class Queue(Binding):
         self._gate_open = True
         self.mark_ready()
 
-    def configure(
-        self,
-        filter: Filter | None,
-        max_consumers: int,
-        exclusive: bool,
-        purge_on_no_consumers: bool,
-        consumers_before_dispatch: int,
-        delay_before_dispatch_ms: int,
-        auto_delete: bool,
-        auto_delete_delay_ms: int,
-        auto_delete_message_count: int,
-    ) -> None:
-        """Set the changeable attributes (reference §2.2), at creation and later."""
-        self.filter = filter
-        self.max_consumers = max_consumers
-        self.exclusive = exclusive
-        if not exclusive:
+    def configure(self, config: QueueConfig) -> None:
+        """Be what `config` asks for, where it and the settings of the address say something that may change.
+
+        Raises InvalidFilter; then nothing changed.
+        """
+        self.filter = parse_filter(config.filter) if config.filter else None
+        self.config = config
+        self.settings = settings = config.resolved(self.address.settings)
+        self.enabled = config.enabled
+        self.user = config.user
+        self.configuration_managed = config.configuration_managed
+        self.exclusive = settings.exclusive
+        if not settings.exclusive:
             self.exclusive_owner = None
-        self.purge_on_no_consumers = purge_on_no_consumers
-        self.consumers_before_dispatch = consumers_before_dispatch
-        self.delay_before_dispatch_ms = delay_before_dispatch_ms
-        self.auto_delete = auto_delete
-        self.auto_delete_delay_ms = auto_delete_delay_ms
-        self.auto_delete_message_count = auto_delete_message_count
-        settings = self.address.settings
-        self.backlog.set_window(settings.max_read_page_messages, settings.max_read_page_bytes)
+        self.purge_on_no_consumers = settings.purge_on_no_consumers
+        self.backlog.set_window(self.address.settings.max_read_page_messages, self.address.settings.max_read_page_bytes)
         self._check_gate()
         self.mark_ready()
 

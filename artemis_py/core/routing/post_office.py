@@ -6,8 +6,6 @@ It owns the address model and nothing else: sessions ask it with the rights of a
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from attrs import evolve
-
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.addresses.router import Router
@@ -35,7 +33,6 @@ from artemis_py.core.runtime.accounts import (
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Listener, NoListener
 from artemis_py.core.runtime.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
-from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.services.retained import RESERVED, RetainedMessages
 from artemis_py.core.services.staging import Staging
 from artemis_py.core.settings.options import (
@@ -44,10 +41,10 @@ from artemis_py.core.settings.options import (
     DiskFullPolicy,
     FullPolicy,
     PageFullPolicy,
-    QueueConfig,
     ResolvedSettings,
     SettingsRepository,
 )
+from artemis_py.core.settings.queue_config import CHANGEABLE, QueueConfig
 from artemis_py.errors import (
     AddressExists,
     AddressFull,
@@ -75,25 +72,6 @@ STEPS_PER_UNIT = 4
 
 # How long an address that was full must have room before that is told.
 LASTING_ROOM_MS = 10_000
-
-# What may be changed of a queue after its creation (reference §2.2).
-MUTABLE_QUEUE_ATTRIBUTES = frozenset(
-    (
-        "auto_delete",
-        "auto_delete_delay_ms",
-        "auto_delete_message_count",
-        "configuration_managed",
-        "consumers_before_dispatch",
-        "delay_before_dispatch_ms",
-        "enabled",
-        "exclusive",
-        "filter",
-        "max_consumers",
-        "purge_on_no_consumers",
-        "routing_type",
-        "user",
-    )
-)
 
 
 class Endpoint(Protocol):
@@ -310,7 +288,7 @@ class PostOffice:
                 f"queue '{config.name}' needs {routing_type.name}"
             )
         queue = Queue(self.hub, config, address, id or self._next_queue_id, routing_type)
-        self._configure(queue, config)
+        queue.configure(config)
         self._next_queue_id = max(self._next_queue_id, queue.id + 1)
         self.hub.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
         self.meter.work += QUEUE_UNITS
@@ -331,9 +309,9 @@ class PostOffice:
         """
         queue = self.queue(name)
         for attribute in changes:
-            if attribute not in MUTABLE_QUEUE_ATTRIBUTES:
+            if attribute not in CHANGEABLE:
                 raise InvalidRequest(f"'{attribute}' of queue '{name}' cannot be changed")
-        config = evolve(queue.config, **changes)  # type: ignore[arg-type]  # names were checked, values are below
+        config = queue.config.changed(**changes)
         routing_type = config.routing_type if config.routing_type is not None else queue.routing_type
         if routing_type not in queue.address.routing_types:
             raise RoutingTypeMismatch(
@@ -342,44 +320,13 @@ class PostOffice:
         consumers = sum(not consumer.browse for consumer in queue.consumers)
         if config.max_consumers is not None and 0 <= config.max_consumers < consumers:
             raise InvalidRequest(f"queue '{name}' has {consumers} consumers, more than max-consumers would be")
-        self._configure(queue, config)
-        queue.config = config
-        queue.enabled = config.enabled
-        queue.user = config.user
-        queue.configuration_managed = config.configuration_managed
+        queue.configure(config)
         queue.routing_type = routing_type
         # Routing tables remember types and whether there is a filter.
         self._bindings_changed(queue.address)
         if queue.is_stored:
             self.storage.save_queue(queue)
         return queue
-
-    def _configure(self, queue: Queue, config: QueueConfig) -> None:
-        settings = queue.address.settings
-        queue_filter: Filter | None = None if not config.filter else parse_filter(config.filter)
-        auto_delete = config.auto_delete
-        if auto_delete is None:
-            wanted = settings.auto_delete_queues if config.auto_created else settings.auto_delete_created_queues
-            auto_delete = wanted and not config.configuration_managed and not config.temporary
-        queue.configure(
-            filter=queue_filter,
-            max_consumers=_given(config.max_consumers, settings.default_max_consumers),
-            exclusive=settings.default_exclusive_queue if config.exclusive is None else config.exclusive,
-            purge_on_no_consumers=(
-                settings.default_purge_on_no_consumers
-                if config.purge_on_no_consumers is None
-                else config.purge_on_no_consumers
-            ),
-            consumers_before_dispatch=_given(
-                config.consumers_before_dispatch, settings.default_consumers_before_dispatch
-            ),
-            delay_before_dispatch_ms=_given(config.delay_before_dispatch_ms, settings.default_delay_before_dispatch),
-            auto_delete=auto_delete,
-            auto_delete_delay_ms=_given(config.auto_delete_delay_ms, settings.auto_delete_queues_delay),
-            auto_delete_message_count=_given(
-                config.auto_delete_message_count, settings.auto_delete_queues_message_count
-            ),
-        )
 
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
         """Delete a queue with its messages; with `force` although it has consumers. Raises NoSuchQueue, InUse."""
@@ -433,7 +380,7 @@ class PostOffice:
         for address in self.addresses.values():
             address.apply_settings(self.settings.resolve(address.name))
         for queue in self.queues.values():
-            self._configure(queue, queue.config)
+            queue.configure(queue.config)
 
     # -- storage ---------------------------------------------------------------------------------------------
 
@@ -747,10 +694,6 @@ class PostOffice:
                 message.expires_ms = now_ms + longest
             elif shortest >= 0 and message.expires_ms < now_ms + shortest:
                 message.expires_ms = now_ms + shortest
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def _kind(routing_type: RoutingType) -> str:

@@ -113,7 +113,7 @@ class Reaper:
         now_ms = self._office.now_ms
         for queue in list(self._office.queues.values()):
             if queue.message_count == 0 and self._may_delete(queue):
-                if queue.auto_delete_delay_ms > 0:
+                if queue.settings.auto_delete_delay_ms > 0:
                     queue.consumer_removed_ms = now_ms
                 else:
                     self._office.delete_queue(queue.name, reason="empty at start")
@@ -170,16 +170,22 @@ class Reaper:
         skip_usage_check = queue.address.settings.auto_delete_queues_skip_usage_check
         if not skip_usage_check and not queue.was_used:
             return False
-        limit = queue.auto_delete_message_count
+        limit = queue.settings.auto_delete_message_count
         if limit >= 0 and queue.message_count > limit:
             return False
         since_ms = queue.consumer_removed_ms
         if since_ms == 0 and skip_usage_check:
             since_ms = queue.created_ms
-        return self._office.now_ms - since_ms >= queue.auto_delete_delay_ms
+        return self._office.now_ms - since_ms >= queue.settings.auto_delete_delay_ms
 
     def _may_delete(self, queue: Queue) -> bool:
-        if queue.internal or not queue.auto_delete or queue.consumers or queue.holders or queue.subscriber_count > 0:
+        if (
+            queue.internal
+            or not queue.settings.auto_delete
+            or queue.consumers
+            or queue.holders
+            or queue.subscriber_count > 0
+        ):
             return False
         if queue.paused or queue.address.paused or queue.address.producers > 0:
             return False

@@ -7,8 +7,6 @@ decides which addresses and queues come into being on demand (reference §1.3) i
 from collections.abc import Mapping
 from typing import Protocol
 
-from attrs import evolve
-
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
@@ -286,7 +284,7 @@ class Session:
             self._check_owner(address)
         if config.auto_created:
             self._check_creations(1)
-            config = evolve(config, creator=creator_of(self.subject))
+            config = config.changed(creator=creator_of(self.subject))
         self.postoffice.hub.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
         return self.postoffice.create_queue(config)
 
@@ -479,11 +477,11 @@ class Session:
         LimitExceeded.
         """
         self.check_consumer(queue, browse)
-        if not browse and queue.max_consumers >= 0:
+        if not browse and queue.settings.max_consumers >= 0:
             count = sum(not consumer.browse for consumer in queue.consumers)
-            if count >= queue.max_consumers:
+            if count >= queue.settings.max_consumers:
                 raise MaxConsumersReached(
-                    f"queue '{queue.name}' has {count} of at most {queue.max_consumers} consumers"
+                    f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
                 )
         self.postoffice.hub.check_tables(f"a consumer of '{queue.name}'")
         consumer = Consumer(

@@ -138,7 +138,7 @@ def _queue(
                 user=None if group else core.subject.user,
             )
             return core.create_queue(config), kind, True
-        if queue.address.name != address or queue.max_consumers != max_consumers or not core.owns(queue):
+        if queue.address.name != address or queue.settings.max_consumers != max_consumers or not core.owns(queue):
             continue
         if group or not queue.consumers:
             return queue, kind, False

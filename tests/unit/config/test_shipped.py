@@ -42,7 +42,7 @@ def test_what_was_created_on_first_use_goes_five_minutes_after_the_last() -> Non
     settings = resolve(load_default({}), "anything")
 
     assert (settings.auto_delete_queues, settings.auto_delete_addresses) == (True, True)
-    assert (settings.auto_delete_queues_delay, settings.auto_delete_addresses_delay) == (300_000, 300_000)
+    assert (settings.queue_defaults.auto_delete_delay_ms, settings.auto_delete_addresses_delay) == (300_000, 300_000)
     assert settings.auto_delete_queues_skip_usage_check
     assert settings.auto_delete_addresses_skip_usage_check
 

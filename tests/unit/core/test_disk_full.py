@@ -11,7 +11,7 @@ from tests.core_harness import attach, make_office, make_queue, send
 
 def office_with(policy: DiskFullPolicy | None = None, **settings: object) -> PostOffice:
     """One queue `q` with a message in it."""
-    office = make_office({"q": AddressSettings(disk_full_policy=policy, **settings)})  # type: ignore[arg-type]
+    office = make_office({"q": AddressSettings(disk_full_policy=policy, **settings)})
     make_queue(office)
     send(office, "q", "before")
     return office

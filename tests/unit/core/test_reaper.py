@@ -2,8 +2,6 @@
 
 import gc
 
-from attrs import evolve
-
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.services.reaper import Reaper
@@ -279,7 +277,7 @@ def test_an_address_that_remembers_duplicate_ids_is_in_use() -> None:
 
 def test_a_delay_begins_with_the_start() -> None:
     """When somebody used it last is not known then."""
-    office = make_office({"#": evolve(SHIPPED, auto_delete_queues_skip_usage_check=False)})
+    office = make_office({"#": SHIPPED.changed(auto_delete_queues_skip_usage_check=False)})
     session = make_session(office)
     session.producer("queue", ANYCAST)
     session.ensure_destination("topic", "", MULTICAST)

@@ -1,7 +1,6 @@
 """What becomes of a message that nobody could use, whatever it was sent as (reference §3.8, §3.9)."""
 
 import pytest
-from attrs import evolve
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED
@@ -134,7 +133,7 @@ def counts(office: PostOffice) -> dict[str, int]:
 
 def test_a_collector_gets_all_of_its_dead_letters() -> None:
     """It takes no turns with the anycast queue that the shipped file has for all others."""
-    settings = evolve(SHIPPED, auto_create_dead_letter_resources=True, auto_create_expiry_resources=True)
+    settings = SHIPPED.changed(auto_create_dead_letter_resources=True, auto_create_expiry_resources=True)
     office = shipped_office(settings)
 
     unusable(office, topic(office), "1", "2", "3")
@@ -144,7 +143,7 @@ def test_a_collector_gets_all_of_its_dead_letters() -> None:
 
 def test_a_multicast_collector_leaves_the_other_queue_its_copy() -> None:
     """As in Artemis, whose default this is."""
-    settings = evolve(SHIPPED, auto_create_dead_letter_resources=True, default_queue_routing_type=MULTICAST)
+    settings = SHIPPED.changed(auto_create_dead_letter_resources=True, default_queue_routing_type=MULTICAST)
     office = shipped_office(settings)
 
     unusable(office, topic(office), "1", "2")
@@ -154,7 +153,7 @@ def test_a_multicast_collector_leaves_the_other_queue_its_copy() -> None:
 
 def test_an_expired_message_of_a_topic_goes_to_its_collector() -> None:
     """`auto-create-expiry-resources`, where the expiry address is made for it too."""
-    office = make_office({"#": evolve(SHIPPED, auto_create_expiry_resources=True, expiry_address="late")})
+    office = make_office({"#": SHIPPED.changed(auto_create_expiry_resources=True, expiry_address="late")})
     queue = topic(office)
     publish(office, "news", expires_ms=office.now_ms + 10)
     pass_time(office, 10)
@@ -166,7 +165,7 @@ def test_an_expired_message_of_a_topic_goes_to_its_collector() -> None:
 
 def test_a_topic_without_subscribers_has_a_collector_too() -> None:
     """`send-to-dla-on-no-route` and `auto-create-dead-letter-resources`."""
-    settings = evolve(SHIPPED, send_to_dla_on_no_route=True, auto_create_dead_letter_resources=True)
+    settings = SHIPPED.changed(send_to_dla_on_no_route=True, auto_create_dead_letter_resources=True)
     office = make_office({"#": settings})
     office.create_address("news", frozenset((MULTICAST,)))
 
@@ -177,7 +176,7 @@ def test_a_topic_without_subscribers_has_a_collector_too() -> None:
 
 def test_a_collector_whose_name_would_be_too_long_is_done_without() -> None:
     """The message goes where it would go without collectors; nothing is raised in the middle of a settlement."""
-    office = shipped_office(evolve(SHIPPED, auto_create_dead_letter_resources=True))
+    office = shipped_office(SHIPPED.changed(auto_create_dead_letter_resources=True))
     queue = make_queue(office, "subscription", MULTICAST, address="n" * 4096)
 
     unusable(office, queue)
@@ -188,7 +187,7 @@ def test_a_collector_whose_name_would_be_too_long_is_done_without() -> None:
 @pytest.mark.parametrize("target", ["DLQ::second", "::second"])
 def test_a_dead_letter_address_may_name_a_queue(target: str) -> None:
     """An FQQN means one queue, whatever others its address has (reference §1.5)."""
-    office = shipped_office(evolve(SHIPPED, dead_letter_address=target))
+    office = shipped_office(SHIPPED.changed(dead_letter_address=target))
     make_queue(office, "second", address="DLQ")
 
     unusable(office, topic(office), "1", "2", "3")
@@ -200,7 +199,7 @@ def test_a_dead_letter_address_may_name_a_queue(target: str) -> None:
 
 def test_a_queue_of_a_wildcard_address_takes_dead_letters() -> None:
     """Also if nobody made the dead-letter address itself."""
-    office = make_office({"#": evolve(SHIPPED, dead_letter_address="dead.letters")})
+    office = make_office({"#": SHIPPED.changed(dead_letter_address="dead.letters")})
     make_queue(office, "all", MULTICAST, address="dead.#")
 
     unusable(office, topic(office))
@@ -224,7 +223,7 @@ def listening_office(settings: AddressSettings) -> tuple[PostOffice, Heard]:
     return make_office({"#": settings}, listener=heard), heard
 
 
-NOWHERE = evolve(SHIPPED, dead_letter_address="nowhere", expiry_address="nowhere")
+NOWHERE = SHIPPED.changed(dead_letter_address="nowhere", expiry_address="nowhere")
 NO_QUEUE = "dead-letter address 'nowhere' has no queue that takes it"
 
 
@@ -245,7 +244,7 @@ def test_every_discarded_dead_letter_is_counted(options: dict[str, object] | Non
 
 def test_what_no_queue_wanted_and_no_dead_letter_queue_takes_is_counted() -> None:
     """`send-to-dla-on-no-route` without a dead-letter queue."""
-    office, heard = listening_office(evolve(NOWHERE, send_to_dla_on_no_route=True))
+    office, heard = listening_office(NOWHERE.changed(send_to_dla_on_no_route=True))
     office.create_address("news", frozenset((MULTICAST,)))
 
     publish(office, "news")

@@ -307,8 +307,8 @@ def test_a_queue_whose_numbers_somebody_counts_on_is_not_deleted_for_being_unuse
     routing_type = next(iter(ANYCAST))
     config = QueueConfig(name="q", address="q", routing_type=routing_type, auto_created=True)
     queue = world.postoffice.create_queue(config, id=1)
-    assert queue.auto_delete
+    assert queue.settings.auto_delete
 
     world.call("reader", operation, parameter)
 
-    assert queue.auto_delete is not stays
+    assert queue.settings.auto_delete is not stays

@@ -263,7 +263,7 @@ def test_a_store_that_fails_ends_the_routing_and_the_next_start_goes_on(tmp_path
 
 
 def limited(policy: FullPolicy, max_bytes: int = 10_000, **more: object) -> dict[str, AddressSettings]:
-    settings = AddressSettings(address_full_policy=policy, max_size_bytes=max_bytes, **more)  # type: ignore[arg-type]
+    settings = AddressSettings(address_full_policy=policy, max_size_bytes=max_bytes, **more)
     return {"q": settings}
 
 

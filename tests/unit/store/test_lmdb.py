@@ -400,7 +400,12 @@ def test_definitions_made_at_run_time_survive_with_their_changes(tmp_path: Path)
         queue = world.office.queue("keep")
         assert set(world.office.queues) == {"keep"}
         assert set(world.office.addresses) == {"keep", "volatile"}
-        assert (queue.max_consumers, queue.paused, queue.address.paused, queue.auto_created) == (5, True, True, True)
+        assert (queue.settings.max_consumers, queue.paused, queue.address.paused, queue.auto_created) == (
+            5,
+            True,
+            True,
+            True,
+        )
         assert queue.filter is not None
         assert queue.address.routing_types == {RoutingType.ANYCAST}
         queue.resume()

@@ -1,0 +1,150 @@
+"""How an option is declared: once, as a field of an attrs class, with all that others ask about it.
+
+The readers of broker.xml, the tests of its schema, management, the command line and the manual are driven by the
+tables that `options_of` makes of such classes. Values come from elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from attrs import Attribute, field, fields, frozen
+
+_Fields: TypeAlias = "list[Attribute[Any]]"
+
+_OPTION: Final = "option"
+
+FIRST_RELEASE: Final = "0.1.0"
+"""What has been there from the beginning is since then."""
+
+
+class Kind(Enum):
+    """How the text of an option is read, where it is not the name of an enum's member."""
+
+    TEXT = "text"
+    BOOLEAN = "true or false"
+    COUNT = "whole number"
+    BYTES = "bytes"
+    MILLISECONDS = "milliseconds"
+    SECONDS = "seconds"
+    FACTOR = "decimal number"
+    NAMES = "names, separated by commas"
+
+
+@frozen(kw_only=True)
+class Option:
+    """One thing that can be set."""
+
+    name: str
+    """Name of the XML element or attribute."""
+    attribute: str
+    """Name of the field that holds its value."""
+    kind: Kind | type[Enum]
+    default: object
+    minimum: float | None
+    """Smallest legal number, or fewest characters of a text."""
+    maximum: float | None
+    """Largest legal number, or most characters of a text."""
+    help: str
+    since: str
+    """Release that had it first."""
+
+    def holds(self, value: object) -> bool:
+        """Whether a value is of this kind; its bounds are checked where texts and JSON come in."""
+        match self.kind:
+            case Kind.TEXT:
+                return isinstance(value, str)
+            case Kind.BOOLEAN:
+                return isinstance(value, bool)
+            case Kind.FACTOR:
+                return isinstance(value, int | float) and not isinstance(value, bool)
+            case Kind.NAMES:
+                return isinstance(value, tuple)
+            case Kind():
+                return isinstance(value, int) and not isinstance(value, bool)
+            case kind:
+                return isinstance(value, kind)
+
+
+# -1 is how Artemis says "no limit", "never" or "not set".
+_SMALLEST: Final[Mapping[Kind, float]] = {
+    Kind.COUNT: -1,
+    Kind.BYTES: -1,
+    Kind.MILLISECONDS: -1,
+    Kind.SECONDS: 0,
+    Kind.FACTOR: 0,
+}
+
+
+def option(
+    kind: Kind | type[Enum],
+    default: object,
+    help: str,
+    name: str | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    since: str = FIRST_RELEASE,
+    **more: object,
+) -> Any:  # an attrs field, whatever the annotation beside it says
+    """Declare a field that can be set; without `name` its XML name is the attribute's, with dashes.
+
+    `more` is what a kind of option has besides, for the maker that `options_of` is given.
+    """
+    if minimum is None and isinstance(kind, Kind):
+        minimum = _SMALLEST.get(kind)
+    declared = {"name": name, "kind": kind, "minimum": minimum, "maximum": maximum, "help": help, "since": since}
+    return field(default=default, metadata={_OPTION: declared | more})
+
+
+def declarations_of(owner: type) -> list[dict[str, Any]]:
+    """What the fields of an attrs class were declared with, in order: the parameters of an `Option` for each."""
+    return [
+        declared
+        | {
+            "name": declared["name"] or attribute.name.replace("_", "-"),
+            "attribute": attribute.name,
+            "default": attribute.default,
+        }
+        for attribute in fields(owner)
+        if (declared := attribute.metadata.get(_OPTION)) is not None
+    ]
+
+
+def options_of(owner: type) -> tuple[Option, ...]:
+    """The options declared in an attrs class, in order."""
+    return tuple(Option(**declared) for declared in declarations_of(owner))
+
+
+def with_partial(options: Mapping[str, Option]) -> Callable[[type, _Fields], _Fields]:
+    """Give an attrs class a field for each of these options, None by default: whoever made it did not say.
+
+    A `field_transformer` of attrs. A class that says what somebody asked for need not list again what the class of
+    the answers declares. Values are checked to be of the option's kind.
+    """
+
+    def add(owner: type, own: _Fields) -> _Fields:
+        template: Attribute[Any] = fields(_Template).template
+        return [
+            *own,
+            *(
+                template.evolve(name=name, alias=name, validator=_of_kind(declared))
+                for name, declared in options.items()
+            ),
+        ]
+
+    return add
+
+
+@frozen(kw_only=True)
+class _Template:
+    """attrs has no public way to make an `Attribute`, only to change one."""
+
+    template: Any = None
+
+
+def _of_kind(declared: Option) -> "Callable[[object, Attribute[Any], object], None]":
+    def check(instance: object, attribute: "Attribute[Any]", value: object) -> None:
+        if value is not None and not declared.holds(value):
+            raise TypeError(f"{attribute.name} is {value!r}, which is not of the kind of {declared.name}")
+
+    return check

@@ -1,0 +1,121 @@
+"""What somebody asks for: queues and addresses that are to be created."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import NOTHING, evolve, frozen
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.settings.address_settings import ResolvedSettings
+from artemis_py.core.settings.declaration import Kind, with_partial
+from artemis_py.core.settings.queue_settings import (
+    RESOLVED_ATTRIBUTES,
+    Mutability,
+    Place,
+    QueueSettings,
+    queue_attribute,
+    queue_attributes_of,
+)
+
+
+@frozen(kw_only=True, init=False, field_transformer=with_partial(RESOLVED_ATTRIBUTES))
+class QueueConfig:
+    """A queue to be created.
+
+    Besides what stands here it has a field for each attribute of `QueueSettings`; None there takes what the settings of
+    the address say.
+    """
+
+    name: str = queue_attribute(
+        Kind.TEXT,
+        NOTHING,
+        "Unique in the whole broker.",
+        place=Place.STRUCTURE,
+        mutability=Mutability.FIXED,
+    )
+    address: str = queue_attribute(
+        Kind.TEXT,
+        NOTHING,
+        "The address it is bound to.",
+        place=Place.STRUCTURE,
+        mutability=Mutability.FIXED,
+    )
+    routing_type: RoutingType | None = queue_attribute(  # noqa: RUF009  it makes a field
+        RoutingType,
+        None,
+        "Whether it shares the messages of the address with others, or gets all of them.",
+        place=Place.STRUCTURE,
+    )
+    durable: bool = queue_attribute(
+        Kind.BOOLEAN,
+        True,
+        "Whether the queue and its durable messages survive a restart.",
+        place=Place.ELEMENT,
+        mutability=Mutability.FIXED,
+    )
+    filter: str | None = queue_attribute(
+        Kind.TEXT,
+        None,
+        "Selector that messages must satisfy to get in.",
+        json="filter-string",
+        place=Place.STRUCTURE,
+    )
+    user: str | None = queue_attribute(
+        Kind.TEXT, None, "Who the queue belongs to; in this file for information only.", place=Place.ELEMENT
+    )
+    """The only user that may consume from a durable subscription, but for those that may delete it."""
+    enabled: bool = queue_attribute(Kind.BOOLEAN, True, "A disabled queue is passed over by new messages.")
+    configuration_managed: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "Declared in broker.xml: never deleted on its own.",
+        json=None,
+        place=Place.NOWHERE,
+        mutability=Mutability.BROKER,
+    )
+    temporary: bool = False
+    internal: bool = False
+    auto_created: bool = False
+    creator: str | None = None
+    """The user whose client had it created on demand (`creations`)."""
+
+    def __init__(self, *, name: str, address: str, **values: Any) -> None:
+        """Raises TypeError for a name that is no field, and for a value that is not of its kind."""
+        self.__attrs_init__(name=name, address=address, **values)
+
+    def changed(self, **changes: Any) -> "QueueConfig":
+        """The same with other values for some fields; raises as the constructor does."""
+        return evolve(self, **changes)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The fields of `QueueSettings` are known at run time only."""
+
+    def resolved(self, settings: ResolvedSettings) -> QueueSettings:
+        """What applies to the queue on an address with these settings."""
+        said = {name: value for name in RESOLVED_ATTRIBUTES if (value := getattr(self, name)) is not None}
+        if "auto_delete" not in said:  # reference §2.4
+            wanted = settings.auto_delete_queues if self.auto_created else settings.auto_delete_created_queues
+            said["auto_delete"] = wanted and not self.configuration_managed and not self.temporary
+        return evolve(settings.queue_defaults, **said)
+
+
+QUEUE_ATTRIBUTES: Final = (*queue_attributes_of(QueueConfig), *RESOLVED_ATTRIBUTES.values())
+"""Every attribute that a queue can be given."""
+
+QUEUE_OPTIONS: Final = tuple(
+    each for each in QUEUE_ATTRIBUTES if each.place is Place.ATTRIBUTE or each.place is Place.ELEMENT
+)
+"""The plain attributes and child elements of `<queue>` in broker.xml."""
+
+CHANGEABLE: Final = frozenset(each.attribute for each in QUEUE_ATTRIBUTES if each.mutability is not Mutability.FIXED)
+"""Fields of `QueueConfig` that may differ for a queue that exists already."""
+
+
+@frozen(kw_only=True)
+class AddressConfig:
+    """An address of broker.xml with its queues."""
+
+    name: str
+    routing_types: frozenset[RoutingType]
+    queues: tuple[QueueConfig, ...] = ()

@@ -1,0 +1,183 @@
+"""What can be set about a queue: every attribute declared once, and what applies to a queue in the end.
+
+A declaration says all that anybody asks about an attribute: where broker.xml writes it, its name in management's JSON,
+who may change it, which address setting decides when the queue does not say. docs/configuration.md ("A new queue
+attribute") lists who reads it.
+"""
+
+from enum import Enum
+from typing import Any, Final
+
+from attrs import frozen
+
+from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option, declarations_of, option
+
+
+class Place(Enum):
+    """Where broker.xml writes an attribute of a queue."""
+
+    ATTRIBUTE = "an attribute of <queue>"
+    ELEMENT = "an element in <queue>"
+    STRUCTURE = "a form of its own, such as the element around the queue"
+    NOWHERE = "not in broker.xml"
+
+
+class Mutability(Enum):
+    """Who may change an attribute of a queue that exists."""
+
+    FIXED = "nobody"
+    BROKER = "broker.xml at a start, and the broker itself"
+    EVERYBODY = "everybody who may change the queue"
+
+
+@frozen(kw_only=True)
+class QueueAttribute(Option):
+    """One attribute of a queue."""
+
+    json: str | None
+    """Name in the JSON of management; None: management does not know it."""
+    place: Place
+    mutability: Mutability
+    setting: Option | None
+    """Address setting that decides if the queue does not say."""
+    in_file: object
+    """What a queue of broker.xml has that does not say; None: what the address setting says."""
+
+    @property
+    def shown(self) -> str:
+        """Name of the attribute that management shows, as in `getMaxConsumers`."""
+        words = (self.json or self.name).removesuffix("-string").split("-")
+        return "".join(word.capitalize() for word in words)
+
+
+def queue_attribute(
+    kind: Kind | type[Enum],
+    default: object,
+    help: str,
+    *,
+    name: str | None = None,
+    json: str | None = "",
+    place: Place = Place.ATTRIBUTE,
+    mutability: Mutability = Mutability.EVERYBODY,
+    setting: str | None = None,
+    in_file: object = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    since: str = FIRST_RELEASE,
+) -> Any:  # an attrs field, whatever the annotation beside it says
+    """Declare an attribute of queues; see `QueueAttribute`. Without `json` its name there is that in broker.xml.
+
+    `setting` names the address setting that decides if the queue does not say; it needs no declaration of its own.
+    """
+    return option(
+        kind,
+        default,
+        help,
+        name=name,
+        minimum=minimum,
+        maximum=maximum,
+        since=since,
+        json=json,
+        place=place,
+        mutability=mutability,
+        setting=setting,
+        in_file=in_file,
+    )
+
+
+def queue_attributes_of(owner: type) -> tuple[QueueAttribute, ...]:
+    """The attributes declared in an attrs class, in order."""
+    return tuple(_queue_attribute(declared) for declared in declarations_of(owner))
+
+
+def _queue_attribute(declared: dict[str, Any]) -> QueueAttribute:
+    if declared["json"] == "":
+        declared["json"] = declared["name"]
+    name = declared["setting"]
+    if name is not None:
+        shared = {key: declared[key] for key in ("kind", "default", "minimum", "maximum", "since")}
+        declared["setting"] = Option(
+            name=name, attribute=name.replace("-", "_"), help=_help_of_setting(declared), **shared
+        )
+    return QueueAttribute(**declared)
+
+
+def _help_of_setting(declared: dict[str, Any]) -> str:
+    help: str = declared["help"]
+    text = f"For queues that do not say otherwise: {help[0].lower()}{help[1:]}"
+    if declared["in_file"] is not None:
+        value = str(declared["in_file"]).lower()
+        text += f" Does not reach queues declared in broker.xml, as in Artemis: `{value}` if they do not say."
+    return text
+
+
+@frozen(kw_only=True)
+class QueueSettings:
+    """What applies to one queue, where its address has a say; delays are milliseconds (reference §2.2).
+
+    An address' own is what its queues have that say nothing.
+    """
+
+    max_consumers: int = queue_attribute(
+        Kind.COUNT,
+        -1,
+        "Consumers that may share the queue; -1: no limit, 0: nobody may consume.",
+        setting="default-max-consumers",
+    )
+    exclusive: bool = queue_attribute(
+        Kind.BOOLEAN, False, "Feed one consumer at a time.", setting="default-exclusive-queue"
+    )
+    purge_on_no_consumers: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "Keep messages only while somebody consumes.",
+        setting="default-purge-on-no-consumers",
+        in_file=False,
+    )
+    consumers_before_dispatch: int = queue_attribute(
+        Kind.COUNT,
+        0,
+        "Consumers to wait for before the first delivery.",
+        setting="default-consumers-before-dispatch",
+        minimum=0,
+    )
+    delay_before_dispatch_ms: int = queue_attribute(
+        Kind.MILLISECONDS,
+        -1,
+        "Deliver after this time even if consumers are missing; -1: wait for them.",
+        name="delay-before-dispatch",
+        setting="default-delay-before-dispatch",
+    )
+    # The reference does not call these three changeable, and Artemis' updateQueue passes them by: they are the word of
+    # the creator. The broker itself turns auto-delete off, when a reader that will come back takes a lease.
+    auto_delete: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "Delete the queue once it is unused. Unset: `auto-delete-queues` of the address decides if it was created on "
+        "demand, `auto-delete-created-queues` if by name.",
+        place=Place.NOWHERE,
+        mutability=Mutability.BROKER,
+    )
+    auto_delete_delay_ms: int = queue_attribute(
+        Kind.MILLISECONDS,
+        0,
+        "How long the queue must have been without consumers before it is deleted.",
+        name="auto-delete-delay",
+        place=Place.NOWHERE,
+        mutability=Mutability.BROKER,
+        setting="auto-delete-queues-delay",
+    )
+    auto_delete_message_count: int = queue_attribute(
+        Kind.COUNT,
+        0,
+        "With more messages than this it is not deleted; -1: the number does not matter.",
+        place=Place.NOWHERE,
+        mutability=Mutability.BROKER,
+        setting="auto-delete-queues-message-count",
+    )
+
+
+RESOLVED_ATTRIBUTES: Final = {each.attribute: each for each in queue_attributes_of(QueueSettings)}
+"""The attributes for which the address may decide, by field."""
+
+DEFAULT_QUEUE_SETTINGS: Final = QueueSettings()

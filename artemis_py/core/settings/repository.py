@@ -1,0 +1,51 @@
+"""Which settings apply to an address: those of all its matches, merged."""
+
+from collections.abc import Callable
+from typing import Final
+
+from artemis_py.core.names.syntax import MatchHierarchy, parse_fqqn
+from artemis_py.core.settings.address_settings import AddressSettings, ResolvedSettings, merge
+from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
+
+
+class SettingsRepository:
+    """All address settings of the broker, and the answer to "what applies to this address?".
+
+    Addresses under the same matches share one `ResolvedSettings`, so a hundred thousand addresses cost a handful.
+    """
+
+    def __init__(
+        self, hierarchy: MatchHierarchy[AddressSettings], options: BrokerSettings = DEFAULT_BROKER_SETTINGS
+    ) -> None:
+        self._hierarchy: Final = hierarchy
+        self._options: Final = options
+        self._merged: Final[dict[tuple[int, ...], ResolvedSettings]] = {}
+        hierarchy.on_change(self._merged.clear)
+
+    def add(self, match: str, settings: AddressSettings) -> bool:
+        """Add a match; False, and no change, if it is there already. Raises InvalidRequest for an illegal match."""
+        return self._hierarchy.add(match, settings)
+
+    def put(self, match: str, settings: AddressSettings) -> None:
+        """Add or replace a match. Raises InvalidRequest for an illegal match."""
+        self._hierarchy.put(match, settings)
+
+    def remove(self, match: str) -> bool:
+        """Take a match away; False if it was not there."""
+        return self._hierarchy.remove(match)
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Run `callback` after each change, when `resolve` already gives the new answer."""
+        self._hierarchy.on_change(callback)
+
+    def resolve(self, address: str) -> ResolvedSettings:
+        """The settings of an address, merged field by field from the most specific match to the broadest.
+
+        Of a fully qualified queue name only the address counts (reference §1.8).
+        """
+        layers = self._hierarchy.resolve(self._options.name_in_matches(parse_fqqn(address)[0]))
+        key = tuple([id(layer) for layer in layers])  # the hierarchy keeps them alive until the next change
+        resolved = self._merged.get(key)
+        if resolved is None:
+            resolved = self._merged[key] = merge(layers)
+        return resolved
