@@ -1,10 +1,8 @@
 """What all queues of a broker share, and whose turn it is to deliver."""
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.runtime.accounts import MemoryAccount
@@ -46,19 +44,6 @@ VISIT: Final = 5
 VISIT_OF_MANY: Final = 100
 
 
-class Mover(Protocol):
-    """Who takes messages out of a queue that no consumer wants any more: the post office."""
-
-    def dead_letter(self, reference: Reference) -> None:
-        """Copy it to the dead-letter address of its queue's address, if there is one."""
-
-    def expire(self, reference: Reference) -> None:
-        """Copy it to the expiry address of its message's address, if there is one."""
-
-    def random(self) -> float:
-        """A number in [0, 1): collision avoidance of redeliveries."""
-
-
 class Hub:
     """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
 
@@ -71,8 +56,6 @@ class Hub:
         """Whether the storage takes durable messages; false once it failed."""
         self.scratch: Scratch | None = scratch
         """Where messages go that are not durable, if they do not fit into memory."""
-        self.addresses: dict[str, Address] = {}
-        """All addresses by name."""
         self.account: MemoryAccount = MemoryAccount()
         """Memory that messages of all addresses take."""
         self.tables: MemoryAccount = MemoryAccount()
@@ -82,7 +65,6 @@ class Hub:
         self.timers: Timers = Timers(self.meter)
         self.slices: Slices = Slices()
         """Work that takes many turns."""
-        self.mover: Mover | None = None
         self.ready: list[Queue] = []
         """Queues that may have something to deliver, since the last turn."""
         self._again: deque[Queue] = deque()
@@ -91,15 +73,6 @@ class Hub:
         """The last batch that is durable; references of later ones are not delivered yet."""
         self._awaiting_store: list[Queue] = []
         """Queues that have consumers for such references."""
-
-    def origin(self, message: Message, likely: Address) -> Address:
-        """The address a message that was read counts for: the one it was sent to.
-
-        If that is gone, or the message is staged, it counts for that of its queue, which is `likely`.
-        """
-        if message.address == likely.name or likely.is_staging:
-            return likely
-        return self.addresses.get(message.address, likely)
 
     def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
         """Raises LimitExceeded if a client may not have one more of `what`, an address or a queue for instance.

@@ -26,6 +26,7 @@ from artemis_py.core.queues.reference import (
     hold,
     unhold,
 )
+from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.queues.schedule import Schedule
 from artemis_py.core.queues.storage import UNLIMITED
 from artemis_py.core.runtime.accounts import CONSUMER_BYTES
@@ -43,9 +44,19 @@ SCAN_BUDGET: Final = 2000
 class Queue(Binding):
     """An ordered set of references, bound to one address for life (reference §1.1, §2.2, §3.1)."""
 
-    def __init__(self, hub: Hub, config: QueueConfig, address: Address, id: int, routing_type: RoutingType) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        config: QueueConfig,
+        address: Address,
+        id: int,
+        routing_type: RoutingType,
+        routing: RoutingServices,
+    ) -> None:
         super().__init__(config.name, address, routing_type)
         self.hub: Hub = hub
+        self.routing: RoutingServices = routing
+        """Takes what cannot be delivered."""
         self.id: int = id
         self.durable: bool = config.durable and not config.temporary
         self.temporary: bool = config.temporary
@@ -525,18 +536,16 @@ class Queue(Binding):
             if delay >= maximum:
                 break
         factor = settings.redelivery_collision_avoidance_factor
-        mover = self.hub.mover
-        if factor > 0 and mover is not None:
+        if factor > 0:
             # One draw decides size and direction: [-1, 1).
-            delay += delay * factor * (2.0 * mover.random() - 1.0)
+            delay += delay * factor * (2.0 * self.routing.random() - 1.0)
         return int(min(delay, maximum))
 
     def _kill(self, reference: Reference) -> None:
         """To the dead-letter address."""
         self.messages_killed += 1
-        mover = self.hub.mover
-        if mover is not None and not self.internal:
-            mover.dead_letter(reference)
+        if not self.internal:
+            self.routing.dead_letter(reference)
         self.forget(reference)
 
     def expire(self, reference: Reference) -> None:
@@ -546,9 +555,7 @@ class Queue(Binding):
 
     def _expired(self, reference: Reference) -> None:
         self.messages_expired += 1
-        mover = self.hub.mover
-        if mover is not None:
-            mover.expire(reference)
+        self.routing.expire(reference)
         self.forget(reference)
 
     def expire_due(self) -> int:

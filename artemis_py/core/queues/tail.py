@@ -198,7 +198,7 @@ class Tail:
                 # It may become COLD again, at its place in the queue.
                 self.recent.remove(reference)
         else:
-            message.origin = self.queue.hub.origin(message, self.queue.address)
+            message.origin = self.queue.routing.account_of(message, self.queue.address)
             hold(message)
             self.queue.address.page_in(1, message.size)
             if reference.handle:

@@ -106,9 +106,8 @@ class PostOffice:
         self.creations: Creations = Creations()
         self.discards: Discards = Discards(self.hub, self.listener)
         self._undeliverable: Undeliverable = Undeliverable(self)
-        self.hub.mover = self._undeliverable
         self.storage: Storage = storage
-        self.addresses: dict[str, Address] = self.hub.addresses
+        self.addresses: dict[str, Address] = {}
         self.queues: dict[str, Queue] = {}
         self._duplicates: dict[str, DuplicateCache] = {}
         """What addresses remember of duplicate ids, by name; nothing until a producer gives one."""
@@ -119,7 +118,7 @@ class PostOffice:
         self.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
         self.account.can_spill = scratch is not None
         self.hub.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
-        self.retained: RetainedMessages = RetainedMessages(self.hub, options.wildcards)
+        self.retained: RetainedMessages = RetainedMessages(self.hub, options.wildcards, self.addresses)
         self._storage_failure: str | None = None
         self._wild: WildcardTrie[Address] = WildcardTrie(options.wildcards)
         self._wildcard_version: int = 0
@@ -287,7 +286,7 @@ class PostOffice:
                 f"address '{address.name}' is not configured for {_kind(routing_type)} support; "
                 f"queue '{config.name}' needs {routing_type.name}"
             )
-        queue = Queue(self.hub, config, address, id or self._next_queue_id, routing_type)
+        queue = Queue(self.hub, config, address, id or self._next_queue_id, routing_type, self._undeliverable)
         queue.configure(config)
         self._next_queue_id = max(self._next_queue_id, queue.id + 1)
         self.hub.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))

@@ -13,6 +13,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.settings.options import QueueConfig, ResolvedSettings
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 BOTH_TYPES: Final = frozenset(RoutingType)
 
 
-class Undeliverable:
-    """Fulfils `hub.Mover`."""
+class Undeliverable(RoutingServices):
+    """What queues ask of the post office."""
 
     def __init__(self, office: "PostOffice") -> None:
         self._office = office
@@ -34,6 +35,15 @@ class Undeliverable:
     def random(self) -> float:
         """A number in [0, 1)."""
         return self._office.random()
+
+    def account_of(self, message: Message, address: Address) -> Address:
+        """The address that a message was sent to.
+
+        If that is gone, or the message is staged, it counts for that of its queue.
+        """
+        if message.address == address.name or address.is_staging:
+            return address
+        return self._office.addresses.get(message.address, address)
 
     def dead_letter(self, reference: Reference) -> None:
         """Copy a message to the dead-letter address of its queue's address (reference §3.8)."""

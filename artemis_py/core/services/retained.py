@@ -22,6 +22,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.queues.dispatcher import Hub
@@ -119,9 +120,10 @@ class RetainedSearch:
 class RetainedMessages:
     """All of a broker's; the last message counts."""
 
-    def __init__(self, hub: Hub, syntax: WildcardSyntax) -> None:
+    def __init__(self, hub: Hub, syntax: WildcardSyntax, addresses: Mapping[str, Address]) -> None:
         self._hub: Final = hub
         self._syntax: Final = syntax
+        self._addresses: Final = addresses
         self._root = _Node()
         self._next_number = 1
         self.count = 0
@@ -189,7 +191,7 @@ class RetainedMessages:
             self._next_number = max(self._next_number, number + 1)
             message = _decode(value, formats)
             if message is not None:
-                message.origin = self._hub.addresses.get(message.address)
+                message.origin = self._addresses.get(message.address)
             if message is None or 0 < message.expires_ms <= self._hub.now_ms:
                 useless += message is None
                 self._hub.storage.save_record(SPACE, key, None)

@@ -1,0 +1,32 @@
+"""What queues ask of routing, which is above them: it is passed to each queue when the queue is made."""
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.reference import Reference
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RoutingServices:
+    """Takes undeliverable messages, and knows the addresses of messages. None of the methods raises anything."""
+
+    def dead_letter(self, reference: "Reference") -> None:
+        """Copy a message to the dead-letter address of its queue's address, if there is one."""
+        raise NotImplementedError
+
+    def expire(self, reference: "Reference") -> None:
+        """Copy a message to the expiry address of its own address, if there is one."""
+        raise NotImplementedError
+
+    def account_of(self, message: Message, address: Address) -> Address:
+        """The address that a message read from disk counts for; `address` is that of its queue."""
+        raise NotImplementedError
+
+    def random(self) -> float:
+        """A number in [0, 1), for the collision avoidance of redeliveries."""
+        raise NotImplementedError
