@@ -1,0 +1,128 @@
+"""Output of one connection, collected until the transport takes it.
+
+Answers are always taken in; deliveries ask `has_room` or `ask_for_room` first, and stop at a limit while the peer reads
+too slowly. Output may also have to wait for the store: a gate stands at an offset, and nothing behind it leaves before
+the gate is opened, so that the order of what was written never changes.
+
+    chunks:  attached, 1st | attach answer, flow | detach answer     two gates: taken is what stands before the first
+                           ^ gate                ^ gate
+"""
+
+from collections.abc import Callable
+
+
+class Outbox:
+    """The chunks of one connection, in the order in which they leave."""
+
+    __slots__ = ("_gates", "chunks", "is_closed", "is_paused", "limit", "size", "wake", "was_full")
+
+    def __init__(self, limit_bytes: int, wake: Callable[[], None]) -> None:
+        """`wake` is called where there is output and there was none."""
+        self.limit: int = limit_bytes
+        self.wake: Callable[[], None] = wake
+        self.chunks: list[bytes | memoryview] = []
+        """What writes per message appends here itself, raises `size`, and calls `wake` if there were none."""
+        self.size: int = 0
+        """Octets in `chunks`."""
+        self.is_paused: bool = False
+        self.was_full: bool = False
+        """Somebody found no room, and is to be told when there is."""
+        self.is_closed: bool = False
+        """The last word is written."""
+        self._gates: list[int] = []
+        """Indexes in `chunks`, ascending."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether deliveries may be written."""
+        return not self.is_paused and self.size < self.limit
+
+    def ask_for_room(self) -> bool:
+        """Whether deliveries may be written; if not, `was_full` remembers that somebody asked."""
+        if self.is_paused or self.size >= self.limit:
+            self.was_full = True
+            return False
+        return True
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Collect output. Behind the last word there is none: what is written late is dropped."""
+        if self.is_closed:
+            return
+        if not self.chunks:
+            self.wake()
+        self.chunks.append(data)
+        self.size += len(data)
+
+    def take(self) -> bytes:
+        """Return all output up to the first gate; `was_full` is over then, but not for b""."""
+        chunks = self.chunks
+        rest: list[bytes | memoryview] = []
+        if self._gates:
+            stop = self._gates[0]
+            rest = chunks[stop:]
+            chunks = chunks[:stop]
+            self._gates = [offset - stop for offset in self._gates]
+        if not chunks:
+            return b""
+        self.chunks = rest
+        data = b"".join(chunks)
+        self.size -= len(data)
+        self.was_full = False
+        return data
+
+    def pause(self) -> None:
+        """Leave no room until `resume`: the peer reads too slowly."""
+        self.is_paused = True
+        self.was_full = True
+
+    def resume(self) -> bool:
+        """Leave room again; False if nobody paused."""
+        if not self.is_paused:
+            return False
+        self.is_paused = False
+        self.was_full = False
+        return True
+
+    # -- what waits for the store ------------------------------------------------------------------------------
+
+    def put_gate(self, offset: int) -> None:
+        """Keep back `chunks` from `offset` on, where a packet begins, until `open_gate`; once each, in order."""
+        if not self.is_closed:
+            self._gates.append(offset)
+
+    def open_gate(self) -> None:
+        """Open the gate that was put first."""
+        if self._gates:
+            self._gates.pop(0)
+            if self.chunks:
+                self.wake()
+
+    def drop_gated(self) -> bool:
+        """Forget what waits, because it is not true yet and the end does not wait for it; False if nothing does."""
+        if not self._gates:
+            return False
+        offset = self._gates[0]
+        self.size -= sum([len(chunk) for chunk in self.chunks[offset:]])
+        del self.chunks[offset:]
+        self._gates = []
+        return True
+
+    def write_before_gates(self, data: bytes) -> bool:
+        """Write where nothing else is to be taken, even if a gate stands there; False if something else is.
+
+        For a sign of life: a slow disk is no reason for the peer to give us up.
+        """
+        if not self.chunks:
+            self.write(data)
+        elif self._gates and self._gates[0] == 0 and not self.is_closed:
+            self.chunks.insert(0, data)
+            self.size += len(data)
+            self._gates = [offset + 1 for offset in self._gates]
+            self.wake()
+        else:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Take nothing more in; what was collected still leaves."""
+        self.is_closed = True
