@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
-from attrs import field, frozen
+from attrs import frozen
 
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.settings.options import Option
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
 # from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
@@ -82,8 +83,8 @@ class ConnectionContext:
     certificate_subject: str | None = None
     """Distinguished name of the verified TLS client certificate."""
     authenticator: Authenticator
-    parameters: Mapping[str, str] = field(factory=dict)
-    """The acceptor's URL parameters, already checked against `ProtocolManager.parameters`."""
+    parameters: object = None
+    """What the protocol's `read_parameters` made of those of the acceptor. None: all of them have their defaults."""
     wake: Callable[[], None]
     """Tell the transport that there is output, or a new deadline, outside of a call from the transport."""
     read: Callable[[bool], None] = lambda goes_on: None
@@ -144,20 +145,6 @@ class ProtocolConnection(Protocol):
         """The socket is gone: give everything back. Called exactly once, also after an orderly close."""
 
 
-@frozen(kw_only=True)
-class Parameter:
-    """One acceptor URL parameter that a protocol understands."""
-
-    name: str
-    kind: type
-    """bool, int or str."""
-    default: object
-    help: str
-    minimum: int | None = None
-    """Smallest legal number."""
-    maximum: int | None = None
-
-
 class ProtocolManager(Protocol):
     """A protocol, as the broker sees it. Constructed once per broker with its `PostOffice`."""
 
@@ -170,8 +157,8 @@ class ProtocolManager(Protocol):
         """The formats of messages this protocol brings; a restart finds them again by their names."""
 
     @property
-    def parameters(self) -> Sequence[Parameter]:
-        """The acceptor URL parameters this protocol reads."""
+    def parameters(self) -> Sequence[Option]:
+        """The acceptor URL parameters this protocol reads, mostly `options_of` the class that holds their values."""
 
     @property
     def websocket_subprotocols(self) -> Sequence[str]:
@@ -180,6 +167,15 @@ class ProtocolManager(Protocol):
     @property
     def greeting(self) -> bytes:
         """What a stranger is told whose first bytes nobody knows, before the socket is closed; empty: nothing."""
+
+    def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> object:
+        """Parse the parameters of one acceptor, which may be those of other protocols as well (`wire.parameters`).
+
+        Called for each acceptor that speaks this protocol when it is made, and by `artemis-py check`. What it returns
+        is the `parameters` of every `ConnectionContext` of that acceptor. Raises `wire.parameters.InvalidParameter` if
+        a parameter is wrong, or contradicts another one or another acceptor: then the broker does not start, and says
+        which acceptor and parameter it is.
+        """
 
     def start(self) -> None:
         """The store was read and what happens from now on is stored: take up what an earlier run left.

@@ -12,8 +12,10 @@ Lines of text over the core's sessions; it uses only what `artemis_py.protocol` 
 A minute of silence ends the conversation. FAIL raises, which no connection may do: a planted bug.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from attrs import frozen
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import MessageFormat
@@ -24,11 +26,20 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.options import Kind, Option, option, options_of
 from artemis_py.errors import Refusal
-from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, Parameter, ProtocolConnection
+from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, ProtocolConnection
+from artemis_py.wire.parameters import read_parameters
 
 MAX_LINE_BYTES: Final = 4096
 SILENCE_LIMIT_S: Final = 60.0
+
+
+@frozen(kw_only=True)
+class LineParameters:
+    """What an acceptor's URL may say about lines."""
+
+    greeting: str = option(Kind.TEXT, "HELLO", "First word of the answer to a login.", name="lineGreeting")
 
 
 class LineProtocolManager:
@@ -36,9 +47,7 @@ class LineProtocolManager:
 
     name = "LINE"
     formats: Sequence[MessageFormat] = ()
-    parameters: Sequence[Parameter] = (
-        Parameter(name="lineGreeting", kind=str, default="HELLO", help="First word of the answer to a login."),
-    )
+    parameters: Sequence[Option] = options_of(LineParameters)
 
     def __init__(self, postoffice: PostOffice) -> None:
         self._postoffice = postoffice
@@ -46,6 +55,9 @@ class LineProtocolManager:
 
     websocket_subprotocols: Sequence[str] = ("line",)
     greeting: bytes = b""
+
+    def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> LineParameters:
+        return read_parameters(LineParameters, given)
 
     def start(self) -> None:
         pass
@@ -176,7 +188,8 @@ class LineConnection(Sink):
         if result.outcome is LoginOutcome.OK:
             subject = result.subject or Subject(None)
             self._session = Session(self._postoffice, subject, peer=self.context.peer, protocol="LINE")
-            greeting = self.context.parameters.get("lineGreeting", "HELLO")
+            parameters = self.context.parameters
+            greeting = parameters.greeting if isinstance(parameters, LineParameters) else "HELLO"
             self._say(f"{greeting} {subject.name}")
         else:
             self.shutdown(result.outcome.value)

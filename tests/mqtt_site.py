@@ -104,7 +104,7 @@ class Client:
             peer="peer",
             is_loopback=True,
             authenticator=authenticator or OpenAuthenticator(),
-            parameters=parameters,
+            parameters=site.manager.read_parameters("acceptor", parameters),
             wake=lambda: None,
             read=self._read,
         )

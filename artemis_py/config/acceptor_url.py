@@ -17,7 +17,7 @@ from artemis_py.config.values import parse_value, suggest
 from artemis_py.config.variables import Written
 from artemis_py.core.settings.options import Option
 from artemis_py.errors import Problem
-from artemis_py.protocol import Parameter, ProtocolManager
+from artemis_py.protocol import ProtocolManager
 from artemis_py.security.authenticator import MECHANISMS
 from artemis_py.transport.config import (
     ACCEPTOR_OPTIONS,
@@ -27,6 +27,7 @@ from artemis_py.transport.config import (
     TlsConfig,
     TlsParameters,
 )
+from artemis_py.wire.parameters import InvalidParameter, parse_parameter
 
 _LARGEST_PORT: Final = 65535
 _EXAMPLE: Final = "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
@@ -68,7 +69,10 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
 
 
 def check_parameters(acceptor: AcceptorConfig, managers: Iterable[ProtocolManager]) -> list[Problem]:
-    """What is wrong with the protocols of an acceptor and with their parameters, given all installed protocols."""
+    """What is wrong with the protocols of an acceptor and with their parameters, given all installed protocols.
+
+    The protocols are the same objects for all acceptors of a broker: they remember what has to agree.
+    """
     report = Report(acceptor.file)
     place = Place(file=acceptor.file, line=acceptor.line, element="acceptor")
     by_name = {manager.name: manager for manager in managers}
@@ -82,25 +86,24 @@ def check_parameters(acceptor: AcceptorConfig, managers: Iterable[ProtocolManage
         wrong = _wrong_text(legal[name], text) if name in legal else _wrong_name(name, legal, by_name.values())
         if wrong is not None:
             report.problem(evolve(place, part=f"parameter {name}"), wrong)
+    if not report.problems:
+        for manager in spoken:
+            try:
+                manager.read_parameters(acceptor.name, acceptor.parameters)
+            except InvalidParameter as error:
+                report.problem(evolve(place, part=f"parameter {error.name}"), str(error))
     return report.problems
 
 
-def _wrong_text(parameter: Parameter, text: str) -> str | None:
-    if parameter.kind is bool and text not in ("true", "false"):
-        return f'"{text}" is neither true nor false; write one of the two in lower case'
-    if parameter.kind is int:
-        try:
-            number = int(text)
-        except ValueError:
-            return f'"{text}" is not a whole number; write one such as {parameter.default or 1000}'
-        if parameter.minimum is not None and number < parameter.minimum:
-            return f"{number} is too small; write at least {parameter.minimum}"
-        if parameter.maximum is not None and number > parameter.maximum:
-            return f"{number} is too large; write at most {parameter.maximum}"
+def _wrong_text(parameter: Option, text: str) -> str | None:
+    try:
+        parse_parameter(parameter, text)
+    except InvalidParameter as error:
+        return str(error)
     return None
 
 
-def _wrong_name(name: str, legal: Mapping[str, Parameter], managers: Iterable[ProtocolManager]) -> str:
+def _wrong_name(name: str, legal: Mapping[str, Option], managers: Iterable[ProtocolManager]) -> str:
     for manager in managers:
         if any(parameter.name == name for parameter in manager.parameters):
             return f"is for {manager.name}, which this acceptor does not speak; remove it, or add {manager.name}"

@@ -1,7 +1,7 @@
 """What all connections of one acceptor have in common."""
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from attrs import field, frozen
@@ -34,3 +34,10 @@ class AcceptorContext:
     idle_timeout_override_ms: int | None = None
     """For `ConnectionContext`."""
     brake: LogBrake = field(factory=lambda: LogBrake(LOGGER))
+    parameters: Mapping[str, object] = field(init=False)
+    """What each protocol made of the acceptor's parameters, by its name."""
+
+    @parameters.default
+    def _read_parameters(self) -> Mapping[str, object]:
+        config = self.config
+        return {manager.name: manager.read_parameters(config.name, config.parameters) for manager in self.managers}

@@ -445,14 +445,14 @@ class Driver(asyncio.Protocol):
         acceptor.connections.move(self, Standing.LOGGING_IN)
         self.protocol_name = manager.name
         try:
-            self._connection = manager.connect(self._context())
+            self._connection = manager.connect(self._context(acceptor.parameters[manager.name]))
         except Exception:
             self._fail("connect")
             return None
         LOGGER.debug("connection opened: id=%d peer=%s protocol=%s", self.id, self._peer, manager.name)
         return self._connection
 
-    def _context(self) -> ConnectionContext:
+    def _context(self, parameters: object) -> ConnectionContext:
         assert self._transport is not None
         tls = self._transport.get_extra_info("ssl_object")
         return ConnectionContext(
@@ -462,7 +462,7 @@ class Driver(asyncio.Protocol):
             is_encrypted=tls is not None,
             certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
             authenticator=WatchedAuthenticator(self._acceptor.authenticator, self._login_changed),
-            parameters=self._acceptor.config.parameters,
+            parameters=parameters,
             wake=self.wake,
             read=self.read,
             output_limit_bytes=self._acceptor.output_limit_bytes,

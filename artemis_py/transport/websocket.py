@@ -25,7 +25,8 @@ from wsproto.utilities import RemoteProtocolError
 
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.runtime.meter import Meter
-from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection, ProtocolManager
+from artemis_py.core.settings.options import Option
+from artemis_py.protocol import ConnectionContext, ProtocolConnection, ProtocolManager
 
 _REQUEST: Final = b"GET "
 
@@ -43,7 +44,7 @@ class WebSocketManager:
 
     name = "WS"
     formats: Sequence[MessageFormat] = ()
-    parameters: Sequence[Parameter] = ()
+    parameters: Sequence[Option] = ()
     websocket_subprotocols: Sequence[str] = ()
     greeting: bytes = b""
 
@@ -52,6 +53,10 @@ class WebSocketManager:
         self._managers: Final[Mapping[str, ProtocolManager]] = {
             name: manager for manager in managers for name in manager.websocket_subprotocols
         }
+
+    def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Mapping[str, object]:
+        """Let each inner protocol parse its own; by its name."""
+        return {manager.name: manager.read_parameters(acceptor, given) for manager in self._managers.values()}
 
     def start(self) -> None:
         """There is nothing to take up."""
@@ -166,8 +171,11 @@ class WebSocketConnection:
                 # A page that a browser shows is not this machine, wherever the browser runs: what is open to local
                 # clients is not open to every page somebody looks at.
                 is_page = any(header.lower() == b"origin" for header, _ in request.extra_headers)
-                context = evolve(self._context, is_loopback=self._context.is_loopback and not is_page)
-                self._inner = manager.connect(context)
+                outer = self._context
+                parameters = outer.parameters.get(manager.name) if isinstance(outer.parameters, Mapping) else None
+                self._inner = manager.connect(
+                    evolve(outer, is_loopback=outer.is_loopback and not is_page, parameters=parameters)
+                )
                 return
         known = ", ".join(sorted(self._managers))
         self._reject(_BAD_REQUEST, f"ask for one of the WebSocket subprotocols {known}")

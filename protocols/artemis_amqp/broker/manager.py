@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from artemis_amqp.broker.addressing import Prefixes
 from artemis_amqp.broker.handler import AmqpHandler
@@ -17,84 +17,84 @@ from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.options import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext, Parameter
+from artemis_py.protocol import ConnectionContext
+from artemis_py.wire.parameters import read_parameters
 
 _HEAD: Final = b"AMQP"
-
-PARAMETERS: Final = (
-    Parameter(name="anycastPrefix", kind=str, default="", help="Address prefixes that mean ANYCAST, comma separated."),
-    Parameter(
-        name="multicastPrefix", kind=str, default="", help="Address prefixes that mean MULTICAST, comma separated."
-    ),
-    Parameter(name="amqpCredits", kind=int, default=1000, help="Messages a producer may send ahead.", minimum=1),
-    Parameter(
-        name="amqpLowCredits", kind=int, default=300, help="Credit is topped up when this few are left.", minimum=0
-    ),
-    Parameter(name="maxFrameSize", kind=int, default=131072, help="Largest frame in bytes, both ways.", minimum=512),
-    Parameter(
-        name="amqpIdleTimeout",
-        kind=int,
-        default=60_000,
-        help="Milliseconds of silence after which a client is dropped; 0: never. Half of it is announced.",
-        minimum=0,
-    ),
-    Parameter(
-        name="amqpMaxMessageSize",
-        kind=int,
-        default=100 * 1024 * 1024,
-        help="Largest message in bytes; announced.",
-        minimum=1,
-    ),
-    Parameter(
-        name="amqpMinLargeMessageSize",
-        kind=int,
-        default=DEFAULT_MIN_LARGE_BYTES,
-        help="Messages of so many bytes or more are kept in files and streamed, not held in memory; -1: none.",
-        minimum=-1,
-    ),
-    Parameter(
-        name="amqpMaxSessions", kind=int, default=255, help="Sessions of one connection.", minimum=1, maximum=65536
-    ),
-    Parameter(name="amqpMaxLinks", kind=int, default=1024, help="Links of one session.", minimum=1),
-    Parameter(
-        name="amqpDuplicateDetection",
-        kind=bool,
-        default=True,
-        help="Take a message under the same `_AMQ_DUPL_ID` (application property or message annotation) only once.",
-    ),
-    Parameter(
-        name="amqpUseModifiedForTransientDeliveryErrors",
-        kind=bool,
-        default=False,
-        help="Answer modified(delivery-failed) instead of rejected when an address is full.",
-    ),
-    Parameter(
-        name="amqpTreatRejectAsUnmodifiedDeliveryFailed",
-        kind=bool,
-        default=False,
-        help="A rejected message counts as a failed attempt instead of going to the dead-letter address at once.",
-    ),
-)
 
 
 @frozen(kw_only=True)
 class Parameters:
     """One acceptor's AMQP parameters."""
 
-    prefixes: Prefixes
-    credits: int
-    low_credits: int
-    max_frame_size: int
-    idle_timeout_ms: int
-    max_message_size: int
-    large_size: int
-    """From so many bytes on a message is large."""
-    max_sessions: int
-    max_links: int
-    detects_duplicates: bool
-    modified_when_full: bool
-    reject_counts_as_failed: bool
+    anycast_prefixes: str = option(
+        Kind.TEXT, "", "Address prefixes that mean ANYCAST, comma separated.", name="anycastPrefix"
+    )
+    multicast_prefixes: str = option(
+        Kind.TEXT, "", "Address prefixes that mean MULTICAST, comma separated.", name="multicastPrefix"
+    )
+    credits: int = option(Kind.COUNT, 1000, "Messages a producer may send ahead.", name="amqpCredits", minimum=1)
+    wanted_low_credits: int = option(
+        Kind.COUNT, 300, "Credit is topped up when this few are left.", name="amqpLowCredits", minimum=0
+    )
+    max_frame_size: int = option(
+        Kind.COUNT, 131072, "Largest frame in bytes, both ways.", name="maxFrameSize", minimum=512
+    )
+    idle_timeout_ms: int = option(
+        Kind.COUNT,
+        60_000,
+        "Milliseconds of silence after which a client is dropped; 0: never. Half of it is announced.",
+        name="amqpIdleTimeout",
+        minimum=0,
+    )
+    max_message_size: int = option(
+        Kind.COUNT, 100 * 1024 * 1024, "Largest message in bytes; announced.", name="amqpMaxMessageSize", minimum=1
+    )
+    min_large_size: int = option(
+        Kind.COUNT,
+        DEFAULT_MIN_LARGE_BYTES,
+        "Messages of so many bytes or more are kept in files and streamed, not held in memory; -1: none.",
+        name="amqpMinLargeMessageSize",
+        minimum=-1,
+    )
+    max_sessions: int = option(
+        Kind.COUNT, 255, "Sessions of one connection.", name="amqpMaxSessions", minimum=1, maximum=65536
+    )
+    max_links: int = option(Kind.COUNT, 1024, "Links of one session.", name="amqpMaxLinks", minimum=1)
+    detects_duplicates: bool = option(
+        Kind.BOOLEAN,
+        True,
+        "Take a message under the same `_AMQ_DUPL_ID` (application property or message annotation) only once.",
+        name="amqpDuplicateDetection",
+    )
+    modified_when_full: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "Answer modified(delivery-failed) instead of rejected when an address is full.",
+        name="amqpUseModifiedForTransientDeliveryErrors",
+    )
+    reject_counts_as_failed: bool = option(
+        Kind.BOOLEAN,
+        False,
+        "A rejected message counts as a failed attempt instead of going to the dead-letter address at once.",
+        name="amqpTreatRejectAsUnmodifiedDeliveryFailed",
+    )
+    prefixes: Prefixes = field(
+        init=False,
+        default=Factory(lambda self: Prefixes.parse(self.anycast_prefixes, self.multicast_prefixes), takes_self=True),
+    )
+
+    @property
+    def low_credits(self) -> int:
+        """Below what all credit is, or it would be topped up without end."""
+        return min(self.wanted_low_credits, self.credits - 1)
+
+    @property
+    def large_size(self) -> int:
+        """From so many bytes on a message is large."""
+        return NEVER_LARGE if self.min_large_size < 0 else max(1, self.min_large_size)
 
     def limits(self, context: ConnectionContext) -> ConnectionLimits:
         """What the engine enforces."""
@@ -110,35 +110,7 @@ class Parameters:
         )
 
 
-def read_parameters(given: Mapping[str, str]) -> Parameters:
-    """From an acceptor's URL, already checked against `PARAMETERS`."""
-
-    def text(name: str) -> str:
-        return given.get(name, "")
-
-    def default(name: str) -> object:
-        return next(parameter.default for parameter in PARAMETERS if parameter.name == name)
-
-    def number(name: str) -> int:
-        return int(given.get(name, str(default(name))))
-
-    def flag(name: str) -> bool:
-        return given.get(name, str(default(name))).lower() == "true"
-
-    return Parameters(
-        prefixes=Prefixes.parse(text("anycastPrefix"), text("multicastPrefix")),
-        credits=number("amqpCredits"),
-        low_credits=min(number("amqpLowCredits"), number("amqpCredits") - 1),
-        max_frame_size=number("maxFrameSize"),
-        idle_timeout_ms=number("amqpIdleTimeout"),
-        max_message_size=number("amqpMaxMessageSize"),
-        large_size=NEVER_LARGE if number("amqpMinLargeMessageSize") < 0 else max(1, number("amqpMinLargeMessageSize")),
-        max_sessions=number("amqpMaxSessions"),
-        max_links=number("amqpMaxLinks"),
-        detects_duplicates=flag("amqpDuplicateDetection"),
-        modified_when_full=flag("amqpUseModifiedForTransientDeliveryErrors"),
-        reject_counts_as_failed=flag("amqpTreatRejectAsUnmodifiedDeliveryFailed"),
-    )
+PARAMETERS: Final = options_of(Parameters)
 
 
 class AmqpProtocolManager:
@@ -146,7 +118,7 @@ class AmqpProtocolManager:
 
     name = "AMQP"
     formats: Sequence[MessageFormat] = (AMQP_FORMAT,)
-    parameters: Sequence[Parameter] = PARAMETERS
+    parameters: Sequence[Option] = PARAMETERS
     websocket_subprotocols: Sequence[str] = ("amqp",)
     greeting: bytes = SASL_HEADER
 
@@ -159,6 +131,10 @@ class AmqpProtocolManager:
         """For what clients can have logged."""
         self._containers: dict[str, list[AmqpHandler]] = {}
 
+    def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Parameters:
+        """Parse an acceptor's parameters. Raises InvalidParameter."""
+        return read_parameters(Parameters, given)
+
     def start(self) -> None:
         """Everything that outlives a connection is in the core."""
 
@@ -170,7 +146,8 @@ class AmqpProtocolManager:
 
     def connect(self, context: ConnectionContext) -> AmqpHandler:
         """Start a conversation."""
-        return AmqpHandler(self, context, read_parameters(context.parameters))
+        parameters = context.parameters
+        return AmqpHandler(self, context, parameters if isinstance(parameters, Parameters) else Parameters())
 
     def remember(self, handler: AmqpHandler) -> None:
         """The connection is open."""

@@ -42,7 +42,8 @@ from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult
 
 if TYPE_CHECKING:
-    from artemis_mqtt.broker.manager import MqttProtocolManager, Parameters
+    from artemis_mqtt.broker.manager import MqttProtocolManager
+    from artemis_mqtt.broker.parameters import Parameters
 
 _EXTERNAL: Final = "EXTERNAL"
 

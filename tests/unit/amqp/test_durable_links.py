@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp.broker.manager import AmqpProtocolManager, read_parameters
+from artemis_amqp.broker.manager import AmqpProtocolManager
 from artemis_amqp.engine.connection import AMQP_HEADER
 from artemis_amqp.engine.limits import LINK_BYTES
 from artemis_amqp.engine.performatives import (
@@ -43,7 +43,6 @@ class Client:
         context = ConnectionContext(
             connection_id=1, peer="peer", is_loopback=True, authenticator=OpenAuthenticator(), wake=self.wake
         )
-        assert read_parameters({})
         self.connection = manager.connect(context)
         begin = Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000)
         self.say(AMQP_HEADER, Open(container_id="c", idle_time_out=8000), begin)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from artemis_amqp.broker.manager import read_parameters
+from artemis_amqp.broker.manager import Parameters
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
+from artemis_py.wire.parameters import read_parameters
 
 
 def context(idle_timeout_override_ms: int | None) -> ConnectionContext:
@@ -33,6 +34,6 @@ def test_idle_timeout_of_the_broker_wins_over_the_acceptors(
     parameters: dict[str, str], override_ms: int | None, expected_s: float
 ) -> None:
     """Reference §6.4 `connection-ttl-override`; 0 means never."""
-    limits = read_parameters(parameters).limits(context(override_ms))
+    limits = read_parameters(Parameters, parameters).limits(context(override_ms))
 
     assert limits.idle_timeout_s == expected_s

@@ -1,14 +1,16 @@
 """Acceptor URLs: what the transport reads, what is left for protocols, and what is wrong with either."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 
 from artemis_py.config import check_parameters
 from artemis_py.config.known import ACCEPTOR_PARAMETERS
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.protocol import ConnectionContext, Parameter, ProtocolConnection
+from artemis_py.core.settings.options import Kind, Option, option, options_of
+from artemis_py.protocol import ConnectionContext, ProtocolConnection
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS, AcceptorConfig, TlsConfig
 from tests.unit.config.samples import mistakes, other_value, read
 
@@ -18,12 +20,15 @@ NOT_YET = "known to Artemis, not supported by artemis_py yet; remove it"
 class Speaker:
     """A protocol that is only looked at."""
 
-    def __init__(self, name: str, *parameters: Parameter) -> None:
+    def __init__(self, name: str, *parameters: Option) -> None:
         self.name = name
         self.formats: Sequence[MessageFormat] = ()
-        self.parameters: Sequence[Parameter] = parameters
+        self.parameters: Sequence[Option] = parameters
         self.websocket_subprotocols: Sequence[str] = ()
         self.greeting = b""
+
+    def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> object:
+        return dict(given)
 
     def start(self) -> None:
         raise NotImplementedError
@@ -35,13 +40,24 @@ class Speaker:
         raise NotImplementedError
 
 
-AMQP = Speaker(
-    "AMQP",
-    Parameter(name="amqpCredits", kind=int, default=1000, help=""),
-    Parameter(name="anycastPrefix", kind=str, default="", help=""),
-    Parameter(name="amqpStrict", kind=bool, default=False, help=""),
-)
-OTHER = Speaker("OTHER", Parameter(name="otherLimit", kind=int, default=0, help=""))
+@frozen
+class Amqp:
+    """What AMQP reads here."""
+
+    credits: int = option(Kind.COUNT, 1000, "", name="amqpCredits")
+    prefix: str = option(Kind.TEXT, "", "", name="anycastPrefix")
+    is_strict: bool = option(Kind.BOOLEAN, False, "", name="amqpStrict")
+
+
+@frozen
+class Other:
+    """What another protocol reads."""
+
+    limit: int = option(Kind.COUNT, 0, "", name="otherLimit")
+
+
+AMQP = Speaker("AMQP", *options_of(Amqp))
+OTHER = Speaker("OTHER", *options_of(Other))
 
 
 def acceptor_element(url: str) -> str:
@@ -238,9 +254,12 @@ def test_every_parameter_of_artemis_is_known(name: str) -> None:
 
 
 def test_a_number_of_a_protocol_has_its_bounds() -> None:
-    credits = Parameter(name="credits", kind=int, default=10, help="", minimum=1, maximum=20)
+    @frozen
+    class One:
+        credits: int = option(Kind.COUNT, 10, "", minimum=1, maximum=20)
+
     problems = [
-        check_parameters(acceptor(f"tcp://h:1?credits={number}"), [Speaker("ONE", credits)])
+        check_parameters(acceptor(f"tcp://h:1?credits={number}"), [Speaker("ONE", *options_of(One))])
         for number in (0, 21, 1, 20)
     ]
 

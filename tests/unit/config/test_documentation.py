@@ -12,15 +12,13 @@ from typing import Final
 import pytest
 
 from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
-from artemis_mqtt.broker.manager import PARAMETERS as MQTT_PARAMETERS
+from artemis_mqtt.broker.parameters import PARAMETERS as MQTT_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
-from artemis_py.protocol import Parameter
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 TABLE: Final = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-WORDS: Final = {bool: Kind.BOOLEAN.value, int: Kind.COUNT.value, str: Kind.TEXT.value}
 
 
 def shown(default: object) -> str:
@@ -56,18 +54,13 @@ def of_options(*options: Option) -> str:
     return table((each.name, kind_of(each), each.default, each.help) for each in options)
 
 
-def of_parameters(parameters: Iterable[Parameter]) -> str:
-    """A table of what a protocol reads."""
-    return table((each.name, WORDS[each.kind], each.default, each.help) for each in parameters)
-
-
 TABLES: Final = {
     "broker": of_options(*MAIN_OPTIONS, *BROKER_OPTIONS),
     "wildcards": of_options(*WILDCARD_OPTIONS),
     "acceptor": of_options(*ACCEPTOR_OPTIONS),
     "tls": of_options(*TLS_OPTIONS),
-    "amqp": of_parameters(AMQP_PARAMETERS),
-    "mqtt": of_parameters(MQTT_PARAMETERS),
+    "amqp": of_options(*AMQP_PARAMETERS),
+    "mqtt": of_options(*MQTT_PARAMETERS),
     "queue": of_options(*QUEUE_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),

@@ -14,7 +14,7 @@ from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits
 from artemis_py.transport.detection import MAX_HEAD_BYTES
 from artemis_py.transport.driver import LINGER_S
-from tests.line_protocol import SILENCE_LIMIT_S, LineConnection, LineProtocolManager
+from tests.line_protocol import SILENCE_LIMIT_S, LineConnection, LineParameters, LineProtocolManager
 from tests.unit.transport.doubles import START_MS, AnyName, Bench, FakeTransport
 
 LOGIN_S = 10
@@ -60,6 +60,16 @@ def test_output_of_one_iteration_is_one_write(bench: Bench) -> None:
     bench.loop.run()
 
     assert transport.written == [b"one\ntwo\n"]
+
+
+def test_parameters_are_parsed_once_for_all_connections_of_an_acceptor() -> None:
+    """A URL says the same to each of them, and parsing all of it is no business of a client that connects."""
+    bench = Bench(config=AcceptorConfig(name="test", parameters={"lineGreeting": "HI"}))
+    _, one = bench.log_in()
+    _, other = bench.log_in()
+
+    assert one.context.parameters == LineParameters(greeting="HI")
+    assert one.context.parameters is other.context.parameters
 
 
 def test_delivery_wakes_the_receiver_in_the_same_turn(bench: Bench) -> None:
