@@ -95,6 +95,7 @@ class Client:
         site: Site,
         version: int = MQTT_5,
         authenticator: Authenticator | None = None,
+        acceptor: str = "acceptor",
         **parameters: Any,
     ) -> None:
         self.site = site
@@ -104,7 +105,7 @@ class Client:
             peer="peer",
             is_loopback=True,
             authenticator=authenticator or OpenAuthenticator(),
-            parameters=site.manager.read_parameters("acceptor", parameters),
+            parameters=site.manager.read_parameters(acceptor, parameters),
             wake=lambda: None,
             read=self._read,
         )

@@ -13,6 +13,7 @@ import pytest
 from attrs import fields
 
 from artemis_amqp.broker.manager import Parameters as AmqpParameters
+from artemis_mqtt.broker.parameters import BrokerParameters as MqttBrokerParameters
 from artemis_mqtt.broker.parameters import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.settings.options import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
@@ -34,6 +35,7 @@ OWNERS: Final = (
     LoginConfig,
     AmqpParameters,
     MqttParameters,
+    MqttBrokerParameters,
 )
 
 

@@ -287,7 +287,6 @@ class ClientHandler(MqttHandler):
     def _open(self, connect: packets.Connect, core: Session, will: StoredWill | None) -> None:
         parameters = self.parameters
         sessions = self.manager.sessions
-        sessions.max_retained = parameters.max_retained
         earlier = sessions.get(self.client_id)
         was_stored = earlier is not None and earlier.has_record
         if earlier is not None and not self._may_take_over(earlier, core, connect.clean_start):
@@ -300,9 +299,7 @@ class ClientHandler(MqttHandler):
             earlier.handler.take_over()
         expiry_s, announced = self._expiry(connect)
         try:
-            session, is_present = sessions.open(
-                self.client_id, core, connect.clean_start, expiry_s, parameters.max_sessions
-            )
+            session, is_present = sessions.open(self.client_id, core, connect.clean_start, expiry_s)
         except LimitExceeded as refusal:
             self.brake.warning(
                 self.source,
@@ -318,7 +315,7 @@ class ClientHandler(MqttHandler):
             announced = session.expiry_s
         self._core = core
         self._session = session
-        self._publisher = Publisher(core, self.manager.names, self.manager.format, parameters.max_retained)
+        self._publisher = Publisher(core, self.manager.names, self.manager.format, self.manager.limits)
         session.handler = self
         session.will = will
         session.save()

@@ -6,7 +6,7 @@ from typing import Final
 from artemis_mqtt.broker.addressing import CACHED_TOPICS, InvalidTopic, Names, to_topic
 from artemis_mqtt.broker.format import MqttFormat
 from artemis_mqtt.broker.handler import ClientHandler
-from artemis_mqtt.broker.parameters import PARAMETERS, Parameters
+from artemis_mqtt.broker.parameters import PARAMETERS, BrokerLimits, Parameters
 from artemis_mqtt.broker.sessions import Sessions
 from artemis_mqtt.broker.system_topics import SystemTopics
 from artemis_mqtt.engine.topics import topic_field
@@ -39,7 +39,8 @@ class MqttProtocolManager:
         self.formats: Sequence[MessageFormat] = (self.format,)
         # For what clients can have logged.
         brake = LogBrake(named_logger("artemis_mqtt"))
-        self.sessions: Final = Sessions(postoffice, self.names, self.format, brake)
+        self.limits: Final = BrokerLimits()
+        self.sessions: Final = Sessions(postoffice, self.names, self.format, brake, self.limits)
         self.system_topics: Final = SystemTopics(self)
         self.brake: Final = brake
         self._topic_fields: dict[str, bytes] = {}
@@ -64,7 +65,8 @@ class MqttProtocolManager:
         return ClientHandler(self, context, parameters if isinstance(parameters, Parameters) else Parameters())
 
     def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Parameters:
-        """Parse an acceptor's parameters; those of the whole broker count for it. Raises InvalidParameter."""
+        """Parse an acceptor's parameters; some of them are the whole broker's. Raises InvalidParameter."""
+        self.limits.read(acceptor, given)
         return read_parameters(Parameters, given)
 
     def start(self) -> None:

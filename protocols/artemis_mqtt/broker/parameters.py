@@ -1,5 +1,6 @@
 """What can be set about MQTT in an acceptor's URL."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
@@ -7,6 +8,7 @@ from attrs import frozen
 from artemis_mqtt.engine.limits import ConnectionLimits
 from artemis_py.core.settings.options import Kind, option, options_of
 from artemis_py.protocol import ConnectionContext
+from artemis_py.wire.parameters import InvalidParameter, read_parameters
 
 
 @frozen(kw_only=True)
@@ -75,20 +77,6 @@ class Parameters:
     max_subscriptions: int = option(
         Kind.COUNT, 10_000, "Subscriptions of one MQTT session.", name="mqttMaxSubscriptions", minimum=1
     )
-    max_sessions: int = option(
-        Kind.COUNT,
-        100_000,
-        "MQTT sessions that outlive their connections, in the whole broker; -1: no limit.",
-        name="mqttMaxSessions",
-        minimum=-1,
-    )
-    max_retained: int = option(
-        Kind.COUNT,
-        1_000_000,
-        "Topics whose last message is retained, in the whole broker; -1: no limit.",
-        name="mqttMaxRetainedMessages",
-        minimum=-1,
-    )
     shows_system_topics: bool = option(
         Kind.BOOLEAN,
         False,
@@ -127,4 +115,53 @@ class Parameters:
         )
 
 
-PARAMETERS: Final = options_of(Parameters)
+@frozen(kw_only=True)
+class BrokerParameters:
+    """MQTT parameters of the whole broker, on whichever acceptor they are written."""
+
+    max_sessions: int = option(
+        Kind.COUNT,
+        100_000,
+        "MQTT sessions that outlive their connections, in the whole broker; -1: no limit.",
+        name="mqttMaxSessions",
+        minimum=-1,
+    )
+    max_retained: int = option(
+        Kind.COUNT,
+        1_000_000,
+        "Topics whose last message is retained, in the whole broker; -1: no limit.",
+        name="mqttMaxRetainedMessages",
+        minimum=-1,
+    )
+
+
+BROKER_PARAMETERS: Final = options_of(BrokerParameters)
+PARAMETERS: Final = (*options_of(Parameters), *BROKER_PARAMETERS)
+
+
+class BrokerLimits:
+    """What counts for the whole broker.
+
+    An acceptor that names a parameter sets it for all; acceptors that name the same one must agree.
+    """
+
+    def __init__(self) -> None:
+        self.values: BrokerParameters = BrokerParameters()
+        self._given: dict[str, dict[str, str]] = {}
+        """What each acceptor says, by its name."""
+
+    def read(self, acceptor: str, given: Mapping[str, str]) -> None:
+        """Take what one acceptor says, in place of what it said before. Raises InvalidParameter."""
+        wanted = {option.name: given[option.name] for option in BROKER_PARAMETERS if option.name in given}
+        for name, text in wanted.items():
+            for other, said in self._given.items():
+                if other != acceptor and name in said and int(said[name]) != int(text):
+                    message = (
+                        f'is {text}, and {said[name]} on acceptor "{other}"; it is one number for the whole broker: '
+                        "write it on one of them, or the same on both"
+                    )
+                    raise InvalidParameter(name, message)
+        read_parameters(BrokerParameters, wanted)
+        self._given[acceptor] = wanted
+        merged = {name: text for said in self._given.values() for name, text in said.items()}
+        self.values = read_parameters(BrokerParameters, merged)

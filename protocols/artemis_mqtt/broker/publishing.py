@@ -4,6 +4,7 @@ from typing import Final
 
 from artemis_mqtt.broker.addressing import Names
 from artemis_mqtt.broker.format import MqttFormat
+from artemis_mqtt.broker.parameters import BrokerLimits
 from artemis_mqtt.broker.system_topics import is_system_topic
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message
@@ -30,14 +31,13 @@ _FLAGS: Final = [bytes((value,)) for value in range(8)]
 class Publisher:
     """What one client, or its will, sends."""
 
-    def __init__(self, session: Session, names: Names, format: MqttFormat, max_retained: int) -> None:
-        """`max_retained`: addresses that may have a retained message, -1: any number."""
+    def __init__(self, session: Session, names: Names, format: MqttFormat, limits: BrokerLimits) -> None:
         self._session: Session = session
         self._hub: Hub = session.postoffice.hub
         self._retained: RetainedMessages = session.postoffice.retained
         self._names: Names = names
         self._format: MqttFormat = format
-        self._max_retained: int = max_retained
+        self._limits: BrokerLimits = limits
         self._client_id: str = session.client_id
         self._producers: dict[str, Producer] = {}
         self.full: Address | None = None
@@ -104,5 +104,6 @@ class Publisher:
 
     def _check_retained(self, producer: Producer, size: int) -> None:
         self._retained.check_room(producer.name, size + MESSAGE_OVERHEAD_BYTES)
-        if 0 <= self._max_retained <= self._retained.count and self._retained.get(producer.name) is None:
+        limit = self._limits.values.max_retained
+        if 0 <= limit <= self._retained.count and self._retained.get(producer.name) is None:
             raise LimitExceeded(f"the broker keeps {self._retained.count} retained messages, as many as it may")

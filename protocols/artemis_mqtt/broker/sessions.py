@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_mqtt.broker import records
 from artemis_mqtt.broker.deliveries import OWN, SHARED, Sent, Subscription, sent
 from artemis_mqtt.broker.ownership import adopt, expiry_allowed
+from artemis_mqtt.broker.parameters import BrokerLimits
 from artemis_mqtt.broker.publishing import Publisher
 from artemis_mqtt.broker.records import StoredSession, SubscriptionRecord
 from artemis_mqtt.broker.session import NEVER, ClientSession
@@ -30,9 +31,12 @@ LOGGER: Final = named_logger(__name__)
 class Sessions:
     """Sessions by client identifier."""
 
-    def __init__(self, postoffice: PostOffice, names: "Names", format: "MqttFormat", brake: LogBrake) -> None:
+    def __init__(
+        self, postoffice: PostOffice, names: "Names", format: "MqttFormat", brake: LogBrake, limits: BrokerLimits
+    ) -> None:
         self.postoffice: Final = postoffice
         self._brake: Final = brake
+        self._limits: Final = limits
         self._names: Final = names
         self._format: Final = format
         self._sessions: dict[str, ClientSession] = {}
@@ -45,8 +49,6 @@ class Sessions:
         self.stored_count = 0
         """Sessions that outlive their connections."""
         self._next_number = 1
-        self.max_retained = -1
-        """What a will may be retained beside; the last acceptor that was connected to says it."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -67,14 +69,11 @@ class Sessions:
 
     # -- connections -----------------------------------------------------------------------------------------
 
-    def open(
-        self, client_id: str, core: Session, clean_start: bool, expiry_s: int, limit: int
-    ) -> tuple[ClientSession, bool]:
+    def open(self, client_id: str, core: Session, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
         """The session for a client that comes, and whether it was there before. Nobody is connected to it now.
 
         That of another user is not handed over: it ends, as if this one were new (`ownership` says who may do that).
-        Raises LimitExceeded if a new one
-        would be one more than `limit` that outlive their connections (-1: no limit).
+        Raises LimitExceeded if a new one would be one too many of those that outlive their connections.
         """
         user = core.subject.user
         session = self._sessions.get(client_id)
@@ -92,6 +91,7 @@ class Sessions:
             self._wake(session)
             session.expiry_s = expiry_allowed(self, session, core, expiry_s)
             return session, True
+        limit = self._limits.values.max_sessions
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
             raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
         self.postoffice.hub.check_tables(f"a session of '{client_id}'")
@@ -201,7 +201,7 @@ class Sessions:
         subject = self.postoffice.subject_now(Subject(will.user, frozenset(will.roles)))
         core = Session(self.postoffice, subject, session.client_id, "will", "MQTT")
         try:
-            Publisher(core, self._names, self._format, self.max_retained).publish(
+            Publisher(core, self._names, self._format, self._limits).publish(
                 will.topic, will.payload, will.qos, will.retain, will.properties, will.expiry_s
             )
         except Refusal as refusal:

@@ -1,0 +1,63 @@
+"""Limits of the whole broker, and acceptors that name them or not."""
+
+import pytest
+
+from artemis_mqtt.engine.packets import Will
+from artemis_py.config import check_parameters
+from artemis_py.transport.config import AcceptorConfig
+from artemis_py.wire.parameters import InvalidParameter
+from tests.mqtt_site import Client, Site
+
+LIMIT = "mqttMaxRetainedMessages"
+
+
+def test_a_limit_of_the_broker_stays_when_somebody_connects_elsewhere() -> None:
+    """The last acceptor that somebody connected to won, and wills of the others were retained without a limit."""
+    site = Site()
+    one = Client(site, acceptor="one", mqttMaxRetainedMessages="1")
+    one.connect("one", will=Will(topic="gone", payload=b"w", retain=True))
+    one.publish("a", b"1", 1, 1, retain=True)
+    other = Client(site, acceptor="other")
+    other.connect("other")
+
+    one.lose()
+    other.publish("b", b"1", 1, 1, retain=True)
+
+    assert other.packets() == [("puback", 1, 0x97)]
+    assert site.office.retained.count == 1
+
+
+def test_sessions_are_limited_on_every_acceptor() -> None:
+    site = Site()
+    Client(site, acceptor="one", mqttMaxSessions="0")
+    client = Client(site, 4, acceptor="other")
+
+    assert client.connect("c", clean_start=False).reason == 3
+
+
+def test_acceptors_that_name_a_limit_of_the_broker_must_agree() -> None:
+    """Which of two numbers counts would be a matter of chance."""
+    manager = Site().manager
+    manager.read_parameters("one", {LIMIT: "5"})
+    manager.read_parameters("two", {LIMIT: "5"})
+    manager.read_parameters("three", {})
+
+    with pytest.raises(InvalidParameter):
+        manager.read_parameters("three", {LIMIT: "6"})
+    assert manager.limits.values.max_retained == 5
+
+
+def test_the_broker_does_not_start_with_two_limits() -> None:
+    """The error names the line of one acceptor, and the other one."""
+    managers = [Site().manager]
+    acceptors = [
+        AcceptorConfig(name=name, file="broker.xml", line=line, parameters={LIMIT: text})
+        for name, line, text in (("one", 4, "5"), ("two", 5, "-1"))
+    ]
+
+    assert [str(problem) for acceptor in acceptors for problem in check_parameters(acceptor, managers)] == [
+        (
+            f'broker.xml:5: acceptor: parameter {LIMIT}: is -1, and 5 on acceptor "one"; it is one number for the whole '
+            "broker: write it on one of them, or the same on both"
+        )
+    ]
