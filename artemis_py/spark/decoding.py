@@ -9,14 +9,8 @@ from typing import Final
 
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value
 from artemis_amqp.engine.types import MalformedValue, Symbol, Timestamp, ULong
+from artemis_amqp.extensions import ADDRESS, ENQUEUED_TIME, INGRESS_TIME, SEQUENCE_NUMBER
 from artemis_amqp.messages.sections import plain
-
-SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
-ENQUEUED_ANNOTATION: Final = "x-opt-enqueued-time"
-"""What Azure's brokers write; ours and Artemis write `INGRESS_ANNOTATION`, with `enable-ingress-timestamp`."""
-INGRESS_ANNOTATION: Final = "x-opt-ingress-time"
-ADDRESS_ANNOTATION: Final = "x-opt-address"
-"""Where a message of a queue on a wildcard address was sent to."""
 
 HEADER_COLUMNS: Final = ("durable", "priority", "ttl_ms", "delivery_count")
 TEXT_COLUMNS: Final = (
@@ -77,7 +71,7 @@ _I64: Final = Struct(">q")
 _U32: Final = Struct(">I")
 
 # What our broker writes first into the annotations: map8, size, count, the key, the code of a long.
-_SEQUENCE_KEY: Final = encode_value(Symbol(SEQUENCE_ANNOTATION)) + b"\x81"
+_SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
 _SEQUENCE_AT: Final = 3
 _SEQUENCE_END: Final = _SEQUENCE_AT + len(_SEQUENCE_KEY)
 
@@ -170,7 +164,7 @@ class Rows:
                 else:
                     found = _map_at(payload, at, offset)
                     self._note_address(found)
-                    number = found.get(SEQUENCE_ANNOTATION)
+                    number = found.get(SEQUENCE_NUMBER)
                     sequence = int(number) if isinstance(number, int) else -1
                     enqueued = _enqueued(found)
                 annotations = at
@@ -231,7 +225,7 @@ class Rows:
             self.columns["message"].append(payload[bare_start:] if bare_start >= 0 else b"")
 
     def _note_address(self, annotations: dict[object, object]) -> None:
-        address = annotations.get(ADDRESS_ANNOTATION)
+        address = annotations.get(ADDRESS)
         if address is not None and self._address:
             self.addresses[self.count] = str(address)
 
@@ -362,7 +356,7 @@ def _map_at(data: bytes, at: int, end: int) -> dict[object, object]:
 
 
 def _enqueued(annotations: dict[object, object]) -> object:
-    return _microseconds(annotations.get(ENQUEUED_ANNOTATION, annotations.get(INGRESS_ANNOTATION)))
+    return _microseconds(annotations.get(ENQUEUED_TIME, annotations.get(INGRESS_TIME)))
 
 
 def _microseconds(value: object) -> int | None:

@@ -15,6 +15,7 @@ from attrs import frozen
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.performatives import Properties, encode
 from artemis_amqp.engine.types import Described, Symbol, Timestamp, UInt, ULong
+from artemis_amqp.extensions import DELIVERY_DELAY, DELIVERY_TIME
 from artemis_amqp.messages.sections import header_bytes
 from artemis_py.spark.errors import InvalidOption, SendFailed
 from artemis_py.spark.options import WriteOptions
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
-_DELAY: Final = Symbol("x-opt-delivery-delay")
-_DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
 
 _DEFAULT_PRIORITY: Final = 4
 
@@ -152,10 +151,10 @@ class Encoder:
         annotations: dict[object, object] = {}
         delay = get("delay_ms", row)
         if delay is not None:
-            annotations[_DELAY] = delay
+            annotations[DELIVERY_DELAY] = delay
         scheduled = get("scheduled_time", row)
         if scheduled is not None:
-            annotations[_DELIVERY_TIME] = Timestamp(_ms(scheduled))
+            annotations[DELIVERY_TIME] = Timestamp(_ms(scheduled))
         duplicate_id = self._duplicate_id(columns, row)
         if duplicate_id is not None and self._options.payload == "message":
             annotations[Symbol(DUPLICATE_ID)] = duplicate_id

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
+from artemis_amqp.extensions import SEQUENCE_RANGE
 from artemis_py.spark.connection import Broker, Connection, Result
 from artemis_py.spark.errors import Refused
 from artemis_py.spark.management import Heads, Lease, Management, subscribe
 from artemis_py.spark.offsets import Offset, Position, earliest, latest
 from artemis_py.spark.options import ReadOptions
-from artemis_py.spark.receiving import RANGE_FILTER
 
 QUEUES_PER_SEARCH: Final = 100
 """For how many the broker looks for a time in one request."""
@@ -94,7 +94,7 @@ class Planner:
 
     def _heads(self, connection: Connection, lease: Lease | None = None) -> Heads:
         options = self._options
-        if RANGE_FILTER not in connection.offered:
+        if SEQUENCE_RANGE not in connection.offered:
             # Before a subscription is made that nobody would read.
             raise Refused(
                 f"mode={options.mode} needs a broker that numbers messages, as artemis_py does; this one can be read "

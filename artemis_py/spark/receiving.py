@@ -16,13 +16,13 @@ from artemis_amqp.broker.addressing import selector_filter
 from artemis_amqp.engine.link import SETTLED, ReceiverLink, ReceiverLinkHandler
 from artemis_amqp.engine.performatives import Accepted, Source, Target, encode
 from artemis_amqp.engine.types import Described, Symbol
+from artemis_amqp.extensions import SEQUENCE_RANGE
 from artemis_py.spark.connection import Connection
 from artemis_py.spark.errors import ConnectionLost, Refused
 
 ACCEPTED_STATE: Final = encode(Accepted())
 _UNSETTLED: Final = 0
 
-RANGE_FILTER: Final = Symbol("artemis:sequence-range:list")
 BATCH_MESSAGES: Final = 8192
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """Of one Arrow batch: beyond 10,000 rows Spark gets slower, and a batch of large bodies must fit into memory."""
@@ -188,7 +188,7 @@ class RangeLink(DrainingLink):
 
     def __init__(self, connection: Connection, part: Range, start: int, selector: str | None, credit: int) -> None:
         """From `start` within the range. Raises Refused, ConnectionLost."""
-        filters: dict[Symbol, object] = {RANGE_FILTER: Described(RANGE_FILTER, [start, part.stop, part.queue_id])}
+        filters: dict[Symbol, object] = {SEQUENCE_RANGE: Described(SEQUENCE_RANGE, [start, part.stop, part.queue_id])}
         if selector is not None:
             filters |= selector_filter(selector)
         super().__init__(connection, f"{part.address}::{part.queue}", credit, filters, SETTLED, "copy")

@@ -10,14 +10,10 @@ from typing import Final
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.errors import DECODE_ERROR
 from artemis_amqp.engine.performatives import AmqpError
-from artemis_amqp.engine.types import Described, Symbol, ULong
+from artemis_amqp.engine.types import Described, ULong
+from artemis_amqp.extensions import ORIGINAL_ADDRESS, REJECT_REASON
 from artemis_amqp.messages.sections import header_bytes, split_sections
 from artemis_py.spark.encoding import Encoded, data_section
-
-ORIGIN: Final = "x-opt-ORIG-ADDRESS"
-"""Annotation: the address that did not take the message, under the name that the broker gives it on dead letters."""
-REASON: Final = "x-opt-reject-reason"
-"""Annotation: the broker's words."""
 
 _DELIVERY: Final = "x-opt-delivery-"
 _ANNOTATIONS: Final = 0x72
@@ -36,7 +32,7 @@ def marked(message: Encoded, address: str, error_address: str, error: AmqpError 
         for name, value in (head.annotations or {}).items()
         if not (isinstance(name, str) and name.startswith(_DELIVERY))
     }
-    annotations |= {Symbol(ORIGIN): address, Symbol(REASON): reason_of(error)}
+    annotations |= {ORIGINAL_ADDRESS: address, REJECT_REASON: reason_of(error)}
     return Encoded(
         address=error_address,
         head=header_bytes(head.durable, head.priority, -1, False, 0)

@@ -19,6 +19,7 @@ from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
 from artemis_amqp.engine.link import SenderLink, SenderLinkHandler
 from artemis_amqp.engine.performatives import Accepted, AmqpError, Rejected, Source, Target
 from artemis_amqp.engine.types import Symbol
+from artemis_amqp.extensions import REFUSED, STAGE, STAGED
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker, Connection
 from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import ConnectionLost, Refused, SendFailed
@@ -37,12 +38,6 @@ MIXED: Final = 2
 _TOO_LARGE: Final = "amqp:link:message-size-exceeded"
 _LINK_REFUSED: Final = "amqp:precondition-failed"
 _CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")}
-
-
-STAGE_PROPERTY: Final = Symbol("artemis:stage")
-STAGED_PROPERTY: Final = Symbol("artemis:staged")
-REFUSED_PROPERTY: Final = Symbol("artemis:refused")
-"""Link properties that ask for a stage, and say how many messages it holds and how many it refused (docs/amqp.md)."""
 
 
 @frozen
@@ -234,13 +229,13 @@ class Sender(SenderLinkHandler):
         properties: dict[Symbol, object] | None = None
         if self._stage is not None:
             attempt = self._attempts.setdefault(address, f"{self._stage.attempt}:{len(self._attempts)}")
-            properties = {STAGE_PROPERTY: [self._stage.writer, self._stage.epoch, attempt]}
+            properties = {STAGE: [self._stage.writer, self._stage.epoch, attempt]}
         link, answer = self._connection.attach(Source(), target, True, MIXED, properties=properties)
         assert isinstance(link, SenderLink)
         link.handler = self
         if self._stage is not None:
             properties = answer.properties or {}
-            self._resume(address, properties.get(STAGED_PROPERTY), properties.get(REFUSED_PROPERTY))
+            self._resume(address, properties.get(STAGED), properties.get(REFUSED))
         return link
 
     def _resume(self, address: str, staged: object, refused: object) -> None:

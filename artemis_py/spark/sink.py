@@ -13,12 +13,13 @@ from attrs import evolve
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from artemis_amqp.extensions import STAGE
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoder, check_columns
 from artemis_py.spark.errors import InvalidOption, Refused, SparkError
 from artemis_py.spark.management import Management
 from artemis_py.spark.options import WriteOptions
-from artemis_py.spark.sending import STAGE_PROPERTY, Sender, StageName
+from artemis_py.spark.sending import Sender, StageName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,7 @@ def _drop_stages(options: WriteOptions, drop: Callable[[Management], None]) -> N
     """What fails here is only logged: the job has failed already, and the broker drops forgotten stages itself."""
     try:
         with Broker(options.connection).connect() as connection:
-            if STAGE_PROPERTY in connection.offered:
+            if STAGE in connection.offered:
                 drop(_management(connection, options))
     except SparkError as error:
         logger.warning("what a failed job has staged is left to the broker's timeout: %s", error)

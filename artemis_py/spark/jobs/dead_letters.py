@@ -13,10 +13,9 @@ from attrs import frozen
 from pyspark.sql import functions
 from pyspark.sql.functions import udf
 
+from artemis_amqp.extensions import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_QUEUE, REDRIVE_COUNT, REJECT_REASON
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.jobs.fingerprint import fingerprint, sample, shape
-from artemis_py.spark.jobs.rewriting import REDRIVE_COUNT
-from artemis_py.spark.rejected import REASON
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,14 +48,14 @@ COLUMNS: Final = (
 )
 
 _REASONS: Final = ", ".join(f"properties['{name}']" for name in REASON_PROPERTIES)
-_EXPIRED: Final = "annotations['x-opt-ACTUAL-EXPIRY']"
+_EXPIRED: Final = f"annotations['{ACTUAL_EXPIRY}']"
 _GROUP: Final = ("origin_address", "origin_queue", "cause", "fingerprint")
 
 FACTS: Final[Mapping[str, str]] = {
-    "origin_address": "annotations['x-opt-ORIG-ADDRESS']",
-    "origin_queue": "annotations['x-opt-ORIG-QUEUE']",
+    "origin_address": f"annotations['{ORIGINAL_ADDRESS}']",
+    "origin_queue": f"annotations['{ORIGINAL_QUEUE}']",
     "cause": f"CASE WHEN {_EXPIRED} IS NOT NULL THEN 'expired' "
-    f"ELSE coalesce(annotations['{REASON}'], {_REASONS}, 'not deliverable') END",
+    f"ELSE coalesce(annotations['{REJECT_REASON}'], {_REASONS}, 'not deliverable') END",
     "died_at": f"coalesce(timestamp_millis(cast({_EXPIRED} AS bigint)), enqueued_time, creation_time)",
     "redrives": f"coalesce(cast(annotations['{REDRIVE_COUNT}'] AS bigint), 0)",
 }

@@ -10,6 +10,7 @@ from typing import Final
 
 from attrs import evolve
 
+from artemis_amqp import extensions
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value
 from artemis_amqp.engine.performatives import Properties, encode
 from artemis_amqp.engine.types import Byte, Described, Symbol, ULong
@@ -20,28 +21,23 @@ _PROPERTIES: Final = 0x73
 _APPLICATION_PROPERTIES: Final = 0x74
 _CODES: Final = {"amqp:properties:list": _PROPERTIES, "amqp:application-properties:map": _APPLICATION_PROPERTIES}
 
-REDRIVE_COUNT: Final = "x-opt-redrive-count"
-"""Annotation: how often a message was sent back from a dead-letter queue."""
-REDRIVEN_FROM: Final = "x-opt-redriven-from"
-REPLAYED_FROM: Final = "x-opt-replayed-from"
-
 # What a broker wrote about a queue that the message is not in any more.
 _OF_THE_BROKER: Final = (
-    "x-opt-sequence-number",
-    "x-opt-ORIG-",
-    "x-opt-ACTUAL-EXPIRY",
-    "x-opt-enqueued-time",
-    "x-opt-ingress-time",
-    "x-opt-delivery-time",
-    "x-opt-delivery-delay",
-    "x-opt-routing-type",
+    extensions.SEQUENCE_NUMBER,
+    extensions.ORIGINAL,
+    extensions.ACTUAL_EXPIRY,
+    extensions.ENQUEUED_TIME,
+    extensions.INGRESS_TIME,
+    extensions.DELIVERY_TIME,
+    extensions.DELIVERY_DELAY,
+    extensions.ROUTING_TYPE,
     "x-opt-redrive",
     "x-opt-replayed",
     "x-opt-reject",
     DUPLICATE_ID,
 )
 # The JMS mapping of AMQP writes these as bytes; by them JMS clients know a text message from an object.
-_BYTES: Final = frozenset(("x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-jms-reply-to"))
+_BYTES: Final = frozenset(("x-opt-jms-msg-type", extensions.JMS_DESTINATION, "x-opt-jms-reply-to"))
 
 
 def head(durable: bool, priority: int, annotations: Mapping[str, object]) -> bytes:

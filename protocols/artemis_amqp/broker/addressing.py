@@ -10,6 +10,8 @@ from attrs import field, frozen
 from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_amqp.extensions import SEQUENCE_RANGE
+from artemis_py.core.messages.message import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.errors import InvalidFilter, InvalidRequest
 
@@ -29,9 +31,6 @@ _SELECTOR_DESCRIPTORS: Final = (
 _NO_LOCAL_DESCRIPTORS: Final = (NO_LOCAL_CODE, "apache.org:no-local-filter:list", "apache.org:jms-no-local-filter:list")
 # Clients that send the selector without a descriptor, under one of these keys, mean the same.
 _SELECTOR_KEYS: Final = ("jms-selector", "apache.org:selector-filter:string")
-
-RANGE_DESCRIPTOR: Final = "artemis:sequence-range:list"
-"""A browser reads only this part of a queue: `[from, to)` by number, and perhaps the id that the queue must have."""
 
 _PRIORITY_PARAMETER: Final = "consumer-priority="
 
@@ -152,7 +151,7 @@ def read_filters(source: Source) -> SourceFilters:
         elif descriptor in _NO_LOCAL_DESCRIPTORS:
             no_local = True
             applied[key] = value
-        elif descriptor == RANGE_DESCRIPTOR:
+        elif descriptor == SEQUENCE_RANGE:
             span = _read_range(content)
             applied[key] = value
     return SourceFilters(selector, no_local, span, applied)

@@ -16,10 +16,11 @@ from artemis_amqp.engine.performatives import (
     TransactionalState,
     encode,
 )
+from artemis_amqp.extensions import ADDRESS
 from artemis_amqp.messages.amendments import amended
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
-from artemis_amqp.messages.sections import ADDRESS_ANNOTATION, annotations_bytes, from_view, header_bytes
+from artemis_amqp.messages.sections import annotations_bytes, from_view, header_bytes
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Hub
@@ -150,7 +151,7 @@ class Deliveries(Sink):
         message = reference.message
         extra = message.extra
         if self.names_address:
-            extra = {**(extra or {}), ADDRESS_ANNOTATION: message.address}
+            extra = {**(extra or {}), ADDRESS: message.address}
         ttl_ms = -1
         if message.expires_ms:
             ttl_ms = max(0, message.expires_ms - self._hub.now_ms)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
+from artemis_amqp import extensions
 from artemis_amqp.broker import sole
 from artemis_amqp.broker.addressing import (
-    RANGE_DESCRIPTOR,
     TOPIC_CAPABILITIES,
     Prefixes,
     SourceFilters,
@@ -73,21 +73,14 @@ if TYPE_CHECKING:
     from artemis_amqp.broker.manager import AmqpProtocolManager, Parameters
 
 DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
-STAGE_PROPERTY: Final = Symbol("artemis:stage")
-"""Of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent (`staging`). A capability
-of the same name tells clients that there are stages."""
 OFFERED: Final = (
     sole.SOLE_CONNECTION,
     DELAYED_DELIVERY,
     Symbol("SHARED-SUBS"),
     Symbol("ANONYMOUS-RELAY"),
-    STAGE_PROPERTY,
-    Symbol(RANGE_DESCRIPTOR),
+    extensions.STAGE,
+    extensions.SEQUENCE_RANGE,
 )
-STAGED_PROPERTY: Final = Symbol("artemis:staged")
-"""Of the answer: how many messages are in that stage already."""
-REFUSED_PROPERTY: Final = Symbol("artemis:refused")
-"""Of the answer: how many messages for that stage were not taken, on whatever link."""
 _ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
 _ANONYMOUS: Final = "ANONYMOUS"
 
@@ -560,7 +553,7 @@ class AmqpHandler:
 
         Raises Refusal, errors.Condition.
         """
-        wanted = (attach.properties or {}).get(STAGE_PROPERTY)
+        wanted = (attach.properties or {}).get(extensions.STAGE)
         if wanted is None:
             return None
         names = _stage_names(wanted)
@@ -571,7 +564,7 @@ class AmqpHandler:
         user = self.core_session.subject.name
         end.stage = self.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
         producer.stage(end.stage)
-        return {STAGED_PROPERTY: end.stage.count, REFUSED_PROPERTY: end.stage.refused}
+        return {extensions.STAGED: end.stage.count, extensions.REFUSED: end.stage.refused}
 
     def _create_node(self, end: LinkEnd, terminus: Source | Target) -> tuple[str, dict[Symbol, object]]:
         """A dynamic node: a temporary queue, or a temporary address for topics; its name and what it is.

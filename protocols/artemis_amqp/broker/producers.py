@@ -19,6 +19,7 @@ from artemis_amqp.engine.performatives import (
     encode,
 )
 from artemis_amqp.engine.types import MalformedValue, Symbol
+from artemis_amqp.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody
 from artemis_amqp.messages.sections import Sections, read_annotation, read_to, split_sections
@@ -43,10 +44,6 @@ logger = named_logger(__name__)
 ACCEPTED_STATE: Final = encode(Accepted())
 RELEASED_STATE: Final = encode(Released())
 
-DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
-DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
-ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
-JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
 _DELIVERY_TAG: Final = Symbol("delivery-tag")
 
 # x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17).

@@ -39,22 +39,17 @@ from artemis_amqp.engine.types import (
     UInt,
     ULong,
 )
+from artemis_amqp.extensions import ADDRESS, DELIVERY_DELAY, DELIVERY_TIME, INGRESS_TIME, ROUTING_TYPE, SEQUENCE_NUMBER
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.routing.duplicates import DUPLICATE_ID
-
-SEQUENCE_ANNOTATION: Final = "x-opt-sequence-number"
-"""A queue's position of the message; ours alone to set."""
-ADDRESS_ANNOTATION: Final = "x-opt-address"
-"""Where a message was sent to, for who reads a queue that collects several addresses by its numbers."""
-DELAY_ANNOTATION: Final = "x-opt-delivery-delay"
-"""Counts from arrival here, so the next broker must not see it."""
 
 AMENDED: Final = "m."
 """What an AMQP consumer adds to a message of another protocol is a property of the broker's under this and the
 annotation's name: as selectors call it."""
 
-NOT_KEPT: Final = (SEQUENCE_ANNOTATION, ADDRESS_ANNOTATION, DELAY_ANNOTATION)
+NOT_KEPT: Final = (SEQUENCE_NUMBER, ADDRESS, DELIVERY_DELAY)
+"""What the broker sets itself, or must not hand on to the next one."""
 
 _DUPLICATE_ID: Final = DUPLICATE_ID.encode()
 
@@ -567,15 +562,15 @@ def header_bytes(durable: bool, priority: int, ttl_ms: int, first_acquirer: bool
 
 
 _ANNOTATIONS_DESCRIPTOR: Final = b"\x00\x53\x72"
-_SEQUENCE_KEY: Final = encode_value(Symbol(SEQUENCE_ANNOTATION)) + b"\x81"
+_SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
 _SEQUENCE_SIZE: Final = len(_SEQUENCE_KEY) + 8
 _ONLY_SEQUENCE: Final = _ANNOTATIONS_DESCRIPTOR + bytes((0xC1, 1 + _SEQUENCE_SIZE, 2)) + _SEQUENCE_KEY
 
 # The broker's own names that do not follow the rule _AMQ_FOO_BAR -> x-opt-FOO-BAR.
 _ANNOTATION_NAMES: Final[dict[str, str]] = {
-    "_AMQ_INGRESS_TIMESTAMP": "x-opt-ingress-time",
-    "_AMQ_ROUTING_TYPE": "x-opt-routing-type",
-    "_AMQ_SCHED_DELIVERY": "x-opt-delivery-time",
+    "_AMQ_INGRESS_TIMESTAMP": INGRESS_TIME,
+    "_AMQ_ROUTING_TYPE": ROUTING_TYPE,
+    "_AMQ_SCHED_DELIVERY": DELIVERY_TIME,
 }
 # Artemis' clients expect these as a byte.
 _BYTE_ANNOTATIONS: Final = ("_AMQ_ROUTING_TYPE", "_AMQ_ORIG_ROUTING_TYPE")
@@ -623,7 +618,7 @@ def _extra_annotations(extra: dict[str, object]) -> dict[str, object]:
     result: dict[str, object] = {}
     for name, value in extra.items():
         key = annotation_name(name)
-        if key is not None and key != SEQUENCE_ANNOTATION and key.isascii():
+        if key is not None and key != SEQUENCE_NUMBER and key.isascii():
             if name in _BYTE_ANNOTATIONS and isinstance(value, int):
                 result[key] = Byte(int(value))
             else:

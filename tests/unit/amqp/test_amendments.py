@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from artemis_amqp import extensions
 from artemis_amqp.engine.performatives import Detach, End, Modified, Source, Transfer
 from artemis_amqp.engine.types import Symbol, UInt, ULong
 from artemis_amqp.messages import sections
@@ -38,7 +39,7 @@ def annotations(frames: list[Frame]) -> list[dict[str, object]]:
     for _, performative, payload in frames:
         if isinstance(performative, Transfer):
             read = sections.split_sections(payload).annotations or {}
-            found.append({str(key): value for key, value in read.items() if key != sections.SEQUENCE_ANNOTATION})
+            found.append({str(key): value for key, value in read.items() if key != extensions.SEQUENCE_NUMBER})
     return found
 
 
