@@ -6,8 +6,9 @@ from typing import Any
 from attrs import evolve
 
 from artemis_amqp.engine.connection import AMQP_HEADER, AmqpConnection
+from artemis_amqp.engine.handlers import ReceiverLinkHandler, SenderLinkHandler
 from artemis_amqp.engine.limits import ConnectionLimits
-from artemis_amqp.engine.link import Link, ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
@@ -25,6 +26,8 @@ from artemis_amqp.engine.performatives import (
     frame,
     read_performative,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.session import AmqpSession
 
 HEADER = Struct(">IBBH")

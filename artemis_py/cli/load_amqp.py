@@ -7,9 +7,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from artemis_amqp.client import Client
+from artemis_amqp.engine.handlers import ReceiverLinkHandler, SenderLinkHandler
 from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
-from artemis_amqp.engine.link import ReceiverLink, ReceiverLinkHandler, SenderLink, SenderLinkHandler
 from artemis_amqp.engine.performatives import Accepted, encode
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
 from artemis_amqp.messages.sections import header_bytes
 from artemis_py.cli.load import BATCH, STAMP, Plan, Run, Violation

@@ -17,8 +17,9 @@ from uuid import uuid4
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.connection import AmqpConnection, State
 from artemis_amqp.engine.limits import ConnectionLimits
-from artemis_amqp.engine.link import Link, ReceiverLink
+from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
+from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Symbol
 from artemis_py.spark.errors import ConnectionLost, Elsewhere, Gone, InvalidOption, Refused

@@ -14,9 +14,12 @@ from typing import Any, Final
 from attrs import frozen
 
 from artemis_amqp.engine.codec import encode_value
+from artemis_amqp.engine.handlers import SenderLinkHandler
 from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
-from artemis_amqp.engine.link import SETTLED, ReceiverLink, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.link import SETTLED
 from artemis_amqp.engine.performatives import Properties, Rejected, Source, Target, encode
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_amqp.messages.sections import read_application_properties
 from artemis_py.spark.connection import Connection, failure

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
-from artemis_amqp.engine.link import MASK, Link, ReceiverLink, SenderLink
+from artemis_amqp.engine.link import MASK, Link
 from artemis_amqp.engine.performatives import (
     Accepted,
     Attach,
@@ -29,6 +29,8 @@ from artemis_amqp.engine.performatives import (
     frame,
     read_performative,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
 from tests.amqp_harness import ACCEPTED, Conversation, Recorder, frame_with, read_frames, transfer
 

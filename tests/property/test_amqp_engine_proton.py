@@ -9,8 +9,9 @@ from proton import SASL, Collector, Connection, Delivery, Link, Session, Transpo
 
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
-from artemis_amqp.engine.link import ReceiverLink, SenderLink
 from artemis_amqp.engine.performatives import Source, Target
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from tests.amqp_harness import ACCEPTED, Recorder
 
 

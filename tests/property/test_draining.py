@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artemis_amqp.engine.connection import AmqpConnection
+from artemis_amqp.engine.handlers import DeliverySource, SenderLinkHandler
 from artemis_amqp.engine.limits import ConnectionLimits
-from artemis_amqp.engine.link import SETTLED, DeliverySource, Link, ReceiverLink, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.link import SETTLED, Link
 from artemis_amqp.engine.performatives import Attach, Source, Target
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_py.spark.receiving import DrainingLink, DrainLink, runs
 from tests.amqp_harness import Recorder
 

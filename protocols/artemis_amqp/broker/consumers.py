@@ -5,7 +5,8 @@ from logging import ERROR
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
-from artemis_amqp.engine.link import SETTLED, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.handlers import SenderLinkHandler
+from artemis_amqp.engine.link import SETTLED
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
@@ -16,6 +17,7 @@ from artemis_amqp.engine.performatives import (
     TransactionalState,
     encode,
 )
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.extensions import ADDRESS
 from artemis_amqp.messages.amendments import amended
 from artemis_amqp.messages.format import AMQP_FORMAT

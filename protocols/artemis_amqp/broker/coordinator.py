@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.codec import encode_value, read_value
-from artemis_amqp.engine.link import ReceiverLink, ReceiverLinkHandler, SenderLink
+from artemis_amqp.engine.handlers import ReceiverLinkHandler
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
@@ -23,6 +23,8 @@ from artemis_amqp.engine.performatives import (
     encode,
     read_composite,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Described, Symbol
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.sessions.session import Session

@@ -39,7 +39,7 @@ from artemis_amqp.broker.termini import UNSETTLED_STATE, LinkKey, SuspendedSourc
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import LINK_BYTES
-from artemis_amqp.engine.link import Link, ReceiverLink, SenderLink
+from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import (
     AmqpError,
     Attach,
@@ -53,6 +53,8 @@ from artemis_amqp.engine.performatives import (
     Source,
     Target,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.names.routing_type import RoutingType

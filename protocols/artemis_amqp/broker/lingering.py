@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.broker.consumers import OutgoingLink
 from artemis_amqp.broker.termini import UNSETTLED_STATE, LinkKey, SuspendedSource
-from artemis_amqp.engine.link import Link, SenderLink, SenderLinkHandler
+from artemis_amqp.engine.handlers import SenderLinkHandler
+from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import Source, Target
+from artemis_amqp.engine.sender import SenderLink
 from artemis_py.core.queues.reference import Reference
 
 if TYPE_CHECKING:

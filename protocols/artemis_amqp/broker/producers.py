@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
-from artemis_amqp.engine.link import DeliveryStream, ReceiverLink, ReceiverLinkHandler
+from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
@@ -18,6 +18,7 @@ from artemis_amqp.engine.performatives import (
     TransactionalState,
     encode,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.types import MalformedValue, Symbol
 from artemis_amqp.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
 from artemis_amqp.messages.format import AMQP_FORMAT

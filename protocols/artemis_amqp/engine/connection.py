@@ -26,7 +26,7 @@ from artemis_amqp.engine.limits import (
     MIN_MAX_FRAME_SIZE,
     ConnectionLimits,
 )
-from artemis_amqp.engine.link import Link, ReceiverLink
+from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
@@ -47,6 +47,7 @@ from artemis_amqp.engine.performatives import (
     frame,
     read_performative,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.meter import Meter

@@ -13,8 +13,9 @@ from attrs import evolve
 
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.errors import shortened
+from artemis_amqp.engine.handlers import DeliverySource
 from artemis_amqp.engine.limits import ERRANT_FRAMES, INCOMING_WINDOW
-from artemis_amqp.engine.link import MASK, MIXED, SECOND, DeliverySource, Link, ReceiverLink, SenderLink
+from artemis_amqp.engine.link import MASK, MIXED, SECOND, Link
 from artemis_amqp.engine.performatives import (
     AmqpError,
     Attach,
@@ -33,6 +34,8 @@ from artemis_amqp.engine.performatives import (
     frame,
     read_composite,
 )
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
 
 if TYPE_CHECKING:

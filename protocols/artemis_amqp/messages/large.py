@@ -7,7 +7,7 @@ header | annotations | properties | application-properties | body ...
 from typing import Final
 
 from artemis_amqp.engine.errors import MESSAGE_SIZE_EXCEEDED, Condition
-from artemis_amqp.engine.link import DeliverySource, DeliveryStream
+from artemis_amqp.engine.handlers import DeliverySource, DeliveryStream
 from artemis_amqp.engine.types import MalformedValue
 from artemis_amqp.messages.outline import BodyOutline
 from artemis_amqp.messages.sections import Sections, leading_size, split_sections

@@ -3,9 +3,11 @@
 import pytest
 
 from artemis_amqp.engine.connection import AmqpConnection
+from artemis_amqp.engine.handlers import DeliverySource, DeliveryStream
 from artemis_amqp.engine.limits import ConnectionLimits
-from artemis_amqp.engine.link import DeliverySource, DeliveryStream, ReceiverLink, SenderLink
 from artemis_amqp.engine.performatives import Detach, Transfer
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from tests.amqp_harness import Conversation, Frame, Receiving, Sending, transfer
 
 

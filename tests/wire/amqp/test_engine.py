@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp.engine.link import ReceiverLink, SenderLink
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.sender import SenderLink
 from tests.amqp_harness import ACCEPTED, Conversation
 
 SCRIPT = Path(__file__).with_name("engine.txt").read_text()

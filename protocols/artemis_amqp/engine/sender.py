@@ -1,0 +1,234 @@
+"""A link on which we send: credit, deliveries and their delivery-tags (AMQP 1.0 §2.6.7, reference/amqp10 §7-8)."""
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.handlers import DeliverySource, SenderLinkHandler
+from artemis_amqp.engine.link import HALF, MASK, Link
+from artemis_amqp.engine.performatives import Attach, Flow, Source, Target, Transfer
+from artemis_amqp.engine.types import Symbol
+
+if TYPE_CHECKING:
+    from artemis_amqp.engine.session import AmqpSession
+
+TXN_ID: Final = Symbol("txn-id")
+"""Of a flow's properties: the transaction in which its credit acquires messages."""
+
+# size | doff 2, type 0 | channel | 00 53 14 c0 13 05 70 handle 70 | delivery-id | a0 04 | tag | format 0, settled
+_TRANSFER: Final = Struct(">IHH12sIHIH")
+TRANSFER_SIZE: Final = _TRANSFER.size
+_TAG_HEAD: Final = 0xA004
+_UNSETTLED: Final = 0x4342
+_SETTLED: Final = 0x4341
+_U32: Final = Struct(">I")
+
+
+def tag_after(number: int) -> int:
+    """The delivery-tag behind this one. Tags are ASCII: Proton's Python takes them for text, and raises otherwise.
+
+    2**28 of them come before one comes again.
+    """
+    number += 1
+    for bit in (0x80, 0x8000, 0x800000):
+        if number & bit:
+            # The octet is full: it is zero again, and the next one is larger by one.
+            number += bit
+    return 0 if number & 0x80000000 else number
+
+
+class SenderLink(Link):
+    """A link on which we send."""
+
+    def __init__(self, session: "AmqpSession", name: str, handle: int) -> None:
+        super().__init__(session, name, handle, is_receiver=False)
+        self.handler: SenderLinkHandler | None = None
+        self.drain: bool = False
+        self.next_tag: int = 0
+        """Delivery-tags are numbers of four octets, none of which has its highest bit: see `tag_after`."""
+        self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
+        """This link's part of the session's `unsettled`."""
+        self.waiting_count: int = 0
+        """Deliveries that were not begun, or are not complete and not streamed."""
+        self.is_streaming: bool = False
+        """A delivery is under way whose octets come from a source: the next one has to wait for its end."""
+        self._lead: bytes = b"\x00\x53\x14\xc0\x13\x05\x70" + _U32.pack(handle) + b"\x70"
+        self._drain_answered: bool = True
+
+    @property
+    def can_send(self) -> bool:
+        """Whether a delivery given to `send` now would go out at once."""
+        session = self.session
+        connection = session.connection
+        return (
+            self.credit > 0
+            and self.is_attached
+            and session.remote_incoming_window > 0
+            and not session.waiting
+            and not self.is_streaming
+            and connection.output_size < connection.output_limit
+            and not connection.is_paused
+        )
+
+    def accept(
+        self,
+        source: Source | None,
+        target: Target | None,
+        unsettled: dict[bytes, object] | None = None,
+        offered_capabilities: tuple[Symbol, ...] = (),
+    ) -> None:
+        """Answer the peer's attach. `unsettled` is what we remember of a former life of the link."""
+        self._answer(
+            Attach(
+                name=self.name,
+                handle=self.handle,
+                role=False,
+                snd_settle_mode=self.snd_settle_mode,
+                rcv_settle_mode=self.rcv_settle_mode,
+                source=source,
+                target=target,
+                unsettled=unsettled,
+                initial_delivery_count=self.delivery_count,
+                max_message_size=self.session.connection.limits.max_message_size,
+                offered_capabilities=offered_capabilities,
+            )
+        )
+
+    def send(
+        self,
+        head: bytes,
+        body: bytes,
+        token: object,
+        settled: bool,
+        message_format: int = 0,
+        state: object = None,
+        tag: bytes | None = None,
+        resume: bool = False,
+        source: DeliverySource | None = None,
+        source_size: int = 0,
+    ) -> int:
+        """Send one delivery, whose octets are `head`, `body` and `source_size` from `source`; returns its delivery-id.
+
+        It takes one credit. What the peer's window or the output limit does not allow yet waits in the session.
+        `token` comes back with the peer's disposition; a settled delivery is forgotten at once.
+        """
+        session = self.session
+        self.credit -= 1
+        self.delivery_count = (self.delivery_count + 1) & MASK
+        delivery_id = session.next_delivery_id
+        session.next_delivery_id = (delivery_id + 1) & MASK
+        number = self.next_tag
+        if tag is None:
+            self.next_tag = tag_after(number) if (number + 1) & 0x80 else number + 1
+            if not settled:
+                session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
+            size = TRANSFER_SIZE + len(head) + len(body)
+            connection = session.connection
+            if (
+                size <= connection.peer_max_frame_size
+                and session.remote_incoming_window > 0
+                and state is None
+                and message_format == 0
+                and source is None
+                and not self.is_streaming
+                and not session.waiting
+            ):
+                session.remote_incoming_window -= 1
+                session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
+                out = connection.out
+                if not out:
+                    connection.handler.wake()
+                out.append(
+                    _TRANSFER.pack(
+                        size,
+                        0x0200,
+                        session.channel,
+                        self._lead,
+                        delivery_id,
+                        _TAG_HEAD,
+                        number,
+                        _SETTLED if settled else _UNSETTLED,
+                    )
+                )
+                out.append(head)
+                out.append(body)
+                connection.output_size += size
+                return delivery_id
+            tag = _U32.pack(number)
+        elif not settled:
+            number = _U32.unpack(tag)[0] if len(tag) == 4 else -1
+            # A delivery of the link's former life: no new one may get its tag while it is unsettled.
+            if number >= self.next_tag:
+                self.next_tag = tag_after(number)
+            session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
+        session.send_later(
+            self,
+            Transfer(
+                handle=self.handle,
+                delivery_id=delivery_id,
+                delivery_tag=tag,
+                message_format=message_format,
+                settled=settled,
+                state=state,
+                resume=resume,
+            ),
+            head,
+            body,
+            source,
+            source_size,
+        )
+        return delivery_id
+
+    def settle(self, delivery_id: int, state: bytes) -> None:
+        """Settle a delivery from our side, after the peer said what it wants to become of it."""
+        session = self.session
+        if self.unsettled.pop(delivery_id, None) is not None:
+            session.unsettled.pop(delivery_id, None)
+            session.write_disposition(False, delivery_id, delivery_id, True, state)
+
+    def drained(self) -> None:
+        """There is nothing more to send: give the credit back (AMQP 1.0 §2.6.7)."""
+        if not self.is_attached:
+            return
+        self.delivery_count = (self.delivery_count + max(self.credit, 0)) & MASK
+        self.credit = 0
+        self._drain_answered = True
+        self.session.plan_flow(self)
+
+    def receive_flow(self, flow: Flow) -> None:
+        """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count (§2.6.7)."""
+        if flow.properties is not None and TXN_ID in flow.properties:
+            # What is sent outside of the transaction could not be undone with it (§4.4.3).
+            self.fail(errors.NOT_IMPLEMENTED, "a flow with a txn-id: acquiring in a transaction is not supported")
+            return
+        base = 0 if flow.delivery_count is None else flow.delivery_count
+        if flow.link_credit is not None:
+            in_flight = (self.delivery_count - base) & MASK
+            if in_flight >= HALF:
+                in_flight -= MASK + 1
+            self.credit = max(0, flow.link_credit - in_flight)
+        self.drain = flow.drain
+        if flow.drain and self.credit == 0:
+            # Receivers wait for the answer even when there is nothing to give back.
+            self.session.plan_flow(self)
+        elif flow.echo:
+            self.session.plan_flow(self)
+        handler = self.handler
+        if handler is not None and self.is_attached:
+            handler.on_credit(self)
+
+    def unsettled_tokens(self) -> dict[bytes, object]:
+        """Tokens of deliveries that are not settled, by delivery-tag."""
+        return {_U32.pack(number): token for _, token, number in self.unsettled.values() if number >= 0}
+
+    def flow(self) -> Flow:
+        """Our side of the link's flow state; the session completes it."""
+        return Flow(
+            incoming_window=0,
+            next_outgoing_id=0,
+            outgoing_window=0,
+            handle=self.handle,
+            delivery_count=self.delivery_count,
+            link_credit=max(self.credit, 0),
+            drain=self.drain,
+        )
