@@ -29,6 +29,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.transfer_frame import TransferFrame
 
 HEADER = Struct(">IBBH")
 ACCEPTED = encode(Accepted())
@@ -73,21 +74,23 @@ class Receiving(ReceiverLinkHandler):
         self.calls = calls
         self.raises: Exception | None = None
 
-    def on_transfer(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
         """One complete delivery."""
         if self.raises is not None:
             raise self.raises
-        self.calls.append(("transfer", link.name, delivery_id, tag, payload, settled, message_format, state, resume))
+        self.calls.append(
+            (
+                "transfer",
+                link.name,
+                delivery.delivery_id,
+                delivery.tag,
+                delivery.payload,
+                delivery.is_settled,
+                delivery.message_format,
+                delivery.state,
+                delivery.resume,
+            )
+        )
 
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
         """The peer settled."""

@@ -12,6 +12,7 @@ from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
 from artemis_amqp.engine.performatives import Accepted, encode
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Symbol
 from artemis_amqp.messages.sections import header_bytes
 from artemis_py.cli.load import BATCH, STAMP, Plan, Run, Violation
@@ -90,26 +91,16 @@ class PerfConsumer(ReceiverLinkHandler):
         self._low: Final = run.plan.credit // 2
         link.grant(run.plan.credit)
 
-    def on_transfer(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
         """One message: the body is what is last in it."""
         run = self._run
         try:
-            run.ledger.take(self._number, payload[-run.plan.size :], time.perf_counter_ns())
+            run.ledger.take(self._number, delivery.payload[-run.plan.size :], time.perf_counter_ns())
         except Violation as violation:
             run.fail(violation)
             return
-        if not settled:
-            link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
+        if not delivery.is_settled:
+            link.session.settle_incoming(delivery.delivery_id, delivery.delivery_id, ACCEPTED_STATE, True)
         if link.credit <= self._low:
             link.grant(run.plan.credit)
         if run.ledger.is_complete:

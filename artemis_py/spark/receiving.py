@@ -17,6 +17,7 @@ from artemis_amqp.engine.handlers import ReceiverLinkHandler
 from artemis_amqp.engine.link import SETTLED
 from artemis_amqp.engine.performatives import Accepted, Source, Target, encode
 from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Described, Symbol
 from artemis_amqp.extensions import SEQUENCE_RANGE
 from artemis_py.spark.connection import Connection
@@ -67,21 +68,11 @@ class Arrivals(ReceiverLinkHandler):
         self.size = 0
         self.count = 0
 
-    def on_transfer(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
         """One delivery, all of it."""
-        self.payloads.append(payload)
-        self.ids.append(delivery_id)
-        self.size += len(payload)
+        self.payloads.append(delivery.payload)
+        self.ids.append(delivery.delivery_id)
+        self.size += len(delivery.payload)
         self.count += 1
 
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:

@@ -25,6 +25,7 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Described, Symbol
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.sessions.session import Session
@@ -109,20 +110,11 @@ class CoordinatorLink(ReceiverLinkHandler):
         """Let the client send commands."""
         self._link.grant(CREDIT)
 
-    def on_transfer(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
         """One command: declare or discharge."""
+        delivery_id, settled = delivery.delivery_id, delivery.is_settled
         try:
-            command = _read_command(payload)
+            command = _read_command(delivery.payload)
             if isinstance(command, Declare):
                 self._declare(delivery_id, command, settled)
             else:

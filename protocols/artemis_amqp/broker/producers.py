@@ -19,6 +19,7 @@ from artemis_amqp.engine.performatives import (
     encode,
 )
 from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import MalformedValue, Symbol
 from artemis_amqp.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
 from artemis_amqp.messages.format import AMQP_FORMAT
@@ -153,37 +154,28 @@ class IncomingLink(ReceiverLinkHandler):
 
     # -- deliveries ------------------------------------------------------------------------------------------
 
-    def on_transfer(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
         """One complete delivery."""
-        if resume:
-            self._resumed(delivery_id, tag, settled)
+        if delivery.resume:
+            self._resumed(delivery)
             return
+        payload = delivery.payload
         if len(payload) >= self._large_size:
             stream = self.open_stream(link)
             stream.append(payload)
-            self.on_stream(link, delivery_id, tag, stream, settled, message_format, state, resume)
+            self.on_stream(link, delivery, stream)
             return
         transaction: Transaction | None = None
         try:
-            if message_format != 0 or state is not None:
-                transaction = self._transaction(message_format, state)
+            if delivery.message_format != 0 or delivery.state is not None:
+                transaction = self._transaction(delivery)
             if len(payload) == 0:  # compiled, this costs nothing; the truth of an object is a call
                 raise MalformedValue(NO_SECTION)
             message = self._send(split_sections(payload), None, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
-            self._refuse(delivery_id, tag, settled, error, transaction)
+            self._refuse(delivery, error, transaction)
             return
-        self._accept(link, delivery_id, tag, settled, message.durable, transaction)
+        self._accept(link, delivery, message.durable, transaction)
 
     def open_stream(self, link: ReceiverLink) -> DeliveryStream:
         """A large message begins to arrive."""
@@ -199,43 +191,35 @@ class IncomingLink(ReceiverLinkHandler):
         """Whether a large message has arrived in part."""
         return self._stream is not None and self._stream.is_open
 
-    def on_stream(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        stream: DeliveryStream,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_stream(self, link: ReceiverLink, delivery: TransferFrame, stream: DeliveryStream) -> None:
         """One complete delivery, its body outside of memory."""
         assert isinstance(stream, IncomingBody)
-        if resume:
+        if delivery.resume:
             stream.abandon()
-            self._resumed(delivery_id, tag, settled)
+            self._resumed(delivery)
             return
         transaction: Transaction | None = None
         body: LargeBody | None = None
         try:
-            transaction = self._transaction(message_format, state)
+            transaction = self._transaction(delivery)
             sections, body = stream.finish()
             message = self._send(sections, body, transaction)
         except (Refusal, MalformedFrame, errors.Condition) as error:
             stream.abandon()
-            self._refuse(delivery_id, tag, settled, error, transaction)
+            self._refuse(delivery, error, transaction)
             return
         finally:
             # Ours until here; the queues that took the message hold it for themselves.
             if body is not None:
                 body.release()
-        self._accept(link, delivery_id, tag, settled, message.durable, transaction)
+        self._accept(link, delivery, message.durable, transaction)
 
-    def _transaction(self, message_format: int, state: object) -> Transaction | None:
+    def _transaction(self, delivery: TransferFrame) -> Transaction | None:
         """The transaction that a delivery belongs to. Raises Condition for a format that is not AMQP's, Refusal."""
-        if message_format != 0:
-            raise errors.Condition(errors.NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
+        if delivery.message_format != 0:
+            text = f"message-format {delivery.message_format} is not supported"
+            raise errors.Condition(errors.NOT_IMPLEMENTED, text)
+        state = delivery.state
         if state is not None and type(state) is TransactionalState:
             return self._handler.coordinator.find(state.txn_id)
         return None
@@ -255,20 +239,15 @@ class IncomingLink(ReceiverLinkHandler):
         return message
 
     def _accept(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        settled: bool,
-        durable: bool,
-        transaction: Transaction | None,
+        self, link: ReceiverLink, delivery: TransferFrame, durable: bool, transaction: Transaction | None
     ) -> None:
         """Answer for a message that was taken, now or when it is stored, and let the client send on."""
         handler = self._handler
-        if not settled:
+        if delivery.settled == 0:
+            delivery_id = delivery.delivery_id
             if transaction is not None:
                 outcome = encode(TransactionalState(txn_id=handler.coordinator.id_of(transaction), outcome=Accepted()))
-                self._answer(delivery_id, tag, outcome)
+                self._answer(delivery_id, delivery.delivery_tag, outcome)
             elif durable and self._stores:
                 self._unanswered += 1
                 if self._turn != handler.turn:
@@ -276,11 +255,11 @@ class IncomingLink(ReceiverLinkHandler):
                     self._turn = handler.turn
                     self._unstored = []
                     handler.when_durable(partial(self._stored, self._unstored))
-                self._unstored.append((delivery_id, tag))
+                self._unstored.append((delivery_id, delivery.delivery_tag))
             elif link.rcv_settle_mode == 0:
                 link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
             else:
-                self._answer(delivery_id, tag, ACCEPTED_STATE)
+                self._answer(delivery_id, delivery.delivery_tag, ACCEPTED_STATE)
         if link.credit <= self._low_credit and link.granting < 0:
             self._top_up()
 
@@ -301,22 +280,23 @@ class IncomingLink(ReceiverLinkHandler):
         self.unsettled.pop(tag, None)
         self._top_up()
 
-    def _resumed(self, delivery_id: int, tag: bytes, settled: bool) -> None:
+    def _resumed(self, delivery: TransferFrame) -> None:
         """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
 
         One that we do not know is given back: its client may send it anew (reference/amqp10 §9).
         """
+        tag = delivery.delivery_tag
         state = self.unsettled.get(tag)
-        if settled:
+        if delivery.is_settled:
             self.unsettled.pop(tag, None)
         elif state is None:
-            self._link.session.settle_incoming(delivery_id, delivery_id, RELEASED_STATE, True)
+            self._link.session.settle_incoming(delivery.delivery_id, delivery.delivery_id, RELEASED_STATE, True)
         else:
-            self._answer(delivery_id, tag, state)
+            self._answer(delivery.delivery_id, tag, state)
 
-    def _refuse(
-        self, delivery_id: int, tag: bytes, settled: bool, error: Exception, transaction: Transaction | None
-    ) -> None:
+    def _refuse(self, delivery: TransferFrame, error: Exception, transaction: Transaction | None) -> None:
+        tag = delivery.delivery_tag
+        settled = delivery.is_settled
         amqp_error = errors.to_amqp(error)
         if self._producer is None:
             # Whose address is in the message: the answer says which one it is about, whatever form it takes.
@@ -332,7 +312,7 @@ class IncomingLink(ReceiverLinkHandler):
                 outcome = Modified(delivery_failed=True)
             if transaction is not None:
                 outcome = TransactionalState(txn_id=self._handler.coordinator.id_of(transaction), outcome=outcome)
-            self._answer(delivery_id, tag, encode(outcome))
+            self._answer(delivery.delivery_id, tag, encode(outcome))
             self._top_up()
         elif settled and (transaction is not None or isinstance(error, AddressFull)):
             # Nothing can be said about a settled delivery: the transaction fails, a full address drops it.

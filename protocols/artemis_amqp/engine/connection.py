@@ -719,23 +719,7 @@ class AmqpConnection:
         elif session.is_ended:
             return
         elif type(performative) is Transfer:
-            settled = performative.settled
-            if performative.rcv_settle_mode is not None and settled is not True:
-                session.receive_settle_mode(performative.handle, performative.rcv_settle_mode)
-                if session.is_ended:
-                    return
-            session.receive_transfer(
-                performative.handle,
-                -1 if performative.delivery_id is None else performative.delivery_id,
-                performative.delivery_tag,
-                -1 if performative.message_format is None else performative.message_format,
-                -1 if settled is None else int(settled),
-                performative.more,
-                performative.state,
-                performative.resume,
-                performative.aborted,
-                data[offset:stop],
-            )
+            self._receive_transfer(session, performative, data[offset:stop])
         elif type(performative) is Disposition:
             last = performative.first if performative.last is None else performative.last
             state = performative.state
@@ -754,6 +738,26 @@ class AmqpConnection:
             session.receive_detach(performative)
         else:
             self.fail(errors.NOT_ALLOWED, f"{type(performative).__name__} after the login")
+
+    def _receive_transfer(self, session: AmqpSession, performative: Transfer, payload: bytes) -> None:
+        """Take a transfer in one of the forms that `take_transfer` leaves to the tables."""
+        settled = performative.settled
+        if performative.rcv_settle_mode is not None and settled is not True:
+            session.receive_settle_mode(performative.handle, performative.rcv_settle_mode)
+            if session.is_ended:
+                return
+        transfer = session.transfer
+        transfer.handle = performative.handle
+        transfer.delivery_id = -1 if performative.delivery_id is None else performative.delivery_id
+        transfer.tag = performative.delivery_tag
+        transfer.message_format = -1 if performative.message_format is None else performative.message_format
+        transfer.settled = -1 if settled is None else int(settled)
+        transfer.more = performative.more
+        transfer.state = performative.state
+        transfer.resume = performative.resume
+        transfer.aborted = performative.aborted
+        transfer.payload = payload
+        session.receive_transfer()
 
     def _receive_open(self, opening: Open, channel: int) -> None:
         if self._open_received:

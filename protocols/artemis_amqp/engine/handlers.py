@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 if TYPE_CHECKING:
     from artemis_amqp.engine.receiver import ReceiverLink
     from artemis_amqp.engine.sender import SenderLink
+    from artemis_amqp.engine.transfer_frame import TransferFrame
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -47,32 +48,12 @@ class ReceiverLinkHandler:
         """A delivery grows beyond the link's `large_size`: its octets, those that came first included, go there."""
         raise NotImplementedError
 
-    def on_stream(
-        self,
-        link: "ReceiverLink",
-        delivery_id: int,
-        tag: bytes,
-        stream: DeliveryStream,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
-        """One complete delivery, all of it in the stream that was opened for it."""
+    def on_stream(self, link: "ReceiverLink", delivery: "TransferFrame", stream: DeliveryStream) -> None:
+        """One complete delivery, all of its octets in the stream that was opened for it."""
         raise NotImplementedError
 
-    def on_transfer(
-        self,
-        link: "ReceiverLink",
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
-        """One complete delivery."""
+    def on_transfer(self, link: "ReceiverLink", delivery: "TransferFrame") -> None:
+        """One complete delivery; the record is valid during the call."""
         raise NotImplementedError
 
     def on_settled(self, link: "ReceiverLink", delivery_id: int, tag: bytes) -> None:

@@ -119,9 +119,18 @@ def take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bo
             return False
     elif at != payload or count != 3:
         return False
-    session.receive_transfer(
-        handle, delivery_id, tag, message_format, settled, more, None, False, False, data[payload:stop]
-    )
+    transfer = session.transfer
+    transfer.handle = handle
+    transfer.delivery_id = delivery_id
+    transfer.tag = tag
+    transfer.message_format = message_format
+    transfer.settled = settled
+    transfer.more = more
+    transfer.state = None
+    transfer.resume = False
+    transfer.aborted = False
+    transfer.payload = data[payload:stop]
+    session.receive_transfer()
     return True
 
 

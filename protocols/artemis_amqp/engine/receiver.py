@@ -7,6 +7,7 @@ from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler
 from artemis_amqp.engine.limits import FRAGMENT_OVERHEAD, MAX_DELIVERY_FRAMES
 from artemis_amqp.engine.link import HALF, MASK, SECOND, SETTLED, Link
 from artemis_amqp.engine.performatives import Attach, Coordinator, Flow, Source, Target, TransactionalState
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Symbol
 
 if TYPE_CHECKING:
@@ -21,24 +22,22 @@ class _Partial:
         "cost",
         "delivery_id",
         "frames",
+        "is_settled",
         "message_format",
         "resume",
-        "settled",
         "size",
         "state",
         "stream",
         "tag",
     )
 
-    def __init__(
-        self, delivery_id: int, tag: bytes, message_format: int, settled: bool, state: object, resume: bool
-    ) -> None:
-        self.delivery_id: int = delivery_id
-        self.tag: bytes = tag
-        self.message_format: int = message_format
-        self.settled: bool = settled
-        self.state: object = state
-        self.resume: bool = resume
+    def __init__(self, first: TransferFrame) -> None:
+        self.delivery_id: int = first.delivery_id
+        self.tag: bytes = first.delivery_tag
+        self.message_format: int = max(first.message_format, 0)
+        self.is_settled: bool = first.is_settled
+        self.state: object = first.state
+        self.resume: bool = first.resume
         self.chunks: list[bytes] = []
         self.stream: DeliveryStream | None = None
         """Where the octets go once they are too many for `chunks`."""
@@ -46,6 +45,15 @@ class _Partial:
         """Its share of the connection's `incomplete_bytes`."""
         self.size: int = 0
         self.frames: int = 0
+
+    def fill(self, delivery: TransferFrame) -> None:
+        """Make the record of the last frame that of the whole delivery, but for its octets."""
+        delivery.delivery_id = self.delivery_id
+        delivery.tag = self.tag
+        delivery.message_format = self.message_format
+        delivery.settled = int(self.is_settled)
+        delivery.state = self.state
+        delivery.resume = self.resume
 
 
 class ReceiverLink(Link):
@@ -116,80 +124,90 @@ class ReceiverLink(Link):
         self.drain = drain
         self.session.plan_flow(self)
 
-    def receive_transfer(
-        self,
-        delivery_id: int,
-        tag: bytes | None,
-        message_format: int,
-        settled: int,
-        more: bool,
-        state: object,
-        resume: bool,
-        aborted: bool,
-        payload: bytes,
-    ) -> None:
-        """One transfer frame. -1 stands for a field that is null; `settled` is 0, 1 or -1."""
+    def receive_transfer(self, transfer: TransferFrame) -> None:
+        """Take one transfer frame; one that breaks the rules ends the link or the session.
+
+        Nearly all deliveries are one frame, and take the straight way through this method.
+        """
         partial = self._partial
-        if partial is None:
-            if delivery_id < 0 or tag is None:
-                self.fail(errors.INVALID_FIELD, "the first frame of a delivery needs a delivery-id and a delivery-tag")
-                return
-            session = self.session
-            expected = session.expected_delivery_id
-            if expected >= 0 and delivery_id != expected:
-                session.fail(errors.INVALID_FIELD, f"delivery-id {delivery_id} where {expected} was due")
-                return
-            session.expected_delivery_id = (delivery_id + 1) & MASK
-            credit = self.credit
-            if credit > 0:
-                self.credit = credit - 1
-            elif self._revoked > 0:
-                self._revoked -= 1
-            else:
-                self.fail(errors.TRANSFER_LIMIT_EXCEEDED, "a delivery without credit")
-                return
-            self.delivery_count = (self.delivery_count + 1) & MASK
-            if not more and not aborted:
-                if self.max_message_size and len(payload) > self.max_message_size:
-                    self._too_large()
-                    return
-                if settled != 1 and not self._may_be_unsettled(delivery_id, tag):
-                    return
-                handler = self.handler
-                if handler is not None:
-                    handler.on_transfer(
-                        self, delivery_id, tag, payload, settled == 1, max(message_format, 0), state, resume
-                    )
-                return
-            if aborted:
-                self._aborted()
-                return
-            partial = self._partial = _Partial(delivery_id, tag, max(message_format, 0), settled == 1, state, resume)
-            if state is not None:
-                session.connection.posting[self] = state
+        if partial is not None:
+            self._continue(partial, transfer)
+            return
+        delivery_id = transfer.delivery_id
+        if delivery_id < 0 or transfer.tag is None:
+            self.fail(errors.INVALID_FIELD, "the first frame of a delivery needs a delivery-id and a delivery-tag")
+            return
+        session = self.session
+        expected = session.expected_delivery_id
+        if expected >= 0 and delivery_id != expected:
+            session.fail(errors.INVALID_FIELD, f"delivery-id {delivery_id} where {expected} was due")
+            return
+        session.expected_delivery_id = (delivery_id + 1) & MASK
+        credit = self.credit
+        if credit > 0:
+            self.credit = credit - 1
+        elif self._revoked > 0:
+            self._revoked -= 1
         else:
-            if aborted:
-                self.drop_partial()
-                self._aborted()
+            self.fail(errors.TRANSFER_LIMIT_EXCEEDED, "a delivery without credit")
+            return
+        self.delivery_count = (self.delivery_count + 1) & MASK
+        if transfer.more or transfer.aborted:
+            self._begin(transfer)
+            return
+        if self.max_message_size and len(transfer.payload) > self.max_message_size:
+            self._too_large()
+            return
+        if transfer.settled != 1:
+            if not self._may_be_unsettled(delivery_id, transfer.delivery_tag):
                 return
-            if (
-                (delivery_id >= 0 and delivery_id != partial.delivery_id)
-                or (tag is not None and tag != partial.tag)
-                or (message_format >= 0 and message_format != partial.message_format)
-            ):
-                self.fail(errors.INVALID_FIELD, "the frames of a delivery disagree; deliveries must not interleave")
+            transfer.settled = 0
+        if transfer.message_format < 0:
+            transfer.message_format = 0
+        handler = self.handler
+        if handler is not None:
+            handler.on_transfer(self, transfer)
+
+    def _begin(self, transfer: TransferFrame) -> None:
+        """Take the first frame of a delivery that has more, or that is aborted already."""
+        if transfer.aborted:
+            self._aborted()
+            return
+        partial = self._partial = _Partial(transfer)
+        if transfer.state is not None:
+            self.session.connection.posting[self] = transfer.state
+        self._gather(partial, transfer)
+
+    def _continue(self, partial: _Partial, transfer: TransferFrame) -> None:
+        """Take a further frame: what it repeats must agree with the first one (§2.7.5)."""
+        if transfer.aborted:
+            self.drop_partial()
+            self._aborted()
+            return
+        if (
+            (transfer.delivery_id >= 0 and transfer.delivery_id != partial.delivery_id)
+            or (transfer.tag is not None and transfer.tag != partial.tag)
+            or (transfer.message_format >= 0 and transfer.message_format != partial.message_format)
+        ):
+            self.fail(errors.INVALID_FIELD, "the frames of a delivery disagree; deliveries must not interleave")
+            return
+        if transfer.settled == 1:
+            partial.is_settled = True
+        elif transfer.settled == 0 and partial.is_settled:
+            self.fail(errors.INVALID_FIELD, "a delivery that was settled is unsettled again")
+            return
+        state = transfer.state
+        if state is not None:
+            if not _same_transaction(partial.state, state):
+                self.fail(errors.INVALID_FIELD, "the frames of a delivery belong to different transactions")
                 return
-            if settled == 1:
-                partial.settled = True
-            elif settled == 0 and partial.settled:
-                self.fail(errors.INVALID_FIELD, "a delivery that was settled is unsettled again")
-                return
-            if state is not None:
-                if not _same_transaction(partial.state, state):
-                    self.fail(errors.INVALID_FIELD, "the frames of a delivery belong to different transactions")
-                    return
-                partial.state = state
-                self.session.connection.posting[self] = state
+            partial.state = state
+            self.session.connection.posting[self] = state
+        self._gather(partial, transfer)
+
+    def _gather(self, partial: _Partial, transfer: TransferFrame) -> None:
+        """Keep or stream the octets of one frame, within the limits of size, frames and memory."""
+        payload = transfer.payload
         size = len(payload)
         partial.size += size
         partial.frames += 1
@@ -205,45 +223,35 @@ class ReceiverLink(Link):
                 self._hold(partial, stream.append(payload) - partial.cost)
             else:
                 partial.chunks.append(payload)
-        if more:
-            if stream is None:
-                self._hold(partial, size + FRAGMENT_OVERHEAD)
-                if 0 < self.large_size <= partial.size:
-                    self._begin_stream(partial)
-            connection = self.session.connection
-            if connection.incomplete_bytes > connection.limits.max_incomplete_bytes:
-                self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on this connection")
+        if not transfer.more:
+            self._complete(partial, transfer)
             return
+        if stream is None:
+            self._hold(partial, size + FRAGMENT_OVERHEAD)
+            if 0 < self.large_size <= partial.size:
+                self._begin_stream(partial)
+        connection = self.session.connection
+        if connection.incomplete_bytes > connection.limits.max_incomplete_bytes:
+            self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on this connection")
+
+    def _complete(self, partial: _Partial, transfer: TransferFrame) -> None:
+        """Hand a delivery over whose last frame has come."""
         self._end_partial(partial)
-        if partial.settled:
+        if partial.is_settled:
             self.lowers = False
         elif not self._may_be_unsettled(partial.delivery_id, partial.tag):
             return
         handler = self.handler
         if handler is None:
             return
+        partial.fill(transfer)
+        stream = partial.stream
         if stream is not None:
-            handler.on_stream(
-                self,
-                partial.delivery_id,
-                partial.tag,
-                stream,
-                partial.settled,
-                partial.message_format,
-                partial.state,
-                partial.resume,
-            )
+            transfer.payload = b""
+            handler.on_stream(self, transfer, stream)
         else:
-            handler.on_transfer(
-                self,
-                partial.delivery_id,
-                partial.tag,
-                b"".join(partial.chunks),
-                partial.settled,
-                partial.message_format,
-                partial.state,
-                partial.resume,
-            )
+            transfer.payload = b"".join(partial.chunks)
+            handler.on_transfer(self, transfer)
 
     def _begin_stream(self, partial: _Partial) -> None:
         """From now on the delivery goes where there is room for it, with what came of it already."""

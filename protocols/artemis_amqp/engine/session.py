@@ -36,6 +36,7 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Symbol
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class AmqpSession:
         """In the order of their delivery-ids; the first one may be sent in part."""
         self.streams: deque[_Waiting] = deque()
         """Deliveries from sources, one a link, each sent in part: they take turns, and others go between."""
+        self.transfer: TransferFrame = TransferFrame()
+        """The transfer that is being read."""
         self.links: dict[int, Link] = {}
         """By the peer's handle."""
         self.is_ended: bool = False
@@ -588,20 +591,8 @@ class AmqpSession:
         elif isinstance(link, ReceiverLink):
             link.drop_partial()
 
-    def receive_transfer(
-        self,
-        handle: int,
-        delivery_id: int,
-        tag: bytes | None,
-        message_format: int,
-        settled: int,
-        more: bool,
-        state: object,
-        resume: bool,
-        aborted: bool,
-        payload: bytes,
-    ) -> None:
-        """One transfer frame; see ReceiverLink.receive_transfer."""
+    def receive_transfer(self) -> None:
+        """Take the frame that was read into `transfer`; see `ReceiverLink.receive_transfer`."""
         self.next_incoming_id = (self.next_incoming_id + 1) & MASK
         window = self.incoming_window - 1
         if window < 0:
@@ -610,14 +601,17 @@ class AmqpSession:
         self.incoming_window = window
         if window <= INCOMING_WINDOW >> 1 and not self._flow_due and not self._held:
             self.plan_flow()
-        link = self.links.get(handle)
+        transfer = self.transfer
+        link = self.links.get(transfer.handle)
         if link is None:
-            self._receive_ignored(handle, delivery_id)
+            self._receive_ignored(transfer.handle, transfer.delivery_id)
             return
         if not isinstance(link, ReceiverLink):
-            self.fail(errors.NOT_ALLOWED, f"a transfer on handle {handle}, whose receiver the peer is")
+            self.fail(errors.NOT_ALLOWED, f"a transfer on handle {transfer.handle}, whose receiver the peer is")
             return
-        link.receive_transfer(delivery_id, tag, message_format, settled, more, state, resume, aborted, payload)
+        link.receive_transfer(transfer)
+        # The record outlives the frame: it must not keep the octets of a message that is gone.
+        transfer.payload = b""
 
     def receive_settle_mode(self, handle: int, mode: int) -> None:
         """A transfer says how it wants to be settled; see ReceiverLink.receive_settle_mode."""

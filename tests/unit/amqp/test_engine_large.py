@@ -8,6 +8,7 @@ from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.performatives import Detach, Transfer
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.transfer_frame import TransferFrame
 from tests.amqp_harness import Conversation, Frame, Receiving, Sending, transfer
 
 
@@ -39,19 +40,19 @@ class Streaming(Receiving):
         self.streams.append(Stream(self.held))
         return self.streams[-1]
 
-    def on_stream(
-        self,
-        link: ReceiverLink,
-        delivery_id: int,
-        tag: bytes,
-        stream: DeliveryStream,
-        settled: bool,
-        message_format: int,
-        state: object,
-        resume: bool,
-    ) -> None:
+    def on_stream(self, link: ReceiverLink, delivery: TransferFrame, stream: DeliveryStream) -> None:
         assert isinstance(stream, Stream)
-        self.calls.append(("stream", delivery_id, tag, stream.data, settled, message_format, resume))
+        self.calls.append(
+            (
+                "stream",
+                delivery.delivery_id,
+                delivery.tag,
+                stream.data,
+                delivery.is_settled,
+                delivery.message_format,
+                delivery.resume,
+            )
+        )
 
 
 class Source(DeliverySource):
