@@ -323,8 +323,7 @@ class AmqpConnection:
 
     def _resume_output(self) -> None:
         for session in list(self._own_sessions.values()):
-            if session.waiting or session.streams:
-                session.pump()
+            session.outgoing.pump()
         self.handler.on_writable()
 
     def pause(self) -> None:
@@ -723,7 +722,7 @@ class AmqpConnection:
         elif type(performative) is Disposition:
             last = performative.first if performative.last is None else performative.last
             state = performative.state
-            session.receive_disposition(
+            session.dispositions.receive(
                 performative.role,
                 performative.first,
                 last,

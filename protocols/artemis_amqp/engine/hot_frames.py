@@ -178,6 +178,6 @@ def take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) ->
     if (code != 0x41 and code != 0x42) or (role != 0x41 and role != 0x42):
         return False
     if (state == _ACCEPTED_LIST0 and count == 5) or (state in _ACCEPTED_BATCHABLE and count == 6):
-        session.receive_disposition(role == 0x41, first, last, code == 0x41, ACCEPTED_CODE)
+        session.dispositions.receive(role == 0x41, first, last, code == 0x41, ACCEPTED_CODE)
         return True
     return False

@@ -64,7 +64,7 @@ class SenderLink(Link):
             self.credit > 0
             and self.is_attached
             and session.remote_incoming_window > 0
-            and not session.waiting
+            and not session.outgoing.waiting
             and not self.is_streaming
             and connection.output_size < connection.output_limit
             and not connection.is_paused
@@ -131,7 +131,7 @@ class SenderLink(Link):
                 and message_format == 0
                 and source is None
                 and not self.is_streaming
-                and not session.waiting
+                and not session.outgoing.waiting
             ):
                 session.remote_incoming_window -= 1
                 session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
@@ -161,7 +161,7 @@ class SenderLink(Link):
             if number >= self.next_tag:
                 self.next_tag = tag_after(number)
             session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
-        session.send_later(
+        session.outgoing.add(
             self,
             Transfer(
                 handle=self.handle,
@@ -184,7 +184,7 @@ class SenderLink(Link):
         session = self.session
         if self.unsettled.pop(delivery_id, None) is not None:
             session.unsettled.pop(delivery_id, None)
-            session.write_disposition(False, delivery_id, delivery_id, True, state)
+            session.dispositions.collect(False, delivery_id, delivery_id, True, state)
 
     def drained(self) -> None:
         """There is nothing more to send: give the credit back (AMQP 1.0 §2.6.7)."""

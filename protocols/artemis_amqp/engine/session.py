@@ -3,19 +3,16 @@
 Flow and disposition frames are collected while a batch is worked through and written once, by `flush`.
 """
 
-from collections import deque
-from collections.abc import Iterator
 from heapq import heappop, heappush
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 from artemis_amqp.engine import errors
-from artemis_amqp.engine.errors import shortened
-from artemis_amqp.engine.handlers import DeliverySource
+from artemis_amqp.engine.dispositions import Dispositions
 from artemis_amqp.engine.limits import ERRANT_FRAMES, INCOMING_WINDOW
-from artemis_amqp.engine.link import MASK, MIXED, SECOND, Link
+from artemis_amqp.engine.link import HALF, MASK, MIXED, SECOND, Link
+from artemis_amqp.engine.outgoing import OutgoingDeliveries
 from artemis_amqp.engine.performatives import (
     AmqpError,
     Attach,
@@ -24,15 +21,10 @@ from artemis_amqp.engine.performatives import (
     Detach,
     End,
     Flow,
-    Modified,
-    Rejected,
     Source,
     Target,
-    TransactionalState,
-    Transfer,
     encode,
     frame,
-    read_composite,
 )
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
@@ -42,65 +34,8 @@ from artemis_amqp.engine.types import Symbol
 if TYPE_CHECKING:
     from artemis_amqp.engine.connection import AmqpConnection
 
-SHORT_RANGE: Final = 64
-"""Deliveries that are settled at one go, whatever the share of the turn."""
-
-_FRAME_HEADER: Final = Struct(">IBBH")
-_HALF: Final = 0x80000000
 _OUTGOING_WINDOW: Final = 0x7FFFFFFF
 """We are bound by the peer's window and by our output limit, never by one of our own."""
-
-# size | doff, type | channel | 00 53 15 c0 size count | role | 70 first | 70 last | settled
-_DISPOSITION: Final = Struct(">IHH6sBBIBIB")
-_DISPOSITION_SIZE: Final = _DISPOSITION.size
-_TRUE: Final = 0x41
-_FALSE: Final = 0x42
-
-
-class _Waiting:
-    """A delivery, or the rest of one, that has to wait for window or output."""
-
-    __slots__ = ("body", "delivery_id", "head", "lead", "link", "offset", "size", "source", "transfer")
-
-    def __init__(
-        self,
-        link: SenderLink,
-        transfer: Transfer,
-        head: bytes,
-        body: bytes,
-        source: DeliverySource | None,
-        source_size: int,
-    ) -> None:
-        self.link: SenderLink = link
-        self.transfer: Transfer = transfer
-        self.lead: bytes = encode(evolve(transfer, more=True))
-        """The performative of the next frame, if it is not the last."""
-        self.head: bytes = head
-        self.body: memoryview = memoryview(body)
-        """Shared with all who wait with the same message: pieces are cut from it, it is never copied."""
-        self.source: DeliverySource | None = source
-        """Where the octets behind the body come from, frame by frame."""
-        self.size: int = len(head) + len(body) + source_size
-        self.offset: int = 0
-        self.delivery_id: int = transfer.delivery_id or 0
-
-    def pieces(self, start: int, stop: int) -> list[bytes | memoryview] | None:
-        """The octets from `start`, which is `offset`, to `stop`; None if the source does not give them."""
-        pieces: list[bytes | memoryview] = []
-        head_size = len(self.head)
-        body_stop = head_size + len(self.body)
-        if start < head_size:
-            pieces.append(self.head[start:stop])
-            start = head_size
-        if start < stop and start < body_stop:
-            pieces.append(self.body[start - head_size : stop - head_size])
-            start = body_stop
-        if start < stop and self.source is not None:
-            piece = self.source.read(stop - start)
-            if len(piece) != stop - start:
-                return None
-            pieces.append(piece)
-        return pieces
 
 
 class AmqpSession:
@@ -125,14 +60,8 @@ class AmqpSession:
         """Of the peer's next delivery; -1 until its first."""
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
         """Our deliveries that are not settled: link, token and number of the delivery-tag, by delivery-id."""
-        self._oldest: int = 0
-        """No delivery-id in `unsettled` is before this one."""
         self.unsettled_in: dict[int, tuple[ReceiverLink, bytes]] = {}
         """The peer's deliveries that it will settle itself (rcv-settle-mode second)."""
-        self.waiting: deque[_Waiting] = deque()
-        """In the order of their delivery-ids; the first one may be sent in part."""
-        self.streams: deque[_Waiting] = deque()
-        """Deliveries from sources, one a link, each sent in part: they take turns, and others go between."""
         self.transfer: TransferFrame = TransferFrame()
         """The transfer that is being read."""
         self.links: dict[int, Link] = {}
@@ -153,13 +82,8 @@ class AmqpSession:
         self._flow_due: bool = False
         self._is_dirty: bool = False
         self._held: bool = False
-        # The disposition that is being put together.
-        self._pending: bool = False
-        self._pending_role: bool = False
-        self._pending_first: int = 0
-        self._pending_last: int = 0
-        self._pending_settled: bool = False
-        self._pending_state: bytes = b""
+        self.dispositions: Dispositions = Dispositions(self)
+        self.outgoing: OutgoingDeliveries = OutgoingDeliveries(self)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -167,18 +91,22 @@ class AmqpSession:
         """Write a frame on our channel, after everything that was collected; nothing follows our end (§2.5.5)."""
         if self.is_ended:
             return
-        if self._pending:
-            self._write_pending()
+        self.dispositions.flush()
         self.connection.write_frame(self.channel, performative)
 
     def fits(self, performative: object) -> bool:
         """Whether the peer's max-frame-size allows this."""
         return 8 + len(encode(performative)) <= self.connection.peer_max_frame_size
 
-    def _mark_dirty(self) -> None:
+    def mark_dirty(self) -> None:
+        """Have `flush` called at the end of the batch."""
         if not self._is_dirty:
             self._is_dirty = True
             self.connection.mark_dirty(self)
+
+    def sends_flow_of(self, link: Link) -> bool:
+        """Whether a flow of this link is to be written."""
+        return link.handle in self._flows
 
     def plan_flow(self, link: Link | None = None) -> None:
         """Have a flow frame written at the end of the batch."""
@@ -188,15 +116,14 @@ class AmqpSession:
             self._flow_due = True
         elif link.attach_sent and not link.detach_sent:
             self._flows[link.handle] = link
-        self._mark_dirty()
+        self.mark_dirty()
 
     def flush(self) -> None:
         """Write what was collected."""
         self._is_dirty = False
         if self.is_ended:
             return
-        if self._pending:
-            self._write_pending()
+        self.dispositions.flush()
         if self._flows:
             flows, self._flows = self._flows, {}
             for link in flows.values():
@@ -233,184 +160,19 @@ class AmqpSession:
             )
         )
 
-    def write_disposition(self, role: bool, first: int, last: int, settled: bool, state: bytes) -> None:
-        """Collect a disposition of ours; adjacent ones with the same state become one frame."""
-        if self._pending:
-            if (
-                (self._pending_last + 1) & MASK == first
-                and self._pending_role == role
-                and self._pending_settled == settled
-                and self._pending_state == state
-            ):
-                self._pending_last = last
-                return
-            self._write_pending()
-        else:
-            self._mark_dirty()
-        self._pending = True
-        self._pending_role = role
-        self._pending_first = first
-        self._pending_last = last
-        self._pending_settled = settled
-        self._pending_state = state
-
-    def _write_pending(self) -> None:
-        self._pending = False
-        state = self._pending_state
-        if len(state) + _DISPOSITION_SIZE + 6 > self.connection.peer_max_frame_size:
-            state = _without_texts(state)
-        size = _DISPOSITION_SIZE + len(state)
-        content = size - 8 - 5
-        if content > 255:
-            # A state with a long error text: the list needs its large form.
-            head = b"\x00\x53\x15\xd0" + (content + 3).to_bytes(4, "big") + b"\x00\x00\x00\x05"
-            body = (
-                bytes((_TRUE if self._pending_role else _FALSE, 0x70))
-                + self._pending_first.to_bytes(4, "big")
-                + b"\x70"
-                + self._pending_last.to_bytes(4, "big")
-                + bytes((_TRUE if self._pending_settled else _FALSE,))
-                + state
-            )
-            whole = head + body
-            self.connection.write(_FRAME_HEADER.pack(8 + len(whole), 2, 0, self.channel) + whole)
-            return
-        self.connection.write(
-            _DISPOSITION.pack(
-                size,
-                0x0200,
-                self.channel,
-                b"\x00\x53\x15\xc0" + bytes((content, 5)),
-                _TRUE if self._pending_role else _FALSE,
-                0x70,
-                self._pending_first,
-                0x70,
-                self._pending_last,
-                _TRUE if self._pending_settled else _FALSE,
-            )
-            + state
-        )
-
     def settle_incoming(self, first: int, last: int, state: bytes, settled: bool) -> None:
         """Answer deliveries of the peer with an encoded state."""
         if self.is_ended:
             return
         if settled and self.unsettled_in:
-            self._take_in(first, last)
-        self.write_disposition(True, first, last, settled, state)
+            self.dispositions.take_in(first, last)
+        self.dispositions.collect(True, first, last, settled, state)
 
     def hold(self, held: bool) -> None:
         """Stop the peer from sending transfers on this session, or let it go on."""
         if self._held != held:
             self._held = held
             self.plan_flow()
-
-    # -- sending deliveries ------------------------------------------------------------------------------------
-
-    def send_later(
-        self,
-        link: SenderLink,
-        transfer: Transfer,
-        head: bytes,
-        body: bytes,
-        source: DeliverySource | None = None,
-        source_size: int = 0,
-    ) -> None:
-        """Queue a delivery that needs several frames, or has to wait."""
-        self.waiting.append(_Waiting(link, transfer, head, body, source, source_size))
-        link.waiting_count += 1
-        self.pump()
-
-    def pump(self) -> None:
-        """Write waiting transfer frames while window and output limit allow.
-
-        Deliveries from sources, once begun, get half of the output at most: other links send between their frames.
-        """
-        connection = self.connection
-        while self.remote_incoming_window > 0 and not self.is_ended and not connection.is_paused:
-            waiting = self.waiting[0] if self.waiting and not self.waiting[0].link.is_streaming else None
-            if waiting is not None and connection.output_size < connection.output_limit:
-                self._write_next(waiting)
-            elif self.streams and connection.output_size < connection.output_limit >> 1:
-                self.streams.rotate(-1)
-                self._write_next(self.streams[-1])
-            else:
-                return
-
-    def _write_next(self, waiting: _Waiting) -> None:
-        """The next frame of a delivery: the first one in `waiting`, or the last one in `streams`."""
-        connection = self.connection
-        link = waiting.link
-        lead = waiting.lead
-        start = waiting.offset
-        stop = start + connection.peer_max_frame_size - 8 - len(lead)
-        if stop <= start:
-            link.fail(errors.FRAME_SIZE_TOO_SMALL, "the state of a delivery does not fit into a frame")
-            return
-        is_last = stop >= waiting.size
-        if is_last:
-            stop = waiting.size
-            lead = encode(waiting.transfer)
-        pieces = waiting.pieces(start, stop)
-        if pieces is None:
-            self._abort(waiting)
-            return
-        if is_last:
-            self._sent(waiting)
-        elif start == 0:
-            # Later frames need nothing but the handle (§2.7.5).
-            waiting.transfer = Transfer(handle=link.handle)
-            waiting.lead = encode(Transfer(handle=link.handle, more=True))
-            if waiting.source is not None:
-                self.waiting.popleft()
-                self._begun(link)
-                link.is_streaming = True
-                self.streams.append(waiting)
-        waiting.offset = stop
-        self._count_frame()
-        connection.write(_FRAME_HEADER.pack(8 + len(lead) + stop - start, 2, 0, self.channel) + lead)
-        for piece in pieces:
-            connection.write_payload(piece)
-
-    def _count_frame(self) -> None:
-        """A transfer frame goes out now, behind what was collected."""
-        self.remote_incoming_window -= 1
-        self.next_outgoing_id = (self.next_outgoing_id + 1) & MASK
-        if self._pending:
-            self._write_pending()
-
-    def _begun(self, link: SenderLink) -> None:
-        """A delivery of the link waits no more."""
-        link.waiting_count -= 1
-        if link.waiting_count == 0 and link.handle in self._flows:
-            self._mark_dirty()
-
-    def _sent(self, waiting: _Waiting) -> None:
-        """The last frame of a delivery goes out, or the one that aborts it."""
-        source = waiting.source
-        if source is not None:
-            source.close()
-        if waiting.offset == 0 or source is None:
-            self.waiting.popleft()
-            self._begun(waiting.link)
-        else:
-            self.streams.pop()
-            waiting.link.is_streaming = False
-            # Its link was held up by it alone, and is told when the output is taken.
-            self.connection.someone_waits()
-
-    def _abort(self, waiting: _Waiting) -> None:
-        """The rest of a delivery cannot be read: the receiver shall forget what it got, which settles it (§2.7.5)."""
-        link = waiting.link
-        transfer = waiting.transfer
-        delivery_id = waiting.delivery_id
-        self._sent(waiting)
-        self._count_frame()
-        self.connection.write(frame(self.channel, evolve(transfer, aborted=True)))
-        entry = self.unsettled.pop(delivery_id, None)
-        link.unsettled.pop(delivery_id, None)
-        if entry is not None and link.handler is not None:
-            link.handler.on_abort(link, entry[1])
 
     # -- attaching from our side ---------------------------------------------------------------------------------
 
@@ -577,17 +339,7 @@ class AmqpSession:
     def drop_incomplete(self, link: Link) -> None:
         """Forget what was under way on a link that is gone: deliveries that are not complete will never be."""
         if isinstance(link, SenderLink):
-            if link.waiting_count or link.is_streaming:
-                link.waiting_count = 0
-                link.is_streaming = False
-                for waiting in (*self.waiting, *self.streams):
-                    if waiting.link is link:
-                        self.unsettled.pop(waiting.delivery_id, None)
-                        link.unsettled.pop(waiting.delivery_id, None)
-                        if waiting.source is not None:
-                            waiting.source.close()
-                self.waiting = deque([waiting for waiting in self.waiting if waiting.link is not link])
-                self.streams = deque([waiting for waiting in self.streams if waiting.link is not link])
+            self.outgoing.drop(link)
         elif isinstance(link, ReceiverLink):
             link.drop_partial()
 
@@ -635,12 +387,12 @@ class AmqpSession:
         """The peer's view of windows and, perhaps, of one link (§2.5.6)."""
         base = flow.next_incoming_id or 0
         in_flight = (self.next_outgoing_id - base) & MASK
-        if in_flight >= _HALF:
+        if in_flight >= HALF:
             self.fail(errors.WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent")
             return
         if self.next_incoming_id >= 0:
             behind = (self.next_incoming_id - flow.next_outgoing_id) & MASK
-            if 0 < behind < _HALF:
+            if 0 < behind < HALF:
                 self.fail(errors.WINDOW_VIOLATION, "next-outgoing-id is behind what was received")
                 return
         self.next_incoming_id = flow.next_outgoing_id
@@ -648,8 +400,7 @@ class AmqpSession:
         was_closed = self.remote_incoming_window <= 0
         # Less than nothing: the peer shrank its window while frames were under way.
         self.remote_incoming_window = max(0, flow.incoming_window - in_flight)
-        if self.waiting or self.streams:
-            self.pump()
+        self.outgoing.pump()
         if flow.handle is not None:
             link = self.links.get(flow.handle)
             if link is None:
@@ -665,88 +416,6 @@ class AmqpSession:
             self.plan_flow()
         if was_closed and self.remote_incoming_window > 0:
             self.connection.tell_senders(self)
-
-    def receive_disposition(self, role: bool, first: int, last: int, settled: bool, state: object) -> None:
-        """The peer's word on a range of deliveries; ids that are settled or unknown are passed over (§2.7.6)."""
-        if not role:
-            if settled:
-                self._receive_settlement(first, last)
-        elif first == last:
-            self._apply(first, state, settled)
-        elif settled or state is not None:
-            known = self._known(first, last)
-            if len(known) <= SHORT_RANGE:
-                self.connection.meter.work += len(known)
-                for delivery_id in known:
-                    self._apply(delivery_id, state, settled)
-            else:
-                self.connection.work_through(self._apply_all(known, state, settled))
-
-    def _apply_all(self, known: list[int], state: object, settled: bool) -> Iterator[None]:
-        """A wide range, in steps; what it names and is gone before its step is passed over."""
-        meter = self.connection.meter
-        for index, delivery_id in enumerate(known):
-            if self.is_ended:
-                return
-            self._apply(delivery_id, state, settled)
-            if index % SHORT_RANGE == SHORT_RANGE - 1:
-                meter.work += SHORT_RANGE
-                yield
-
-    def _apply(self, delivery_id: int, state: object, settled: bool) -> None:
-        entry = self.unsettled.pop(delivery_id, None) if settled else self.unsettled.get(delivery_id)
-        if entry is not None:
-            link = entry[0]
-            if settled:
-                link.unsettled.pop(delivery_id, None)
-            handler = link.handler
-            if handler is not None:
-                handler.on_disposition(link, delivery_id, entry[1], state, settled)
-
-    def _known(self, first: int, last: int) -> list[int]:
-        """The unsettled delivery-ids of a range, in their order.
-
-        A range may be 2**32 wide: the cost is that of what is really there.
-        """
-        unsettled = self.unsettled
-        oldest = self._oldest
-        newest = self.next_delivery_id
-        while oldest != newest and oldest not in unsettled:
-            oldest = (oldest + 1) & MASK
-        self._oldest = oldest
-        span = (newest - oldest) & MASK
-        start = (first - oldest) & MASK
-        stop = start + ((last - first) & MASK) + 1
-        # In distances from the oldest: the part of the range before the wrap, then the part behind it.
-        wrapped = min(span, max(0, stop - MASK - 1))
-        stop = min(span, stop)
-        if wrapped + max(0, stop - start) > len(unsettled):
-            return [key for key in unsettled if (key - first) & MASK <= (last - first) & MASK]
-        ids = [(oldest + distance) & MASK for distance in range(wrapped)]
-        ids += [(oldest + distance) & MASK for distance in range(start, stop)]
-        return [key for key in ids if key in unsettled]
-
-    def _receive_settlement(self, first: int, last: int) -> None:
-        """The peer, as sender, settles what we had answered."""
-        for delivery_id, link, tag in self._take_in(first, last):
-            if link.handler is not None:
-                link.handler.on_settled(link, delivery_id, tag)
-
-    def _take_in(self, first: int, last: int) -> list[tuple[int, ReceiverLink, bytes]]:
-        """Take the known ones of a range out of `unsettled_in`."""
-        unsettled = self.unsettled_in
-        width = (last - first) & MASK
-        if width < len(unsettled):
-            ids = [(first + distance) & MASK for distance in range(width + 1)]
-        else:
-            ids = [key for key in unsettled if (key - first) & MASK <= width]
-        taken: list[tuple[int, ReceiverLink, bytes]] = []
-        for delivery_id in ids:
-            entry = unsettled.pop(delivery_id, None)
-            if entry is not None:
-                entry[0].unsettled.discard(delivery_id)
-                taken.append((delivery_id, entry[0], entry[1]))
-        return taken
 
     def senders(self) -> list[SenderLink]:
         """Links on which we send."""
@@ -795,21 +464,5 @@ class AmqpSession:
         self._ignored.clear()
         self.unsettled.clear()
         self.unsettled_in.clear()
-        self.waiting.clear()
-        self.streams.clear()
+        self.outgoing.clear()
         self._flows.clear()
-
-
-def _without_texts(state: bytes) -> bytes:
-    """An encoded delivery state as small as it gets, for a peer whose frames do not hold it."""
-    return encode(_bare_state(read_composite(state, 0, len(state))[0]))
-
-
-def _bare_state(state: object) -> object:
-    if isinstance(state, Rejected) and state.error is not None:
-        return Rejected(error=shortened(state.error))
-    if isinstance(state, Modified):
-        return evolve(state, message_annotations=None)
-    if isinstance(state, TransactionalState):
-        return evolve(state, outcome=_bare_state(state.outcome))
-    return state

@@ -420,7 +420,7 @@ def sent(count: int, first: int = 0) -> Conversation:
     one = peer.attach_receiver("a", 0, credit=count)
     two = peer.attach_receiver("b", 1, credit=count)
     peer.handler.sessions[0].next_delivery_id = first
-    peer.handler.sessions[0]._oldest = first
+    peer.handler.sessions[0].dispositions._oldest = first
     for number in range(count):
         (two if number % 2 else one).send(b"", b"x", number, False)
     peer.output()
