@@ -9,15 +9,14 @@ Nothing is decided here. Each part gets what it needs passed in, so two brokers 
 """
 
 import asyncio
-import signal
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.embedded import embedded_config
 from artemis_py.config.letters import unserved
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.names.routing_type import RoutingType
@@ -29,11 +28,13 @@ from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.deployment.folders import journal_folder, large_messages_folder, paging_folder
+from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, Problem, StoreError
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
-from artemis_py.management.facts import AcceptorFacts, BrokerFacts
+from artemis_py.management.facts import AcceptorFacts, BrokerFacts, installed_version
 from artemis_py.protocol import Authenticator, ManagerFactory, ProtocolManager
 from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
 from artemis_py.security.logins import LoginService
@@ -43,8 +44,8 @@ from artemis_py.security.users import UserFiles
 from artemis_py.store.disk import DEFAULT_FREE_BYTES, DiskLimit, DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
+from artemis_py.store.node import node_id
 from artemis_py.store.recovery import recover
-from artemis_py.store.schema import NODE_RECORDS
 from artemis_py.store.scratch import ScratchStore
 from artemis_py.transport.acceptor import Acceptor, managers_of
 from artemis_py.transport.acceptor_context import AcceptorContext
@@ -55,17 +56,10 @@ from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
 from artemis_py.transport.worker import Worker
 
-NODE_ID: Final = b"node-id"
-"""Under which key the store keeps who we are."""
-
 LOGGER: Final = named_logger(__name__)
 
-ENTRY_POINTS: Final = "artemis_py.protocols"
-
-# How long clients have to read the goodbye and close their side. An embedded broker must not hold up its program;
-# one that serves a network gives a slow link its round trips (Artemis: shutdownTimeout, 3 s).
-EMBEDDED_GOODBYE_S: Final = 0.5
-SERVER_GOODBYE_S: Final = 3.0
+# How long clients have to read the goodbye and close their side. An embedded broker must not hold up its program.
+GOODBYE_S: Final = 0.5
 
 # How often the files of users and roles are looked at (two calls of stat); as Artemis looks at its files.
 USERS_REFRESH_S: Final = 5.0
@@ -75,49 +69,6 @@ USERS_SETTLE_S: Final = 1.0
 
 ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 """What a client on this machine connects to where the broker listens on every interface."""
-
-
-def embedded_config() -> BrokerConfig:
-    """A broker inside a program: on a free port of this machine, open to it, first sends land in queues."""
-    anycast = AddressSettings(
-        default_address_routing_type=RoutingType.ANYCAST, default_queue_routing_type=RoutingType.ANYCAST
-    )
-    return BrokerConfig(
-        persistence_enabled=False,
-        security_enabled=False,
-        acceptors=(AcceptorConfig(name="embedded", port=0),),
-        address_settings={"#": anycast},
-    )
-
-
-def installed_protocols() -> list[ManagerFactory]:
-    """The protocols that installed packages announce, by name. Raises ConfigError with all that cannot be loaded."""
-    factories: list[ManagerFactory] = []
-    problems: list[Problem] = []
-    for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry_point: entry_point.name):
-        try:
-            factories.append(entry_point.load())
-        except (ImportError, AttributeError) as error:
-            text = f"{entry_point.value} cannot be loaded: {error}; reinstalling its package may help"
-            problems.append(Problem(ENTRY_POINTS, 0, entry_point.name, text))
-    if problems:
-        raise ConfigError(problems)
-    return factories
-
-
-def journal_folder(config: BrokerConfig) -> Path:
-    """Where the store is."""
-    return config.home / config.journal_directory
-
-
-def large_messages_folder(config: BrokerConfig) -> Path:
-    """Where the files of large messages are."""
-    return config.home / config.large_messages_directory
-
-
-def paging_folder(config: BrokerConfig) -> Path | None:
-    """Where messages go that are not durable, if they do not fit into memory; None: a temporary folder."""
-    return config.home / config.paging_directory if config.persistence_enabled else None
 
 
 class Broker:
@@ -217,7 +168,7 @@ class Broker:
             await acceptor.start()
         LOGGER.info("broker started: name=%s", self.config.settings.name)
 
-    async def stop(self, reason: str = "the broker stops", goodbye_s: float = EMBEDDED_GOODBYE_S) -> None:
+    async def stop(self, reason: str = "the broker stops", goodbye_s: float = GOODBYE_S) -> None:
         """Close the sockets, say goodbye to the clients, return what they held to the queues. Safe to repeat."""
         for acceptor in self._acceptors:
             acceptor.stop()
@@ -456,9 +407,9 @@ class Broker:
         return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
 
     def _manage(self) -> None:
-        self.node_id = self._node_id()
+        self.node_id = node_id(self.postoffice.storage, self.postoffice.entropy)
         facts = BrokerFacts(
-            version=_installed_version(),
+            version=installed_version(),
             node_id=self.node_id,
             started_ms=self.postoffice.now_ms,
             acceptors=self.acceptor_facts,
@@ -466,49 +417,3 @@ class Broker:
         )
         endpoint = ManagementEndpoint(self.postoffice, facts)
         self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)
-
-    def _node_id(self) -> str:
-        """The same through restarts: who remembers where it stood in a queue remembers of which node."""
-        storage = self.postoffice.storage
-        known = dict(storage.load_records(NODE_RECORDS)).get(NODE_ID)
-        if known is None:
-            known = self.postoffice.entropy.uuid().encode()
-            storage.save_record(NODE_RECORDS, NODE_ID, known)
-        return known.decode()
-
-
-def _installed_version() -> str:
-    try:
-        return version("artemis_py")
-    except PackageNotFoundError:  # run from the source tree
-        return "unknown"
-
-
-async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = None) -> None:
-    """Run a broker until SIGTERM or SIGINT; the second signal ends the wait for clients that are still there.
-
-    `ready` is called when all acceptors listen. Raises ConfigError, StoreError before that.
-    """
-    loop = asyncio.get_running_loop()
-    signalled = asyncio.Event()
-    broker = Broker(config)
-
-    def receive(name: str) -> None:
-        LOGGER.info("signal received: name=%s", name)
-        if signalled.is_set():
-            broker.hurry()
-        signalled.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, receive, number.name)
-    try:
-        await broker.start()
-        if not config.persistence_enabled:
-            LOGGER.warning("messages are kept in memory: those that are still queued when the broker stops are lost")
-        if ready is not None:
-            ready(broker)
-        await signalled.wait()
-        await broker.stop(goodbye_s=SERVER_GOODBYE_S)
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -29,7 +29,8 @@ ROWS: Final = {
     "artemis_py.management": 5,
     "artemis_py.cluster": 5,
     "artemis_py.config": 6,
-    "artemis_py.broker": 7,
+    "artemis_py.deployment": 7,
+    "artemis_py.broker": 8,
     "artemis_py.spark": 8,
     "artemis_py.console": 8,
     "artemis_py.cli": 9,  # starts whatever there is

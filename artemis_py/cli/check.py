@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
-from artemis_py.broker import Broker, installed_protocols
+from artemis_py.broker import Broker
 from artemis_py.cli.errors import Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.config import BrokerConfig, check_parameters, load
 from artemis_py.config.letters import problems_of_letters
 from artemis_py.config.reader import FILE_NAME, shipped_folder
+from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.security.users import UserFiles
 from artemis_py.transport.tls import server_context

@@ -8,13 +8,15 @@ from typing import TypeVar
 import click
 from attrs import asdict
 
-from artemis_py.broker import Broker, installed_protocols, journal_folder, large_messages_folder
+from artemis_py.broker import Broker
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.render import Progress, print_json, print_table, say
 from artemis_py.config import BrokerConfig, load
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.deployment.folders import journal_folder, large_messages_folder
+from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, StoreError
 from artemis_py.storetools.check import check as check_store
 from artemis_py.storetools.copies import back_up

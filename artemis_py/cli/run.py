@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 from attrs import evolve
 
-from artemis_py.broker import Broker, serve
+from artemis_py.broker import Broker
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
+from artemis_py.cli.serving import serve
 from artemis_py.config import load, load_default
 from artemis_py.errors import ConfigError, StoreError
 

@@ -1,6 +1,7 @@
 """What management shows but the core does not know: the process and its listening sockets."""
 
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 
 from attrs import frozen
 
@@ -28,3 +29,11 @@ class BrokerFacts:
     """Asked at each request: acceptors get their port when they start."""
     disk_usage: Callable[[], float]
     """The used part of the disk that the store is on, from 0 to 1; -1 without a store."""
+
+
+def installed_version() -> str:
+    """Return the version of this package; `unknown` if it runs from a source tree that is not installed."""
+    try:
+        return version("artemis_py")
+    except PackageNotFoundError:
+        return "unknown"

@@ -20,7 +20,7 @@ from tests.interop.proton.client import Client
 PATIENT: Final = """
 import sys
 from artemis_py import broker
-from artemis_py.cli import main
+from artemis_py.cli import main, serving
 
 class Canary:
     def __del__(self):
@@ -31,8 +31,8 @@ class Watched(broker.Broker):
         super().__init__(*arguments, **options)
         self.canary = Canary()
 
-broker.SERVER_GOODBYE_S = 3600.0
-broker.Broker = Watched
+serving.GOODBYE_S = 3600.0
+serving.Broker = Watched
 main()
 """
 

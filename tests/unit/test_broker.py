@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from artemis_py.broker import Broker, embedded_config, installed_protocols, serve
+from artemis_py.broker import Broker
+from artemis_py.cli.serving import serve
 from artemis_py.config import BrokerConfig, LoginConfig
+from artemis_py.config.embedded import embedded_config
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
@@ -23,6 +25,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.options import AddressConfig, AddressSettings, QueueConfig
+from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, StoreError
 from artemis_py.protocol import ManagerFactory
 from artemis_py.transport.config import AcceptorConfig

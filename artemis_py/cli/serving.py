@@ -1,0 +1,45 @@
+"""A broker as a process of its own: it runs until a signal ends it."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Final
+
+from artemis_py.broker import Broker
+from artemis_py.config import BrokerConfig
+from artemis_py.logs import named_logger
+
+LOGGER: Final = named_logger(__name__)
+
+# A process that serves a network gives a slow link its round trips (Artemis: shutdownTimeout, 3 s).
+GOODBYE_S: Final = 3.0
+
+
+async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = None) -> None:
+    """Run a broker until SIGTERM or SIGINT; the second signal ends the wait for clients that are still there.
+
+    `ready` is called when all acceptors listen. Raises ConfigError, StoreError before that.
+    """
+    loop = asyncio.get_running_loop()
+    signalled = asyncio.Event()
+    broker = Broker(config)
+
+    def receive(name: str) -> None:
+        LOGGER.info("signal received: name=%s", name)
+        if signalled.is_set():
+            broker.hurry()
+        signalled.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, receive, number.name)
+    try:
+        await broker.start()
+        if not config.persistence_enabled:
+            LOGGER.warning("messages are kept in memory: those that are still queued when the broker stops are lost")
+        if ready is not None:
+            ready(broker)
+        await signalled.wait()
+        await broker.stop(goodbye_s=GOODBYE_S)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

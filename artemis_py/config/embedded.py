@@ -1,0 +1,19 @@
+"""The configuration of a broker inside a program (`docs/embedding.md`)."""
+
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.settings.options import AddressSettings
+from artemis_py.transport.config import AcceptorConfig
+
+
+def embedded_config() -> BrokerConfig:
+    """Describe a broker on a free port of this machine, open to it, where the first send to a name makes a queue."""
+    anycast = AddressSettings(
+        default_address_routing_type=RoutingType.ANYCAST, default_queue_routing_type=RoutingType.ANYCAST
+    )
+    return BrokerConfig(
+        persistence_enabled=False,
+        security_enabled=False,
+        acceptors=(AcceptorConfig(name="embedded", port=0),),
+        address_settings={"#": anycast},
+    )
