@@ -10,7 +10,6 @@ Nothing is decided here. Each part gets what it needs passed in, so two brokers 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -19,7 +18,6 @@ from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.config.letters import unserved
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import PostOffice
@@ -29,8 +27,9 @@ from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.core.settings.queue_config import CHANGEABLE
 from artemis_py.deployment.folders import journal_folder, large_messages_folder, paging_folder
+from artemis_py.deployment.lifecycle import Lifecycle, Part, State
 from artemis_py.deployment.protocols import installed_protocols
-from artemis_py.errors import ConfigError, Problem, StoreError
+from artemis_py.errors import ConfigError
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
@@ -39,18 +38,20 @@ from artemis_py.protocol import Authenticator, ManagerFactory, ProtocolManager
 from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
-from artemis_py.security.revocation import apply_change, subject_now
+from artemis_py.security.revocation import subject_now
 from artemis_py.security.users import UserFiles
-from artemis_py.store.disk import DEFAULT_FREE_BYTES, DiskLimit, DiskMonitor
+from artemis_py.security.watch import REFRESH_S, UsersWatch
+from artemis_py.store.disk import DiskLimit, DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.node import node_id
-from artemis_py.store.recovery import recover
+from artemis_py.store.recovery import restore, restore_retained
 from artemis_py.store.scratch import ScratchStore
-from artemis_py.transport.acceptor import Acceptor, managers_of
+from artemis_py.transport.acceptor import Acceptor, managers_of, url_of
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
+from artemis_py.transport.repeated import Repeated
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
@@ -60,15 +61,6 @@ LOGGER: Final = named_logger(__name__)
 
 # How long clients have to read the goodbye and close their side. An embedded broker must not hold up its program.
 GOODBYE_S: Final = 0.5
-
-# How often the files of users and roles are looked at (two calls of stat); as Artemis looks at its files.
-USERS_REFRESH_S: Final = 5.0
-
-# A file that has just changed may still be written: it is taken when it stayed the same for so long.
-USERS_SETTLE_S: Final = 1.0
-
-ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""What a client on this machine connects to where the broker listens on every interface."""
 
 
 class Broker:
@@ -87,10 +79,12 @@ class Broker:
         """
         self.config = embedded_config() if config is None else config
         self._factories = protocols
-        self._exits: list[Callable[[], object]] = []
+        self.life = Lifecycle()
+        """How far the broker is, and what runs."""
         self._acceptors: list[Acceptor] = []
         self.connections = Connections(ConnectionLimits.of_this_process())
         self._hurry = asyncio.Event()
+        self._farewell = "the broker stops", GOODBYE_S
         self.node_id = ""
         """Identifies this broker, through restarts if it has a store; known once it has started."""
         settings = self.config.settings
@@ -111,74 +105,16 @@ class Broker:
 
     async def start(self) -> None:
         """Listen. Raises ConfigError with all that is wrong, StoreError; then nothing is left running."""
-        try:
-            await self._start()
-        except BaseException:
-            await self.stop()
-            raise
-
-    async def _start(self) -> None:
-        self._exits.append(self._scratch.close)
         for problem in self.config.warnings:
             LOGGER.warning("%s", problem)
-        loop = asyncio.get_running_loop()
-        turn = Turn(self.postoffice, loop)
-        self._exits.append(turn.stop)
-        self._count_log_lines(loop)
-        turn.enter()
-        self._exits.append(self.postoffice.discards.tell)
-        factories = installed_protocols() if self._factories is None else self._factories
-        managers = [factory(self.postoffice) for factory in factories]
-        problems = [problem for acceptor in self.config.acceptors for problem in check_parameters(acceptor, managers)]
-        if problems:
-            raise ConfigError(problems)
-        worker = Worker(loop, turn.enter)
-        self._exits.append(worker.stop)
-        authenticator = self._authenticators(loop, worker, turn)
-        override_ms = self.config.connection_ttl_override_ms
-        self._acceptors = [
-            Acceptor(
-                AcceptorContext(
-                    config=config,
-                    managers=with_websocket(managers_of(config, managers), self.postoffice.meter),
-                    authenticator=authenticator(config),
-                    turn=turn,
-                    connections=self.connections,
-                    tls=server_context(config),
-                    idle_timeout_override_ms=None if override_ms < 0 else override_ms,
-                )
-            )
-            for config in self.config.acceptors
-        ]
-        if self._store is not None:
-            self._recover(self._store, managers, loop, turn)
-            self._watch_disk(self._store.folder, loop, turn)
-            self.postoffice.staging.restore()
-        self._deploy()
-        self._warn_of_lost_letters()
-        self._manage()
-        for manager in managers:
-            manager.start()
-        reaper = Reaper(self.postoffice)
-        reaper.start()
-        self._exits.append(reaper.stop)
-        turn.plan()
-        for acceptor in self._acceptors:
-            self._exits.append(acceptor.stop)
-            await acceptor.start()
+        self._assemble(asyncio.get_running_loop())
+        await self.life.advance(State.ACTIVE)
         LOGGER.info("broker started: name=%s", self.config.settings.name)
 
     async def stop(self, reason: str = "the broker stops", goodbye_s: float = GOODBYE_S) -> None:
         """Close the sockets, say goodbye to the clients, return what they held to the queues. Safe to repeat."""
-        for acceptor in self._acceptors:
-            acceptor.stop()
-        if self.config.graceful_shutdown_enabled and self._exits:
-            await self._wait_for_clients()
-        await self.connections.shutdown(reason, goodbye_s)
-        is_running = bool(self._exits)
-        while self._exits:
-            self._exits.pop()()
-        if is_running:
+        self._farewell = reason, goodbye_s
+        if await self.life.stop():
             LOGGER.info("broker stopped: name=%s", self.config.settings.name)
 
     def hurry(self) -> None:
@@ -194,33 +130,17 @@ class Broker:
     ) -> None:
         await self.stop()
 
-    async def _wait_for_clients(self) -> None:
-        """Until the last client left, the time is over, or somebody is in a hurry."""
-        timeout_ms = self.config.graceful_shutdown_timeout_ms
-        waiting = [asyncio.ensure_future(self.connections.wait_empty()), asyncio.ensure_future(self._hurry.wait())]
-        await asyncio.wait(
-            waiting, timeout=None if timeout_ms < 0 else timeout_ms / 1000, return_when=asyncio.FIRST_COMPLETED
-        )
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
     # -- what clients need -----------------------------------------------------------------------------------
 
     def url(self, scheme: str) -> str:
-        """Where clients of a protocol connect to: `url("amqp")` is `amqp://127.0.0.1:port`, or `amqps://` with TLS.
+        """Return where clients of a protocol connect to: `url("amqp")` is `amqp://127.0.0.1:port`, with TLS `amqps://`.
 
         Raises LookupError if no acceptor speaks the protocol.
         """
-        for acceptor in self._acceptors:
-            if scheme.upper() in acceptor.protocols:
-                host = ANY_HOST.get(acceptor.config.host, acceptor.config.host)
-                secure = "" if acceptor.config.tls is None else "s"
-                return f"{scheme}{secure}://{f'[{host}]' if ':' in host else host}:{acceptor.port}"
-        raise LookupError(f"no acceptor of this broker speaks {scheme}")
+        return url_of(self._acceptors, scheme)
 
     def acceptor_facts(self) -> list[AcceptorFacts]:
-        """The listening sockets, with the ports they got."""
+        """List the listening sockets, with the ports they got."""
         return [
             AcceptorFacts(
                 name=acceptor.config.name,
@@ -234,50 +154,119 @@ class Broker:
 
     # -- assembly --------------------------------------------------------------------------------------------
 
-    def _access(self) -> AccessControl:
-        if not self.config.security_enabled:
-            return OpenAccess()
-        return AccessRules(self.config.security_settings, self.config.settings)
+    def _assemble(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Build the parts that need the loop, and list all in the order in which they start. Raises ConfigError.
 
-    def _authenticators(
-        self, loop: asyncio.AbstractEventLoop, worker: Worker, turn: Turn
-    ) -> Callable[[AcceptorConfig], Authenticator]:
+        Nothing runs when this returns or raises. The list is the whole order: it stands in one place for that.
+        """
+        office, config = self.postoffice, self.config
+        turn = Turn(office, loop)
+        turn.enter()
+        factories = installed_protocols() if self._factories is None else self._factories
+        managers = [factory(office) for factory in factories]
+        problems = [problem for acceptor in config.acceptors for problem in check_parameters(acceptor, managers)]
+        if problems:
+            raise ConfigError(problems)
+        lines = Repeated(loop, turn.enter, count_left_out)
+        self.life.add(
+            Part("scratch", State.STANDBY, stop=self._scratch.close),
+            Part("turn", State.STANDBY, stop=turn.stop),
+            Part("last lines", State.STANDBY, stop=lambda: count_left_out(all_of_them=True)),
+            Part("lines left out", State.STANDBY, lambda: lines.start(PERIOD_S), lines.stop),
+            Part("discards", State.STANDBY, stop=office.discards.tell),
+        )
+        authenticator = self._logins(loop, turn)
+        self._acceptors = [
+            Acceptor(self._context(acceptor, managers, authenticator(acceptor), turn)) for acceptor in config.acceptors
+        ]
+        if self._store is not None:
+            self._keep(self._store, managers, loop, turn)
+        reaper = Reaper(office)
+        self.life.add(
+            Part("addresses", State.RECOVERING, self._deploy),
+            Part("lost letters", State.RECOVERING, self._warn_of_lost_letters),
+            Part("management", State.RECOVERING, self._manage),
+            *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
+            Part("reaper", State.ACTIVE, reaper.start, reaper.stop),
+            Part("clients", State.ACTIVE, turn.plan, self._say_goodbye),
+            *[Part(each.config.name, State.ACTIVE, each.start, each.stop) for each in self._acceptors],
+        )
+
+    def _logins(self, loop: asyncio.AbstractEventLoop, turn: Turn) -> Callable[[AcceptorConfig], Authenticator]:
         """What makes the authenticator of each acceptor. Raises ConfigError if the users' files cannot be used."""
         if not self.config.security_enabled:
             open_to_all = OpenAuthenticator()
             return lambda acceptor: open_to_all
         login = self.config.login
         files = UserFiles(login.folder / login.users_file, login.folder / login.roles_file)
+        worker = Worker(loop, turn.enter)
         logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
         self.postoffice.subject_now = lambda subject: subject_now(logins.users, subject)
-
-        def refresh() -> None:
-            is_settled = files.is_settled()
-            users = files.reload() if is_settled else None
-            if users is not None:
-                turn.enter()
-                old = logins.users
-                logins.replace_users(users)
-                revoked = apply_change(self.postoffice, old, users)
-                # These were checked against the old ones, or are about to be.
-                self.connections.end_logins("the users were changed: log in again")
-                turn.plan()
-                LOGGER.info(
-                    "users reloaded: file=%s sessions_ended=%d sessions_changed=%d",
-                    login.users_file,
-                    revoked.ended,
-                    revoked.changed,
-                )
-            timer[0] = loop.call_later(USERS_REFRESH_S if is_settled else USERS_SETTLE_S, refresh)
-
-        timer = [loop.call_later(USERS_REFRESH_S, refresh)]
-        self._exits.append(lambda: timer[0].cancel())
-        return lambda acceptor: AcceptorAuthenticator(
-            logins,
-            acceptor.sasl_mechanisms,
-            login.anonymous_access,
-            frozenset(login.anonymous_roles),
+        watch = UsersWatch(files, logins, self.postoffice, self.connections.end_logins, turn.plan)
+        looks = Repeated(loop, turn.enter, watch.look)
+        self.life.add(
+            Part("login worker", State.STANDBY, stop=worker.stop),
+            Part("users", State.STANDBY, lambda: looks.start(REFRESH_S), looks.stop),
         )
+        roles = frozenset(login.anonymous_roles)
+        return lambda acceptor: AcceptorAuthenticator(logins, acceptor.sasl_mechanisms, login.anonymous_access, roles)
+
+    def _context(
+        self, acceptor: AcceptorConfig, managers: Sequence[ProtocolManager], authenticator: Authenticator, turn: Turn
+    ) -> AcceptorContext:
+        override_ms = self.config.connection_ttl_override_ms
+        return AcceptorContext(
+            config=acceptor,
+            managers=with_websocket(managers_of(acceptor, managers), self.postoffice.meter),
+            authenticator=authenticator,
+            turn=turn,
+            connections=self.connections,
+            tls=server_context(acceptor),
+            idle_timeout_override_ms=None if override_ms < 0 else override_ms,
+        )
+
+    def _keep(
+        self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn
+    ) -> None:
+        """Bring back what survived, then store what happens."""
+        office, config = self.postoffice, self.config
+        formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
+        worker = Worker(loop, turn.enter)
+        limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)
+        disk = self._disk = DiskMonitor(
+            store.folder, limit, office.disk_changed, period_s=config.disk_scan_period_ms / 1000
+        )
+        looks = Repeated(loop, turn.enter, disk.scan)
+        self.life.add(
+            Part(
+                "store",
+                State.RECOVERING,
+                lambda: restore(store, office, formats, config.create_journal_dir),
+                lambda: store.close(list(office.queues.values())),
+            ),
+            # It ends with the commit it is in, before the store is closed.
+            Part(
+                "store worker",
+                State.RECOVERING,
+                lambda: store.start(loop, worker, turn.storage_failed, turn.stored),
+                worker.stop,
+            ),
+            Part("retained messages", State.RECOVERING, lambda: restore_retained(office, formats)),
+            Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
+            Part("stages", State.RECOVERING, office.staging.restore),
+        )
+
+    async def _say_goodbye(self) -> None:
+        """End the connections; the acceptors have stopped."""
+        if self.config.graceful_shutdown_enabled:
+            timeout_ms = self.config.graceful_shutdown_timeout_ms
+            await self.connections.wait_empty(self._hurry, None if timeout_ms < 0 else timeout_ms / 1000)
+        await self.connections.shutdown(*self._farewell)
+
+    def _access(self) -> AccessControl:
+        if not self.config.security_enabled:
+            return OpenAccess()
+        return AccessRules(self.config.security_settings, self.config.settings)
 
     def _configured_store(self) -> LmdbStore | None:
         if not self.config.persistence_enabled:
@@ -287,75 +276,6 @@ class Broker:
         return LmdbStore(
             journal_folder(config), large_messages_folder=large_messages_folder(config), answers_wait=waits
         )
-
-    def _recover(
-        self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn
-    ) -> None:
-        """Bring back what survived, then store what happens. Raises StoreError."""
-        if not self.config.create_journal_dir and not store.folder.is_dir():
-            raise StoreError(f"{store.folder} is not there, and create-journal-dir is false")
-        if not store.answers_wait:
-            LOGGER.warning("journal-sync options are off: a crash loses what was confirmed just before it")
-        formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
-        # Called in reverse order: the worker ends, with the commit it is in, before the store is closed.
-        self._exits.append(lambda: store.close(list(self.postoffice.queues.values())))
-        found = recover(store, self.postoffice, formats)
-        LOGGER.info(
-            "store opened: folder=%s addresses=%d queues=%d messages=%d damaged=%d",
-            store.folder,
-            found.addresses,
-            found.queues,
-            found.references,
-            found.damaged,
-        )
-        worker = Worker(loop, turn.enter)
-        self._exits.append(worker.stop)
-
-        def stored(batch: int) -> None:
-            if self.postoffice.stored(batch):
-                turn.plan()
-
-        def failed(reason: str) -> None:
-            self.postoffice.storage_failed(reason)
-            turn.plan()
-
-        store.start(loop, worker, failed, stored)
-        useless = self.postoffice.retained.load(formats)
-        if useless:
-            LOGGER.error("retained messages that cannot be read were forgotten: count=%d", useless)
-
-    def _count_log_lines(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the log say, once a period, how many lines were left out."""
-
-        def count() -> None:
-            count_left_out()
-            timer[0] = loop.call_later(PERIOD_S, count)
-
-        def stop() -> None:
-            timer[0].cancel()
-            count_left_out(all_of_them=True)
-
-        timer = [loop.call_later(PERIOD_S, count)]
-        self._exits.append(stop)
-
-    def _watch_disk(self, folder: Path, loop: asyncio.AbstractEventLoop, turn: Turn) -> None:
-        """Before anybody connects, and from then on."""
-        config = self.config
-        free_bytes = config.min_disk_free_bytes
-        if free_bytes is None:
-            free_bytes = DEFAULT_FREE_BYTES if config.max_disk_usage < 0 else -1
-        limit = DiskLimit(max_usage_percent=config.max_disk_usage, min_free_bytes=free_bytes)
-        monitor = self._disk = DiskMonitor(folder, limit, self.postoffice.disk_changed)
-
-        def scan() -> None:
-            turn.enter()
-            monitor.scan()
-            timer[0] = loop.call_later(config.disk_scan_period_ms / 1000, scan)
-
-        timer: list[asyncio.TimerHandle] = []
-        monitor.scan()
-        timer.append(loop.call_later(config.disk_scan_period_ms / 1000, scan))
-        self._exits.append(lambda: timer[0].cancel())
 
     def _deploy(self) -> None:
         """Create the addresses and queues of the configuration, or change those that survived to be like it."""

@@ -181,7 +181,11 @@ class LogBrake:
             )
 
 
-def count_left_out(all_of_them: bool = False) -> None:
-    """As `LogBrake.count`, of all brakes; called by the broker once a period, and at its end."""
+def count_left_out(all_of_them: bool = False) -> float:
+    """Do what `LogBrake.count` does, of all brakes; returns the seconds until it is to be done again.
+
+    The broker calls it once a period, and at its end.
+    """
     for brake in list(_BRAKES):
         brake.count(all_of_them)
+    return PERIOD_S

@@ -1,7 +1,7 @@
 """The configuration of a broker inside a program (`docs/embedding.md`)."""
 
 from artemis_py.config.broker_config import BrokerConfig
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.options import AddressSettings
 from artemis_py.transport.config import AcceptorConfig
 

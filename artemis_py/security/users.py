@@ -105,7 +105,7 @@ class UserFiles:
     """The two files, and whether they changed."""
 
     def __init__(self, users_file: Path, roles_file: Path, cost: HashCost = DEFAULT_COST) -> None:
-        self._users_file = users_file
+        self.users_file = users_file
         self._roles_file = roles_file
         self._cost = cost
         self._seen: tuple[object, object] | None = None
@@ -118,7 +118,7 @@ class UserFiles:
         passwords: dict[str, Password] = {}
         roles: dict[str, set[str]] = {}
         try:
-            passwords = _read_passwords(self._users_file)
+            passwords = _read_passwords(self.users_file)
         except ConfigError as error:
             problems += error.problems
         try:
@@ -131,7 +131,7 @@ class UserFiles:
         if users.plain_count:
             LOGGER.warning(
                 "passwords are not hashed: file=%s users=%d; `artemis-py user hash` makes what to put there",
-                self._users_file,
+                self.users_file,
                 users.plain_count,
             )
         return users
@@ -156,7 +156,7 @@ class UserFiles:
             return None
 
     def _marks(self) -> tuple[object, object]:
-        return _mark(self._users_file), _mark(self._roles_file)
+        return _mark(self.users_file), _mark(self._roles_file)
 
 
 def _mark(path: Path) -> object:

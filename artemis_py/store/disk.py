@@ -56,6 +56,13 @@ class DiskLimit:
     max_usage_percent: int = -1
     min_free_bytes: int = -1
 
+    @classmethod
+    def of(cls, max_usage_percent: int, min_free_bytes: int | None) -> "DiskLimit":
+        """Return the limit that two options set; one GiB stays free where neither says anything."""
+        if min_free_bytes is None:
+            min_free_bytes = DEFAULT_FREE_BYTES if max_usage_percent < 0 else -1
+        return cls(max_usage_percent=max_usage_percent, min_free_bytes=min_free_bytes)
+
     def kept_free(self, space: DiskSpace) -> int:
         """In bytes; 0: there is no limit."""
         if self.min_free_bytes >= 0:
@@ -87,32 +94,40 @@ class DiskMonitor:
         limit: DiskLimit,
         changed: Callable[[bool, bool], None],
         look: Callable[[Path], DiskSpace] = space_of,
+        period_s: float = 5.0,
     ) -> None:
         """`changed` is told whether the disk is full, and whether it is exhausted."""
         self._folder: Final = folder
-        self._limit: Final = limit
+        self.limit = limit
+        """Counts from the next scan on."""
+        self.period_s = period_s
+        """How often somebody is to scan."""
         self._changed: Final = changed
         self._look: Final = look
         self.level = DiskLevel.ROOM
         self.used_part = -1.0
         """From 0 to 1 when it was last seen; -1: never."""
 
-    def scan(self) -> None:
-        """Look once; a disk that cannot be looked at stays as it was, with a warning."""
+    def scan(self) -> float:
+        """Look once; returns the seconds until the next look. A disk that cannot be looked at stays as it was."""
+        self._scan()
+        return self.period_s
+
+    def _scan(self) -> None:
         try:
             space = self._look(self._folder)
         except OSError as error:
             LOGGER.warning("disk cannot be looked at: folder=%s reason=%s", self._folder, error.strerror)
             return
         self.used_part = space.used_part
-        level = self._limit.level(space)
+        level = self.limit.level(space)
         if level is not self.level:
             self.level = level
             self._report(space)
             self._changed(level >= DiskLevel.FULL, level is DiskLevel.EXHAUSTED)
 
     def _report(self, space: DiskSpace) -> None:
-        kept_free = self._limit.kept_free(space)
+        kept_free = self.limit.kept_free(space)
         if self.level is DiskLevel.ROOM:
             LOGGER.info("disk has room again: folder=%s free=%d kept_free=%d", self._folder, space.free, kept_free)
         else:

@@ -67,6 +67,33 @@ class Recovered:
     """Files of large messages that nobody referred to."""
 
 
+def restore(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
+    """Fill `postoffice` from `store` and tell the log; `may_create`: a folder that is missing is made.
+
+    Raises StoreError.
+    """
+    if not may_create and not store.folder.is_dir():
+        raise StoreError(f"{store.folder} is not there, and create-journal-dir is false")
+    if not store.answers_wait:
+        LOGGER.warning("journal-sync options are off: a crash loses what was confirmed just before it")
+    found = recover(store, postoffice, formats)
+    LOGGER.info(
+        "store opened: folder=%s addresses=%d queues=%d messages=%d damaged=%d",
+        store.folder,
+        found.addresses,
+        found.queues,
+        found.references,
+        found.damaged,
+    )
+
+
+def restore_retained(postoffice: PostOffice, formats: Mapping[str, MessageFormat]) -> None:
+    """Bring back the retained messages, and tell the log if some are lost. The store has started."""
+    lost = postoffice.retained.load(formats)
+    if lost:
+        LOGGER.error("retained messages that cannot be read were forgotten: count=%d", lost)
+
+
 def recover(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, MessageFormat]) -> Recovered:
     """Open `store` and fill `postoffice` from it; `formats` by name. Raises StoreError."""
     environment = store.open(formats)

@@ -13,6 +13,9 @@ from artemis_py.transport.driver import accept
 
 LOGGER: Final = named_logger(__name__)
 
+ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""What a client on this machine connects to where the broker listens on every interface."""
+
 
 class Acceptor:
     """Listens for the connections of one `AcceptorConfig`.
@@ -66,6 +69,19 @@ class Acceptor:
         if self._server is not None:
             self._server.close()
             self._server = None
+
+
+def url_of(acceptors: Sequence[Acceptor], scheme: str) -> str:
+    """Return where clients of a protocol connect to: `amqp://127.0.0.1:port`, or `amqps://` with TLS.
+
+    Raises LookupError if no acceptor speaks the protocol.
+    """
+    for acceptor in acceptors:
+        if scheme.upper() in acceptor.protocols:
+            host = ANY_HOST.get(acceptor.config.host, acceptor.config.host)
+            secure = "" if acceptor.config.tls is None else "s"
+            return f"{scheme}{secure}://{f'[{host}]' if ':' in host else host}:{acceptor.port}"
+    raise LookupError(f"no acceptor of this broker speaks {scheme}")
 
 
 def managers_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[ProtocolManager]:

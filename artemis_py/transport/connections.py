@@ -169,9 +169,13 @@ class Connections:
         for stranger in self._strangers.logging_in():
             cast(Member, stranger).shutdown(reason)
 
-    async def wait_empty(self) -> None:
-        """Until the last connection is gone."""
-        await self._empty.wait()
+    async def wait_empty(self, hurry: asyncio.Event, timeout_s: float | None) -> None:
+        """Wait until the last connection is gone, the time is over (None: it never is), or `hurry` is set."""
+        waiting = [asyncio.ensure_future(self._empty.wait()), asyncio.ensure_future(hurry.wait())]
+        await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     async def shutdown(self, reason: str, timeout_s: float) -> None:
         """End all connections politely; those still there after `timeout_s` are cut off.

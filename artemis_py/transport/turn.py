@@ -52,6 +52,12 @@ class Core(Protocol):
     def handle_deadlines(self) -> None:
         """Do what is due."""
 
+    def stored(self, batch: int) -> bool:
+        """Take note that a batch is durable; True: something may be delivered now."""
+
+    def storage_failed(self, reason: str) -> None:
+        """Take note that nothing becomes durable any more."""
+
 
 class Cancellable(Protocol):
     """A planned call of the event loop."""
@@ -137,6 +143,16 @@ class Turn:
         if not self._is_planned and not self._is_stopped:
             self._is_planned = True
             self._loop.call_soon(self._run)
+
+    def stored(self, batch: int) -> None:
+        """Tell the core that the store committed a batch, and deliver what waited for it."""
+        if self._core.stored(batch):
+            self.plan()
+
+    def storage_failed(self, reason: str) -> None:
+        """Tell the core that the store failed, and the clients what that means for them."""
+        self._core.storage_failed(reason)
+        self.plan()
 
     def plan_deadline(self, waiter: Waiter, when: float) -> None:
         """Call `waiter` at `when` (loop time) at the latest."""

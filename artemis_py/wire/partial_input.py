@@ -6,7 +6,7 @@ counts in the broker's account, as messages do; where everything else is refused
 
 from typing import Final
 
-from artemis_py.core.addresses.address import GLOBAL_REJECT_FACTOR, MemoryAccount
+from artemis_py.core.runtime.accounts import GLOBAL_REJECT_FACTOR, MemoryAccount
 
 # Less is not counted: nearly every read ends within a packet, and a connection costs more than that anyway.
 COUNTED_BYTES: Final = 16 * 1024

@@ -11,7 +11,7 @@ from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_amqp.extensions import SEQUENCE_RANGE
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.errors import InvalidFilter, InvalidRequest
 

@@ -9,6 +9,8 @@ from artemis_py.core.runtime.meter import Meter
 from artemis_py.transport.turn import LONGEST_CORE_WAIT_S, REST_AFTER_FAILURE_S, Turn
 from tests.unit.transport.doubles import START_MS, ManualLoop
 
+AWAITED_BATCH = 7
+
 
 class ScriptedCore:
     """Fulfils `Core` with work and deadlines that the test sets."""
@@ -21,6 +23,7 @@ class ScriptedCore:
         self.deadline_ms: int | None = None
         self.deadlines_handled: list[int] = []
         self.error: Exception | None = None
+        self.failures: list[str] = []
 
     def run(self) -> bool:
         self.runs.append(self.now_ms)
@@ -37,6 +40,12 @@ class ScriptedCore:
         if self.error is not None:
             raise self.error
         self.deadline_ms = None
+
+    def stored(self, batch: int) -> bool:
+        return batch == AWAITED_BATCH
+
+    def storage_failed(self, reason: str) -> None:
+        self.failures.append(reason)
 
 
 class Pen:
@@ -204,3 +213,23 @@ def test_stopped_turn_plans_nothing(turn: Turn, core: ScriptedCore, loop: Manual
 
     assert loop.timers == []
     assert loop.ready == []
+
+
+def test_a_commit_plans_a_turn_if_something_waited_for_it(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """References that are stored first are delivered when their batch is durable; other commits cost nothing."""
+    turn.stored(AWAITED_BATCH - 1)
+    assert loop.ready == []
+
+    turn.stored(AWAITED_BATCH)
+    loop.run()
+
+    assert len(core.runs) == 1
+
+
+def test_a_failed_store_plans_a_turn(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
+    """What waited for a commit is refused or delivered now."""
+    turn.storage_failed("no space")
+    loop.run()
+
+    assert core.failures == ["no space"]
+    assert len(core.runs) == 1
