@@ -23,6 +23,7 @@ from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess
 from artemis_py.core.runtime.entropy import Entropy
+from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.core.settings.queue_config import CHANGEABLE
@@ -96,8 +97,10 @@ class Broker:
         self._disk: DiskMonitor | None = None
         storage = MemoryStore() if self._store is None else self._store
         self._scratch = ScratchStore(paging_folder(self.config))
+        events = Events()
+        EventLog().listen(events)
         self.postoffice = PostOffice(
-            repository, storage, settings, self._access(), EventLog(), self._scratch, Entropy(seed)
+            repository, storage, settings, self._access(), events, self._scratch, Entropy(seed)
         )
         self.postoffice.creations.limit = self.config.login.max_auto_created_per_user
 

@@ -10,7 +10,7 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.runtime.events import Listener
+from artemis_py.core.runtime.events import Events
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
@@ -64,7 +64,7 @@ def make_office(
     settings: dict[str, AddressSettings] | None = None,
     options: BrokerSettings | None = None,
     scratch: Scratch | None = None,
-    listener: Listener | None = None,
+    events: Events | None = None,
 ) -> PostOffice:
     """A post office at a fixed time, with these address settings."""
     options = BrokerSettings() if options is None else options
@@ -72,7 +72,7 @@ def make_office(
     repository = SettingsRepository(hierarchy, options)
     for match, values in (settings or {}).items():
         repository.add(match, values)
-    office = PostOffice(repository, MemoryStore(), options, listener=listener, scratch=scratch)
+    office = PostOffice(repository, MemoryStore(), options, events=events, scratch=scratch)
     office.now_ms = START_MS
     return office
 

@@ -1,10 +1,25 @@
-"""The log of what the core decides: it tells its listener, and this one writes it down."""
+"""The log of what the core decides: the first listener of its events."""
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.events import (
+    AddressAdded,
+    AddressHasRoom,
+    AddressIsFull,
+    AddressRemoved,
+    Denied,
+    Dropped,
+    Duplicate,
+    Event,
+    Events,
+    LimitReached,
+    ListenerFailed,
+    QueueAdded,
+    QueueRemoved,
+    Unrouted,
+)
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.peers import address_of
 
@@ -12,46 +27,76 @@ LOGGER: Final = named_logger(__name__)
 
 
 class EventLog:
-    """Fulfils `events.Listener`. What clients can provoke at will is logged at a bounded rate or as DEBUG."""
+    """Writes events down. What clients can provoke at will is logged at a bounded rate or as DEBUG."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._brake = LogBrake(LOGGER, now)
+        self._lines: Final[dict[type[Event], Callable[[Any], None]]] = {
+            AddressAdded: self._address_added,
+            AddressRemoved: self._address_removed,
+            QueueAdded: self._queue_added,
+            QueueRemoved: self._queue_removed,
+            Unrouted: self._unrouted,
+            Dropped: self._dropped,
+            Duplicate: self._duplicate,
+            AddressIsFull: self._address_is_full,
+            AddressHasRoom: self._address_has_room,
+            LimitReached: self._limit_reached,
+            Denied: self._denied,
+            ListenerFailed: self._listener_failed,
+        }
 
-    def address_created(self, name: str, auto_created: bool) -> None:
-        LOGGER.debug("address created: name=%s auto_created=%s", name, auto_created)
+    def listen(self, events: Events) -> None:
+        """Subscribe to what the log has a line for."""
+        events.subscribe(self.write, *self._lines)
 
-    def address_deleted(self, name: str, reason: str) -> None:
-        LOGGER.debug("address deleted: name=%s reason=%s", name, reason)
+    def write(self, event: Event) -> None:
+        """Write the line of an event; one of a kind that the log does not know is passed over."""
+        line = self._lines.get(type(event))
+        if line is not None:
+            line(event)
 
-    def queue_created(self, name: str, address: str, auto_created: bool) -> None:
-        LOGGER.debug("queue created: name=%s address=%s auto_created=%s", name, address, auto_created)
+    def _address_added(self, event: AddressAdded) -> None:
+        LOGGER.debug("address created: name=%s auto_created=%s", event.name, event.auto_created)
 
-    def queue_deleted(self, name: str, address: str, reason: str) -> None:
-        LOGGER.debug("queue deleted: name=%s address=%s reason=%s", name, address, reason)
+    def _address_removed(self, event: AddressRemoved) -> None:
+        LOGGER.debug("address deleted: name=%s reason=%s", event.name, event.reason)
 
-    def unrouted(self, address: str) -> None:
-        """A newcomer's most common surprise (reference §9.1): a topic without subscribers keeps nothing."""
+    def _queue_added(self, event: QueueAdded) -> None:
+        template = "queue created: name=%s address=%s auto_created=%s"
+        LOGGER.debug(template, event.name, event.address, event.auto_created)
+
+    def _queue_removed(self, event: QueueRemoved) -> None:
+        LOGGER.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
+
+    def _unrouted(self, event: Unrouted) -> None:
+        """Warn of a newcomer's most common surprise (reference §9.1): a topic without subscribers keeps nothing."""
         template = "message reached no queue: address=%s; an anycast queue would have kept it for later consumers"
-        self._brake.warning(address, template, address)
+        self._brake.warning(event.address, template, event.address)
 
-    def dropped(self, queue: str, reason: str, count: int) -> None:
-        """The core bounds how often it tells this, and no message is left out of its numbers (`discards`)."""
-        LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", queue, count, reason)
+    def _dropped(self, event: Dropped) -> None:
+        """Log every such event: the core bounds how often it tells this, and leaves out no message (`Discards`)."""
+        LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", event.queue, event.count, event.reason)
 
-    def duplicate(self, address: str, id: str) -> None:
-        self._brake.warning(address, "duplicate not routed: address=%s id=%s", address, id)
+    def _duplicate(self, event: Duplicate) -> None:
+        self._brake.warning(event.address, "duplicate not routed: address=%s id=%s", event.address, event.id)
 
-    def address_full(self, address: str, policy: str, size_bytes: int) -> None:
+    def _address_is_full(self, event: AddressIsFull) -> None:
         template = "address is full: name=%s policy=%s size_bytes=%d"
-        self._brake.warning(address, template, address, policy, size_bytes)
+        self._brake.warning(event.address, template, event.address, event.policy, event.size_bytes)
 
-    def address_has_room(self, address: str) -> None:
-        self._brake.info(address, "address has room again: name=%s", address)
+    def _address_has_room(self, event: AddressHasRoom) -> None:
+        self._brake.info(event.address, "address has room again: name=%s", event.address)
 
-    def limit_reached(self, text: str, peer: str) -> None:
-        self._brake.warning(address_of(peer), "limit reached: %s; peer=%s", text, peer)
+    def _limit_reached(self, event: LimitReached) -> None:
+        self._brake.warning(address_of(event.peer), "limit reached: %s; peer=%s", event.text, event.peer)
 
-    def denied(self, subject: Subject, permission: Permission, address: str, queue: str | None, peer: str) -> None:
-        where: tuple[str, ...] = (address,) if queue is None else (address, queue)
-        template = "permission denied: user=%s permission=%s address=%s" + (" queue=%s" if queue is not None else "")
-        self._brake.warning(subject.name, template + " peer=%s", subject.name, permission.value, *where, peer)
+    def _denied(self, event: Denied) -> None:
+        user, permission = event.subject.name, event.permission.value
+        where: tuple[str, ...] = (event.address,) if event.queue is None else (event.address, event.queue)
+        template = "permission denied: user=%s permission=%s address=%s" + (" queue=%s" if len(where) > 1 else "")
+        self._brake.warning(user, template + " peer=%s", user, permission, *where, event.peer)
+
+    def _listener_failed(self, event: ListenerFailed) -> None:
+        template = "listener failed: listener=%s event=%s error=%r"
+        self._brake.warning(event.listener, template, event.listener, type(event.event).__name__, event.error)

@@ -1,12 +1,10 @@
 """Messages that the broker had to discard: each is counted, and the operator is told at a bounded rate."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.runtime.events import Dropped, Events
 from artemis_py.core.runtime.timers import Timer
-
-if TYPE_CHECKING:
-    from artemis_py.core.runtime.events import Listener
 
 # A client decides how many of its messages cannot be delivered. Every ten seconds a line for each queue and reason, and
 # for no more than twenty of these, keeps the log readable; the numbers in the lines add up to all that was discarded.
@@ -19,11 +17,11 @@ OTHERS: Final = ("(others)", "various")
 class Discards:
     """All discarded messages of a broker."""
 
-    def __init__(self, hub: Hub, listener: "Listener") -> None:
+    def __init__(self, hub: Hub, events: Events) -> None:
         self.count: int = 0
         """How many there were since the start."""
         self._hub: Hub = hub
-        self._listener: Listener = listener
+        self._events: Events = events
         self._untold: dict[tuple[str, str], int] = {}
         self._timer: Timer | None = None
 
@@ -31,7 +29,7 @@ class Discards:
         """Count messages that were discarded. The first are told at once, those of the next seconds together."""
         self.count += count
         if self._timer is None:
-            self._listener.dropped(queue, reason, count)
+            self._events.emit(Dropped(queue, reason, count))
             self._plan()
             return
         key = (queue, reason)
@@ -40,10 +38,10 @@ class Discards:
         self._untold[key] = self._untold.get(key, 0) + count
 
     def tell(self) -> None:
-        """Tell the listener what it was not told yet."""
+        """Tell the listeners what they were not told yet."""
         untold, self._untold = self._untold, {}
         for (queue, reason), count in untold.items():
-            self._listener.dropped(queue, reason, count)
+            self._events.emit(Dropped(queue, reason, count))
 
     def _plan(self) -> None:
         self._timer = self._hub.timers.at(self._hub.now_ms + REPORT_PERIOD_MS, self._run)

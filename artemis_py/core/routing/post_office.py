@@ -31,7 +31,20 @@ from artemis_py.core.runtime.accounts import (
     tables_limit,
 )
 from artemis_py.core.runtime.entropy import Entropy
-from artemis_py.core.runtime.events import Listener, NoListener
+from artemis_py.core.runtime.events import (
+    AddressAdded,
+    AddressHasRoom,
+    AddressIsFull,
+    AddressRemoved,
+    BindingAdded,
+    BindingRemoved,
+    Duplicate,
+    Events,
+    QueueAdded,
+    QueueRemoved,
+    StoreFailed,
+    Unrouted,
+)
 from artemis_py.core.runtime.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
 from artemis_py.core.services.retained import RESERVED, RetainedMessages
 from artemis_py.core.services.staging import Staging
@@ -90,7 +103,7 @@ class PostOffice:
         storage: Storage,
         options: BrokerSettings = DEFAULT_BROKER_SETTINGS,
         access: AccessControl | None = None,
-        listener: Listener | None = None,
+        events: Events | None = None,
         scratch: Scratch | None = None,
         entropy: Entropy | None = None,
     ) -> None:
@@ -100,11 +113,11 @@ class PostOffice:
         self.options: BrokerSettings = options
         self.entropy: Entropy = Entropy() if entropy is None else entropy
         self.access: AccessControl = OpenAccess() if access is None else access
-        self.listener: Listener = NoListener() if listener is None else listener
+        self.events: Events = Events() if events is None else events
         self.hub: Hub = Hub(storage, scratch)
         self.meter: Meter = self.hub.meter
         self.creations: Creations = Creations()
-        self.discards: Discards = Discards(self.hub, self.listener)
+        self.discards: Discards = Discards(self.hub, self.events)
         self._undeliverable: Undeliverable = Undeliverable(self)
         self.storage: Storage = storage
         self.addresses: dict[str, Address] = {}
@@ -197,7 +210,7 @@ class PostOffice:
         if self.options.wildcards.routing_enabled and self.options.wildcards.is_wild(name):
             self._wild.add(name, address)
         self._save(address)
-        self.listener.address_created(name, auto_created)
+        self.events.emit(AddressAdded(name, auto_created))
         return address
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
@@ -238,7 +251,7 @@ class PostOffice:
                 self._wildcard_version += 1
             if not address.temporary:
                 self.storage.forget_address(address)
-            self.listener.address_deleted(name, reason)
+            self.events.emit(AddressRemoved(name, reason))
 
     def address(self, name: str) -> Address:
         """The address of this name. Raises NoSuchAddress."""
@@ -298,7 +311,9 @@ class PostOffice:
         if queue.is_stored:
             self.storage.save_queue(queue)
             queue.reserve_sequences()
-        self.listener.queue_created(queue.name, address.name, queue.auto_created)
+        self.events.emit(QueueAdded(queue.name, address.name, queue.auto_created))
+        if self.events.wants(BindingAdded):
+            self.events.emit(BindingAdded(queue.name, address.name, routing_type))
         return queue
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
@@ -341,7 +356,9 @@ class PostOffice:
         address.binding_removed_ms = self.hub.now_ms
         self._bindings_changed(address)
         queue.delete(reason)
-        self.listener.queue_deleted(name, address.name, reason)
+        self.events.emit(QueueRemoved(name, address.name, reason))
+        if self.events.wants(BindingRemoved):
+            self.events.emit(BindingRemoved(name, address.name, queue.routing_type))
 
     def queue(self, name: str) -> Queue:
         """The queue of this name. Raises NoSuchQueue."""
@@ -394,6 +411,7 @@ class PostOffice:
         self.hub.stores = False
         self.account.close()
         self.hub.stored(UNLIMITED)
+        self.events.emit(StoreFailed(reason))
 
     @property
     def storage_failure(self) -> str | None:
@@ -493,7 +511,7 @@ class PostOffice:
         """
         cache = self.duplicates(address)
         if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
-            self.listener.duplicate(address.name, readable(duplicate_id))
+            self.events.emit(Duplicate(address.name, readable(duplicate_id)))
             if transaction is not None:
                 transaction.fail(DuplicateMessage(f"address '{address.name}' took a message under the same id before"))
             return 0
@@ -541,7 +559,7 @@ class PostOffice:
         for address, id in claims:
             cache = self._duplicates.get(address.name)
             if cache is not None and not address.is_deleted and id in cache:
-                self.listener.duplicate(address.name, readable(id))
+                self.events.emit(Duplicate(address.name, readable(id)))
                 transaction.fail(
                     DuplicateMessage(f"address '{address.name}' took a message under the same id meanwhile")
                 )
@@ -599,7 +617,7 @@ class PostOffice:
         address.unrouted += 1
         if not address.unrouted_reported and not address.internal:
             address.unrouted_reported = True
-            self.listener.unrouted(address.name)
+            self.events.emit(Unrouted(address.name))
         self._undeliverable.unrouted(message, address, transaction)
 
     def _is_dropped(self, address: Address) -> bool:
@@ -614,7 +632,7 @@ class PostOffice:
         account = address.account if address.account.is_full else self.account
         if not address.full_reported:
             address.full_reported = True
-            self.listener.address_full(address.name, policy.value, account.size_bytes)
+            self.events.emit(AddressIsFull(address.name, policy.value, account.size_bytes))
             account.when_room(lambda: self._has_room(address, account))
         if policy is FullPolicy.DROP:
             return True
@@ -634,7 +652,7 @@ class PostOffice:
         policy = address.settings.page_full_policy
         if not address.page_full_reported:
             address.page_full_reported = True
-            self.listener.address_full(address.name, f"PAGE, then {policy.value}", address.paged_bytes)
+            self.events.emit(AddressIsFull(address.name, f"PAGE, then {policy.value}", address.paged_bytes))
         if policy is PageFullPolicy.FAIL:
             raise AddressFull(f"address '{address.name}' has reached its page limit")
         return True
@@ -666,7 +684,7 @@ class PostOffice:
             account.when_room(lambda: self._has_room(address, account))
             return
         address.full_reported = False
-        self.listener.address_has_room(address.name)
+        self.events.emit(AddressHasRoom(address.name))
 
     def _change(self, message: Message, settings: ResolvedSettings) -> None:
         """Do to a message what the settings of its address say (`ResolvedSettings.changes_messages`)."""

@@ -21,6 +21,14 @@ from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
+from artemis_py.core.runtime.events import (
+    ConsumerClosed,
+    ConsumerOpened,
+    Denied,
+    LimitReached,
+    SessionClosed,
+    SessionOpened,
+)
 from artemis_py.core.runtime.meter import CONSUMER_UNITS
 from artemis_py.core.selectors.filter import Filter
 from artemis_py.core.services.staging import Stage
@@ -193,6 +201,8 @@ class Session:
         self._temporary_queues: dict[str, Queue] = {}
         self._temporary_addresses: dict[str, Address] = {}
         postoffice.sessions[self.id] = self
+        if postoffice.events.wants(SessionOpened):
+            postoffice.events.emit(SessionOpened(self.id, subject.name, client_id, protocol, peer))
 
     @property
     def peer(self) -> str:
@@ -204,7 +214,7 @@ class Session:
     def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
         """Raises NotAuthorized, and has it reported, if the client may not do this."""
         if not self.postoffice.access.allows(self.subject, permission, address, queue):
-            self.postoffice.listener.denied(self.subject, permission, address, queue, self._peer)
+            self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self._peer))
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
 
@@ -233,7 +243,9 @@ class Session:
         if not browse and not self.owns(queue):
             permission = delete_permission(queue)
             if not self.postoffice.access.allows(self.subject, permission, queue.address.name, queue.name):
-                self.postoffice.listener.denied(self.subject, permission, queue.address.name, queue.name, self._peer)
+                self.postoffice.events.emit(
+                    Denied(self.subject, permission, queue.address.name, queue.name, self._peer)
+                )
                 raise NotAuthorized(
                     f"queue '{queue.name}' is another user's subscription: it takes the permission "
                     f"'{permission.value}' to consume from it"
@@ -293,7 +305,7 @@ class Session:
         try:
             self.postoffice.creations.check(self.subject, wanted)
         except LimitExceeded as refusal:
-            self.postoffice.listener.limit_reached(str(refusal), self._peer)
+            self.postoffice.events.emit(LimitReached(str(refusal), self._peer))
             raise
 
     def _check_owner(self, address: Address) -> None:
@@ -490,13 +502,20 @@ class Session:
         self.consumers[consumer.id] = consumer
         self.postoffice.meter.work += CONSUMER_UNITS
         queue.add_consumer(consumer)
+        events = self.postoffice.events
+        if events.wants(ConsumerOpened):
+            events.emit(ConsumerOpened(consumer.id, queue.name, queue.address.name, self.id, browse))
         return consumer
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
         """Detach a consumer; what it did not settle goes back."""
         self.postoffice.meter.work += CONSUMER_UNITS + len(consumer.outstanding)
-        self.consumers.pop(consumer.id, None)
+        is_open = self.consumers.pop(consumer.id, None) is not None
         consumer.close(failed)
+        events = self.postoffice.events
+        if is_open and events.wants(ConsumerClosed):
+            queue = consumer.queue
+            events.emit(ConsumerClosed(consumer.id, queue.name, queue.address.name, self.id, consumer.browse))
 
     # -- transactions ----------------------------------------------------------------------------------------
 
@@ -537,6 +556,9 @@ class Session:
         self.transactions.clear()
         self.block()
         self.postoffice.hub.slices.start(self._close(failed))
+        events = self.postoffice.events
+        if events.wants(SessionClosed):
+            events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self._peer))
 
     def block(self) -> None:
         """Deliver nothing more to any of its consumers: the client is gone."""

@@ -35,6 +35,7 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
 from artemis_py.core.runtime.buffers import PartialInput
+from artemis_py.core.runtime.events import Denied
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded, NotAuthorized, Refusal
 from artemis_py.logs import LogBrake
@@ -769,7 +770,7 @@ class ClientHandler(MqttHandler):
     def denied(self, address: str) -> None:
         """A wildcard led to an address that the client may not read."""
         assert self._core is not None
-        self.postoffice.listener.denied(self._core.subject, Permission.CONSUME, address, None, self.context.peer)
+        self.postoffice.events.emit(Denied(self._core.subject, Permission.CONSUME, address, None, self.context.peer))
 
     def left_out(self, subscription: Subscription, reference: Reference) -> None:
         """A message did not go to this client; the first one is logged."""

@@ -5,7 +5,7 @@ import pytest
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.runtime.events import NoListener
+from artemis_py.core.runtime.events import Event, LimitReached
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import LimitExceeded, NotAuthorized
@@ -14,19 +14,22 @@ from tests.core_harness import make_office
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST
 
 
-class Heard(NoListener):
+class Heard:
     """Keeps what was said of limits."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
-    def limit_reached(self, text: str, peer: str) -> None:
-        self.lines.append((text, peer))
+    def __call__(self, event: Event) -> None:
+        assert isinstance(event, LimitReached)
+        self.lines.append((event.text, event.peer))
 
 
 def limited(limit: int, listener: Heard | None = None) -> PostOffice:
     """A post office whose users may have so many."""
-    office = make_office(listener=listener)
+    office = make_office()
+    if listener is not None:
+        office.events.subscribe(listener, LimitReached)
     office.creations.limit = limit
     return office
 

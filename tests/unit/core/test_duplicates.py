@@ -9,7 +9,7 @@ from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
 from artemis_py.core.routing.duplicates import ID_BYTES, LONGEST_KEPT, duplicate_id, readable
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.routing.transaction import Transaction
-from artemis_py.core.runtime.events import NoListener
+from artemis_py.core.runtime.events import Duplicate, Event
 from artemis_py.core.sessions.session import Producer, Session
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull, TransactionRolledBack
@@ -19,14 +19,15 @@ ONE = duplicate_id("one")
 TWO = duplicate_id("two")
 
 
-class Told(NoListener):
+class Told:
     """Remembers what it is told of duplicates."""
 
     def __init__(self) -> None:
         self.duplicates: list[tuple[str, str]] = []
 
-    def duplicate(self, address: str, id: str) -> None:
-        self.duplicates.append((address, id))
+    def __call__(self, event: Event) -> None:
+        assert isinstance(event, Duplicate)
+        self.duplicates.append((event.address, event.id))
 
 
 class World:
@@ -35,7 +36,7 @@ class World:
     def __init__(self, settings: AddressSettings | None = None, options: BrokerSettings | None = None) -> None:
         self.told = Told()
         self.office: PostOffice = make_office({} if settings is None else {"q": settings}, options)
-        self.office.listener = self.told
+        self.office.events.subscribe(self.told, Duplicate)
         self.queue = make_queue(self.office)
         self.session: Session = make_session(self.office)
         self.producer: Producer = self.session.producer("q")

@@ -7,6 +7,7 @@ import pytest
 
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.dispatcher import UNSETTLED_BYTES_FULL
+from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, PageFullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
@@ -53,13 +54,13 @@ def test_the_global_limit_pages_as_well(scratch: ScratchStore) -> None:
     assert [plain_bodies(queue.browse_all()) for queue in queues] == [numbered(50), numbered(50)]
 
 
-def test_that_an_address_is_full_is_told_once(scratch: ScratchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_an_address_is_full_is_told_once(scratch: ScratchStore) -> None:
     """A backlog that stays at the limit is one event, not one for each message."""
     office = make_office({"q": AddressSettings(max_size_messages=8)}, scratch=scratch)
     queue = make_queue(office)
     told: list[str] = []
-    monkeypatch.setattr(office.listener, "address_full", lambda *_: told.append("full"))
-    monkeypatch.setattr(office.listener, "address_has_room", lambda *_: told.append("room"))
+    office.events.subscribe(lambda _: told.append("full"), AddressIsFull)
+    office.events.subscribe(lambda _: told.append("room"), AddressHasRoom)
     send_plain(office, "q", *numbered(20))
     recorder, consumer = attach(office, queue, credit=1)
     for _ in range(10):

@@ -6,7 +6,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.runtime.events import NoListener
+from artemis_py.core.runtime.events import Dropped, Event
 from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, settle_down
 
@@ -207,20 +207,23 @@ def test_a_queue_of_a_wildcard_address_takes_dead_letters() -> None:
     assert counts(office) == {"all": 1}
 
 
-class Heard(NoListener):
+class Heard:
     """Keeps what was said of discarded messages."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, int]] = []
 
-    def dropped(self, queue: str, reason: str, count: int) -> None:
-        self.lines.append((queue, reason, count))
+    def __call__(self, event: Event) -> None:
+        assert isinstance(event, Dropped)
+        self.lines.append((event.queue, event.reason, event.count))
 
 
 def listening_office(settings: AddressSettings) -> tuple[PostOffice, Heard]:
     """A post office, and what it says."""
     heard = Heard()
-    return make_office({"#": settings}, listener=heard), heard
+    office = make_office({"#": settings})
+    office.events.subscribe(heard, Dropped)
+    return office, heard
 
 
 NOWHERE = SHIPPED.changed(dead_letter_address="nowhere", expiry_address="nowhere")

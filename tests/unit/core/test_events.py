@@ -1,0 +1,155 @@
+"""Listeners of the core's events, as a part outside of this repository adds one."""
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.events import (
+    AddressAdded,
+    AddressRemoved,
+    BindingAdded,
+    BindingRemoved,
+    ConsumerClosed,
+    ConsumerOpened,
+    Denied,
+    Event,
+    Events,
+    ListenerFailed,
+    QueueAdded,
+    QueueRemoved,
+    SessionClosed,
+    SessionOpened,
+    StoreFailed,
+    Unrouted,
+)
+from tests.core_harness import Recorder, make_office, make_queue, make_session, send
+
+NEWS = Unrouted("news")
+
+
+class Notifications:
+    """A listener of its own making: it keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.told.append(event)
+
+
+def test_a_listener_from_outside_is_told_of_a_queues_life() -> None:
+    """In the order in which it happened, after the fact."""
+    office = make_office()
+    notifications = Notifications()
+    office.events.subscribe(notifications)
+
+    make_queue(office, "orders", address="sales")
+    office.delete_address("sales", force=True, reason="closed")
+
+    assert notifications.told == [
+        AddressAdded("sales", False),
+        QueueAdded("orders", "sales", False),
+        BindingAdded("orders", "sales", RoutingType.ANYCAST),
+        QueueRemoved("orders", "sales", "closed"),
+        BindingRemoved("orders", "sales", RoutingType.ANYCAST),
+        AddressRemoved("sales", "closed"),
+    ]
+
+
+def test_sessions_and_consumers_are_events() -> None:
+    """What advisories and redistribution need; a consumer that is closed twice left once."""
+    office = make_office()
+    queue = make_queue(office)
+    notifications = Notifications()
+    office.events.subscribe(notifications, SessionOpened, SessionClosed, ConsumerOpened, ConsumerClosed)
+
+    session = make_session(office, "c1")
+    consumer = session.consume(queue, Recorder())
+    session.close_consumer(consumer)
+    session.close_consumer(consumer)
+    browser = session.consume(queue, Recorder(), browse=True)
+    session.close()
+    session.close()
+
+    who = (session.id, "tester", "c1", "", "test")
+    assert notifications.told == [
+        SessionOpened(*who),
+        ConsumerOpened(consumer.id, "q", "q", session.id, False),
+        ConsumerClosed(consumer.id, "q", "q", session.id, False),
+        ConsumerOpened(browser.id, "q", "q", session.id, True),
+        ConsumerClosed(browser.id, "q", "q", session.id, True),
+        SessionClosed(*who),
+    ]
+
+
+def test_messages_are_no_events() -> None:
+    """Whatever listens, the way of a message does not get longer."""
+    office = make_office()
+    make_queue(office)
+    notifications = Notifications()
+    office.events.subscribe(notifications)
+
+    send(office, "q", "1", "2", "3")
+
+    assert notifications.told == []
+
+
+def test_a_listener_names_the_kinds_it_wants() -> None:
+    """`wants` is what saves the making of an event that nobody would hear."""
+    events = Events()
+    assert not events.wants(Unrouted)
+    denials = Notifications()
+    events.subscribe(denials, Denied)
+    assert (events.wants(Denied), events.wants(Unrouted)) == (True, False)
+    denial = Denied(Subject("ann"), Permission.SEND, "q", None, "peer")
+
+    events.emit(NEWS)
+    events.emit(denial)
+
+    assert denials.told == [denial]
+
+
+def test_a_listener_that_raises_harms_nobody() -> None:
+    """Not the core in the middle of its work, nor the listeners behind it; those that ask are told of it."""
+    office = make_office()
+    error = ValueError("planted")
+
+    def fails(event: Event) -> None:
+        raise error
+
+    notifications = Notifications()
+    office.events.subscribe(fails)
+    office.events.subscribe(notifications)
+
+    office.create_address("a", frozenset((RoutingType.ANYCAST,)))
+
+    added = AddressAdded("a", False)
+    name = f"{__name__}.{fails.__qualname__}"
+    assert notifications.told == [ListenerFailed(name, added, error), added]
+
+
+def test_a_listener_may_leave_while_it_is_told() -> None:
+    """The others hear the event all the same."""
+    events = Events()
+    heard = Notifications()
+
+    def leaves(event: Event) -> None:
+        events.unsubscribe(leaves)
+        heard(event)
+
+    events.subscribe(leaves)
+    events.subscribe(heard)
+
+    events.emit(NEWS)
+    events.emit(NEWS)
+
+    assert heard.told == [NEWS, NEWS, NEWS]
+
+
+def test_the_end_of_the_store_is_an_event() -> None:
+    """Monitoring need not read the log."""
+    office = make_office()
+    notifications = Notifications()
+    office.events.subscribe(notifications, StoreFailed)
+
+    office.storage_failed("disk full")
+
+    assert notifications.told == [StoreFailed("disk full")]
