@@ -9,7 +9,6 @@ from attrs import field, frozen
 
 from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_amqp.extensions import SEQUENCE_RANGE
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
