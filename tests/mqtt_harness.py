@@ -1,10 +1,12 @@
 """A scripted MQTT client: packets as a client writes them, what a server wrote taken apart, every call in a list."""
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
 
-from artemis_mqtt.engine.connection import MqttConnection, MqttHandler
+from artemis_mqtt.engine.acknowledgements import PendingAcks
+from artemis_mqtt.engine.connection import MqttConnection
 from artemis_mqtt.engine.fields import (
     read_text,
     read_u16,
@@ -17,6 +19,7 @@ from artemis_mqtt.engine.fields import (
     write_varint,
 )
 from artemis_mqtt.engine.flight import Delivery, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.handler import MessageHandler, MqttHandler
 from artemis_mqtt.engine.limits import ConnectionLimits
 from artemis_mqtt.engine.packets import (
     MQTT_3_1,
@@ -209,6 +212,16 @@ def _read_publish(version: int, first: int, data: bytes, offset: int, end: int) 
 # -- the broker's side -------------------------------------------------------------------------------------------
 
 
+def answer(engine: MqttConnection, what: Callable[..., None], packet_id: int, reason: int = 0) -> None:
+    """Send one acknowledgement: `what` is a method of `PendingAcks`."""
+    acks = engine.acks.collect()
+    if what is PendingAcks.pubcomp:
+        what(acks, packet_id)
+    else:
+        what(acks, packet_id, reason)
+    acks.send()
+
+
 class Recorder(MqttHandler):
     """Notes every call. `accepts` and `answers`: at once, as a broker without a store would."""
 
@@ -227,7 +240,7 @@ class Recorder(MqttHandler):
         """Let the client in."""
         keep_alive_s = packet.keep_alive_s if self.keep_alive_s is None else self.keep_alive_s
         connack = Connack(session_present=self.session_present)
-        self.engine.accept(connack, keep_alive_s, self.incoming, self.outgoing, self.window)
+        self.engine.accept(connack, keep_alive_s, RecordedMessages(self), self.window)
 
     def wake(self) -> None:
         """Not noted: it depends on where reads end."""
@@ -241,50 +254,6 @@ class Recorder(MqttHandler):
     def on_auth(self, auth: Auth) -> None:
         """Noted."""
         self.calls.append(("auth", auth))
-
-    def on_publish(
-        self,
-        topic: str,
-        payload: bytes,
-        qos: int,
-        retain: bool,
-        dup: bool,
-        packet_id: int,
-        properties: bytes,
-        expiry_s: int,
-    ) -> None:
-        """A message; taken."""
-        self.calls.append(("publish", topic, payload, qos, retain, dup, packet_id, properties, expiry_s))
-        if self.answers and qos == 1:
-            self.engine.send_puback(packet_id)
-        elif self.answers and qos == 2:
-            self.engine.send_pubrec(packet_id)
-
-    def on_duplicate(self, packet_id: int) -> None:
-        """Answered again."""
-        self.calls.append(("duplicate", packet_id))
-        if self.answers:
-            self.engine.send_pubrec(packet_id)
-
-    def on_pubrel(self, packet_id: int) -> None:
-        """Completed."""
-        self.calls.append(("pubrel", packet_id))
-        if self.answers:
-            self.engine.send_pubcomp(packet_id)
-
-    def on_puback(self, delivery: Delivery, reason: int) -> None:
-        """Noted."""
-        self.calls.append(("puback", delivery.packet_id, delivery.token, reason))
-
-    def on_pubrec(self, delivery: Delivery, reason: int) -> None:
-        """Released."""
-        self.calls.append(("pubrec", delivery.packet_id, delivery.token, reason))
-        if self.answers and reason < 0x80:
-            self.engine.send_pubrel(delivery)
-
-    def on_pubcomp(self, delivery: Delivery) -> None:
-        """Noted."""
-        self.calls.append(("pubcomp", delivery.packet_id, delivery.token))
 
     def on_subscribe(self, subscribe: Subscribe) -> None:
         """Granted."""
@@ -311,6 +280,58 @@ class Recorder(MqttHandler):
         self.calls.append(("writable",))
 
 
+class RecordedMessages(MessageHandler):
+    """Notes what comes of messages, in the list of a `Recorder`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder.incoming, recorder.outgoing)
+        self.recorder = recorder
+
+    def on_publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        dup: bool,
+        packet_id: int,
+        properties: bytes,
+        expiry_s: int,
+    ) -> None:
+        """A message; taken."""
+        self.recorder.calls.append(("publish", topic, payload, qos, retain, dup, packet_id, properties, expiry_s))
+        if self.recorder.answers and qos == 1:
+            answer(self.recorder.engine, PendingAcks.puback, packet_id)
+        elif self.recorder.answers and qos == 2:
+            answer(self.recorder.engine, PendingAcks.pubrec, packet_id)
+
+    def on_duplicate(self, packet_id: int) -> None:
+        """Answered again."""
+        self.recorder.calls.append(("duplicate", packet_id))
+        if self.recorder.answers:
+            answer(self.recorder.engine, PendingAcks.pubrec, packet_id)
+
+    def on_pubrel(self, packet_id: int) -> None:
+        """Completed."""
+        self.recorder.calls.append(("pubrel", packet_id))
+        if self.recorder.answers:
+            answer(self.recorder.engine, PendingAcks.pubcomp, packet_id)
+
+    def on_puback(self, delivery: Delivery, reason: int) -> None:
+        """Noted."""
+        self.recorder.calls.append(("puback", delivery.packet_id, delivery.token, reason))
+
+    def on_pubrec(self, delivery: Delivery, reason: int) -> None:
+        """Released."""
+        self.recorder.calls.append(("pubrec", delivery.packet_id, delivery.token, reason))
+        if self.recorder.answers and reason < 0x80:
+            self.recorder.engine.acks.send_pubrel(delivery)
+
+    def on_pubcomp(self, delivery: Delivery) -> None:
+        """Noted."""
+        self.recorder.calls.append(("pubcomp", delivery.packet_id, delivery.token))
+
+
 class Conversation:
     """A client and the engine."""
 
@@ -322,6 +343,18 @@ class Conversation:
         self.engine = MqttConnection(self.handler, limits or ConnectionLimits())
         self.handler.engine = self.engine
         self.now = 0.0
+
+    def puback(self, packet_id: int, reason: int = 0) -> None:
+        """The broker answers a QoS 1 message."""
+        answer(self.engine, PendingAcks.puback, packet_id, reason)
+
+    def pubrec(self, packet_id: int, reason: int = 0) -> None:
+        """The broker answers a QoS 2 message."""
+        answer(self.engine, PendingAcks.pubrec, packet_id, reason)
+
+    def pubcomp(self, packet_id: int) -> None:
+        """The broker answers PUBREL."""
+        answer(self.engine, PendingAcks.pubcomp, packet_id)
 
     @property
     def calls(self) -> list[Call]:

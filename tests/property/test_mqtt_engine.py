@@ -331,7 +331,7 @@ def test_a_message_survives_both_ways(
     server.open()
     server.send(publish(version, topic, payload, qos, packet_id if qos else 0, retain=retain, properties=said))
     call = server.calls[0]
-    server.engine.send_publish(topic_field(call[1]), call[2], call[3], call[4], False, call[6], call[7])
+    server.engine.writer.send(topic_field(call[1]), call[2], call[3], call[4], False, call[6], call[7])
 
     kept = evolve(said, message_expiry_interval=None)
     assert server.read()[0] == ("publish", topic, payload, qos, packet_id if qos else 0, retain, False, kept)

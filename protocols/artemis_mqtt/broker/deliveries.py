@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from artemis_mqtt.broker.handler import ClientHandler
     from artemis_mqtt.broker.session import ClientSession
     from artemis_mqtt.engine.connection import MqttConnection
+    from artemis_mqtt.engine.publish_writer import PublishWriter
     from artemis_py.core.services.retained import RetainedSearch
 
 # Addresses whose permission is remembered per connection, for subscriptions with wildcards.
@@ -189,6 +190,7 @@ class Outlet:
         office = handler.postoffice
         self.handler: ClientHandler = handler
         self.engine: MqttConnection = handler.engine
+        self.writer: PublishWriter = handler.engine.writer
         self.session: ClientSession = session
         self.outgoing: OutgoingFlight = session.outgoing
         self.format: MqttFormat = handler.manager.format
@@ -258,14 +260,12 @@ class Outlet:
                     return False
                 packet = encode_publish(self.is_v5, field, payload, 0, retain, False, 0, annotations[1:])
                 encodings[name] = packet
-            self.engine.send_encoded(packet)
+            self.writer.send_encoded(packet)
             return True
         field = self.topic_field(message.address)
         if not field:
             return False
-        self.engine.send_publish(
-            field, payload, 0, retain, False, 0, self._properties(subscription, message, annotations)
-        )
+        self.writer.send(field, payload, 0, retain, False, 0, self._properties(subscription, message, annotations))
         return True
 
     def send(self, subscription: Subscription, reference: Reference, qos: int) -> bool:
@@ -283,7 +283,7 @@ class Outlet:
             return False
         if self.engine.is_halted:
             # Its acknowledgement has to be read.
-            self.handler.go_on()
+            self.handler.read_on()
         token = Sent(reference, subscription, session.next_order())
         packet_id = outgoing.add(qos, token)
         if qos == 2 and self.stores and reference.handle:
@@ -314,7 +314,7 @@ class Outlet:
                 return
         subscription = token.subscription
         field = self.topic_field(message.address)
-        if field and self.engine.send_publish(
+        if field and self.writer.send(
             field,
             payload,
             qos,

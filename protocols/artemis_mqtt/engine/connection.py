@@ -1,29 +1,22 @@
-"""Which MQTT packet may come when: one client's conversation, server side.
+"""One client's MQTT conversation, server side: bytes and time in, calls and bytes out.
 
-    AWAITING_CONNECT -> CONNECTING -> OPEN -> CLOSED
-                         |      ^
-                         v      |
-                      AUTHENTICATING
+Wire order only: no sockets, no clock, no broker. `codec` turns bytes into packets, `transitions` says whether one is
+legal now, and the `MqttHandler` gives it a meaning, at once or later. A client that breaks the protocol is told why, as
+far as its version has words for it, and closed; what was legal before counts, however TCP cut the stream.
 
-Wire order only: no sockets, no clock, no broker. `codec` turns bytes into packets, this module says whether a packet is
-legal now, and the `MqttHandler` gives it a meaning. Calls are made in wire order from within `receive_data`; the
-handler answers at once or later. Who breaks the protocol is told why, as far as its version has words for it, and
-closed; what was legal before counts, however TCP cut the stream.
-
-PUBLISH and its acknowledgements, which come per message, are read straight from their octets; everything else is an
-object of `packets`.
+PUBLISH and its acknowledgements, which come per message, are read straight from their octets (`publish_reader`,
+`acknowledgements`) and written by `publish_writer`; everything else is an object of `packets`.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from attrs import evolve
-from mypy_extensions import mypyc_attr
 
 from artemis_mqtt.engine import reasons
+from artemis_mqtt.engine.acknowledgements import Acknowledgements
 from artemis_mqtt.engine.codec import (
     ServerPacket,
-    read_ack,
     read_auth,
     read_connect,
     read_disconnect,
@@ -33,8 +26,9 @@ from artemis_mqtt.engine.codec import (
     without_texts,
     write_packet,
 )
-from artemis_mqtt.engine.fields import ONE_BYTE, decode_text, read_varint
-from artemis_mqtt.engine.flight import MAX_PACKET_ID, RECEIVED, RELEASED, Delivery, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.fields import read_varint
+from artemis_mqtt.engine.flight import MAX_PACKET_ID, IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.handler import MessageHandler, MqttHandler
 from artemis_mqtt.engine.limits import LOGIN_BUFFER_BYTES, ConnectionLimits
 from artemis_mqtt.engine.packets import (
     MQTT_3_1,
@@ -45,75 +39,38 @@ from artemis_mqtt.engine.packets import (
     Connect,
     Disconnect,
     Suback,
-    Subscribe,
     Unsuback,
-    Unsubscribe,
 )
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
-from artemis_mqtt.engine.publish import NO_EXPIRY, alias_property, publish_head, split_properties
+from artemis_mqtt.engine.publish_reader import PublishReader
+from artemis_mqtt.engine.publish_writer import PublishWriter
 from artemis_mqtt.engine.reasons import PacketError, malformed, protocol_error
-from artemis_mqtt.engine.topics import check_topic
+from artemis_mqtt.engine.transitions import (
+    AUTH,
+    AUTHENTICATING,
+    AWAITING_CONNECT,
+    CLOSED,
+    CONNECT,
+    CONNECTING,
+    OPEN,
+    PINGREQ,
+    PUBACK,
+    PUBCOMP,
+    PUBREC,
+    PUBREL,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    check_transition,
+    untimely,
+)
 from artemis_py.core.runtime.meter import Meter
-
-AWAITING_CONNECT: Final = 0
-CONNECTING: Final = 1
-"""The handler decides about a CONNECT or an AUTH; what arrives meanwhile waits."""
-AUTHENTICATING: Final = 2
-"""The client has the next step of enhanced authentication."""
-OPEN: Final = 3
-CLOSED: Final = 4
-
-_CONNECT: Final = 1
-_PUBLISH: Final = 3
-_PUBACK: Final = 4
-_PUBREC: Final = 5
-_PUBREL: Final = 6
-_PUBCOMP: Final = 7
-_SUBSCRIBE: Final = 8
-_UNSUBSCRIBE: Final = 10
-_PINGREQ: Final = 12
-_DISCONNECT: Final = 14
-_AUTH: Final = 15
-
-# Whatever is absent is a protocol error and ends the connection: CONNECT comes first [MQTT-3.1.0-1] and once
-# [MQTT-3.1.0-2]; a client that authenticates sends nothing else [MQTT-3.1.2-30].
-TRANSITIONS: Final = {
-    (AWAITING_CONNECT, _CONNECT): CONNECTING,
-    (AUTHENTICATING, _AUTH): CONNECTING,
-    (AUTHENTICATING, _DISCONNECT): CLOSED,
-    (OPEN, _PUBLISH): OPEN,
-    (OPEN, _PUBACK): OPEN,
-    (OPEN, _PUBREC): OPEN,
-    (OPEN, _PUBREL): OPEN,
-    (OPEN, _PUBCOMP): OPEN,
-    (OPEN, _SUBSCRIBE): OPEN,
-    (OPEN, _UNSUBSCRIBE): OPEN,
-    (OPEN, _PINGREQ): OPEN,
-    (OPEN, _AUTH): OPEN,
-    (OPEN, _DISCONNECT): CLOSED,
-}
-
-# Low four bits of the first byte, by packet type; PUBLISH has flags of its own (§2.1.3) [MQTT-2.1.3-1].
-_FLAGS: Final = {_PUBREL: 2, _SUBSCRIBE: 2, _UNSUBSCRIBE: 2}
-_DUP: Final = 8
+from artemis_py.wire.inbox import Inbox
+from artemis_py.wire.outbox import Outbox
 
 _PINGRESP: Final = b"\xd0\x00"
-_PUBACK_HEAD: Final = b"\x40\x02"
-_PUBREC_HEAD: Final = b"\x50\x02"
-_PUBREL_HEAD: Final = b"\x62\x02"
-_PUBCOMP_HEAD: Final = b"\x70\x02"
-_EMPTY_TOPIC: Final = b"\x00\x00"
 
-# Up to here a payload is copied behind its head, above it is a piece of output of its own.
-_SMALL_PAYLOAD: Final = 512
-
-# Topics of a client whose decoded form is kept: 256 KiB at most per connection, and enough for what one client sends to
-# over and over. A client with more topics pays for decoding them.
-_KNOWN_TOPICS: Final = 1024
-_KNOWN_TOPIC_SIZE: Final = 256
-
-# Below this an alias saves nothing worth a place in the client's table: the property itself has three bytes.
-_MIN_ALIASED_SIZE: Final = 8
+# The shortest packet: a first byte and a length.
+_HEADER_SIZE: Final = 2
 
 # Where a CONNACK lacks the word that a DISCONNECT has (MQTT 5.0 §3.2.2.2).
 _CONNACK_REASONS: Final = {
@@ -126,95 +83,8 @@ _CONNACK_REASONS: Final = {
 }
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class MqttHandler:
-    """What the conversation means."""
-
-    def wake(self) -> None:
-        """There is output now, where there was none."""
-        raise NotImplementedError
-
-    def on_connect(self, connect: Connect) -> None:
-        """The client introduced itself: answer, now or later, with `accept`, `refuse` or `send_auth`.
-
-        What the client sends behind it waits until then.
-        """
-        raise NotImplementedError
-
-    def on_auth(self, auth: Auth) -> None:
-        """The next step of enhanced authentication: before the login answered as `on_connect` is, after it with
-        `send_auth` or `disconnect`. Only if CONNECT named a method, and with that method [MQTT-4.12.0-5]."""
-        raise NotImplementedError
-
-    def on_publish(
-        self,
-        topic: str,
-        payload: bytes,
-        qos: int,
-        retain: bool,
-        dup: bool,
-        packet_id: int,
-        properties: bytes,
-        expiry_s: int,
-    ) -> None:
-        """A message. QoS 1: answer with `send_puback`, QoS 2: with `send_pubrec`; once each, in order, now or later.
-
-        `topic` has its alias resolved and is valid. `properties` are those that travel with the message (§3.3.2.3:
-        payload format, content type, response topic, correlation data, user properties): validated, encoded as they
-        came, without their length. `expiry_s` is the Message Expiry Interval, -1: none.
-        """
-        raise NotImplementedError
-
-    def on_duplicate(self, packet_id: int) -> None:
-        """A QoS 2 message that was received before: answer with `send_pubrec` once the first one is durable."""
-        raise NotImplementedError
-
-    def on_pubrel(self, packet_id: int) -> None:
-        """The client released a QoS 2 message: forget its identifier, then `send_pubcomp`, now or later."""
-        raise NotImplementedError
-
-    def on_puback(self, delivery: Delivery, reason: int) -> None:
-        """A QoS 1 delivery is over; `reason` of 0x80 or more: the client refused it, and must not get it again."""
-        raise NotImplementedError
-
-    def on_pubrec(self, delivery: Delivery, reason: int) -> None:
-        """The client has a QoS 2 message: record that, then `send_pubrel` (later: when that is durable).
-
-        `reason` of 0x80 or more: it refused the message, the delivery is over, there is nothing to send.
-        """
-        raise NotImplementedError
-
-    def on_pubcomp(self, delivery: Delivery) -> None:
-        """A QoS 2 delivery is over, its identifier free."""
-        raise NotImplementedError
-
-    def on_subscribe(self, subscribe: Subscribe) -> None:
-        """Answer with `send_suback`, now or later."""
-        raise NotImplementedError
-
-    def on_unsubscribe(self, unsubscribe: Unsubscribe) -> None:
-        """Answer with `send_unsuback`, now or later."""
-        raise NotImplementedError
-
-    def on_disconnect(self, disconnect: Disconnect) -> None:
-        """The client said goodbye; the engine is closed. Reason 0x04: its will is to be published all the same."""
-        raise NotImplementedError
-
-    def on_failed(self, reason: int, text: str) -> None:
-        """The client broke the protocol or fell silent; the engine has said so and closed. Nothing comes after this."""
-        raise NotImplementedError
-
-    def on_writable(self) -> None:
-        """Deliveries may go on: output went out, or the window opened (at most once per read)."""
-        raise NotImplementedError
-
-
-def _untimely(packet_type: int) -> PacketError:
-    return protocol_error(f"a packet of type {packet_type} that may not come now")
-
-
 class MqttConnection:
-    """One client's conversation: bytes and time in, calls and bytes out."""
+    """One client's conversation."""
 
     def __init__(self, handler: MqttHandler, limits: ConnectionLimits, meter: Meter | None = None) -> None:
         """`meter` says when to stop reading for this turn; without one nothing does."""
@@ -224,44 +94,23 @@ class MqttConnection:
         self.state: int = AWAITING_CONNECT
         self.version: int = 0
         """Protocol level of the CONNECT; 0 before it."""
-        self.incoming: IncomingFlight = IncomingFlight()
-        self.outgoing: OutgoingFlight = OutgoingFlight()
-        """The session's, from `accept` on."""
-        self.out: list[bytes] = []
-        self.output_size: int = 0
-        self.is_paused: bool = False
+        self.inbox: Inbox = Inbox(self.meter, _HEADER_SIZE)
+        self.outbox: Outbox = Outbox(limits.output_limit_bytes, handler.wake)
+        nobody = MessageHandler(IncomingFlight(), OutgoingFlight())
+        self.reader: PublishReader = PublishReader(nobody, limits.max_topic_levels, limits.topic_alias_maximum)
+        self.writer: PublishWriter = PublishWriter(self.outbox)
+        self.acks: Acknowledgements = Acknowledgements(nobody, self.outbox, self.reader)
         self.is_halted: bool = False
         """What the client sends is not looked at for now; the transport does not read either."""
-        self._output_limit: int = limits.output_limit_bytes
         self._is_v5: bool = False
         self._connect: Connect | None = None
         self._is_reauthenticating: bool = False
         self._max_packet_size: int = limits.login_packet_size
-        self._max_topic_levels: int = limits.max_topic_levels
-        self._chunks: list[bytes] = []
-        self._chunk_size: int = 0
-        self._needed: int = 2
-        """Bytes without which there is nothing to do."""
-        self._is_cut_short: bool = False
-        """There is input to be worked through, and no share of this turn left for it."""
-        self._steps: Iterator[None] | None = None
-        """What is left to do for the packet that was read last."""
-        self._now: float = 0.0
         self._heard_at: float = 0.0
         self._silence_s: float = 0.0
         """Silence after which the client counts as gone; 0: never."""
-        self._was_paused: bool = False
-        self._is_waited_for: bool = False
-        """Somebody found no room for output and is to be told when there is."""
-        self._unanswered: int = 0
-        """QoS 1 and 2 messages of this connection for which the last answer is due."""
-        self._receive_maximum: int = MAX_PACKET_ID
-        self._topics: dict[bytes, str] = {}
-        self._incoming_aliases: dict[int, str] = {}
-        self._outgoing_aliases: dict[bytes, int] = {}
-        self._max_outgoing_aliases: int = 0
-        self._peer_packet_size: int = 0
-        """The largest packet the client takes; 0: any."""
+        self._was_unread: bool = False
+        """For some time nobody read from the client: its silence then means nothing."""
         self._wants_reasons: bool = False
 
     # -- for the transport -------------------------------------------------------------------------------------
@@ -277,67 +126,55 @@ class MqttConnection:
         return self.state == OPEN
 
     @property
+    def outgoing(self) -> OutgoingFlight:
+        """Messages of QoS 1 and 2 towards the client; the session's, from `accept` on."""
+        return self.acks.outgoing
+
+    @property
     def kept_bytes(self) -> int:
         """What was received and is still to be worked through, most often the beginning of a packet."""
-        return self._chunk_size
+        return self.inbox.size
 
     @property
     def has_input(self) -> bool:
         """Whether something was received that only waits for a share of a turn: for `work`."""
-        return self._is_cut_short and self.state != CONNECTING and not self.is_halted
+        return self.inbox.is_cut_short and self.state != CONNECTING and not self.is_halted
 
     def receive_data(self, data: bytes, now: float) -> None:
         """Work through what the client sent, in pieces of any size. Never raises for anything a client can send.
 
         What the share of this turn (`Meter.end`) is too small for is kept for `work`.
         """
-        self._now = now
         self._heard_at = now
         if self.state == CLOSED:
             return
-        if self._chunks:
-            size = self._chunk_size + len(data)
-            if size < self._needed or self.state == CONNECTING or self.is_halted or self._is_cut_short:
-                self._keep(data)
-                return
-            self._chunks.append(data)
-            data = b"".join(self._chunks)
-            self._chunks = []
-            self._chunk_size = 0
-        elif self.state == CONNECTING or self.is_halted or self._is_cut_short:
-            self._keep(data)
-            return
-        self._work(data)
+        data = self.inbox.add(data, self.state == CONNECTING or self.is_halted)
+        if data:
+            self._work(data)
+        elif self.state == CONNECTING:
+            self._check_login_buffer()
 
     def work(self, now: float) -> None:
         """Go on with what was kept. The client counts as heard: we did not read, so its silence means nothing."""
-        self._now = now
         self._heard_at = now
         if self.has_input:
-            self._go_on()
+            self._work_kept()
 
     def work_through(self, steps: Iterator[None]) -> None:
         """Handler: what the packet at hand asks for is long, and is done step by step before anything else is read."""
-        self._steps = steps
+        self.inbox.steps = steps
 
     def halt(self) -> None:
         """Handler: look at nothing behind the packet at hand, until `proceed`. The transport must not read."""
         self.is_halted = True
-        self._was_paused = True
+        self._was_unread = True
 
     def proceed(self) -> None:
         """Handler: what was kept may be worked through, in the shares of the turns to come."""
         self.is_halted = False
-        self._is_cut_short = self._is_cut_short or len(self._chunks) > 0
-
-    def _keep(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._chunk_size += len(data)
-        if self.state == CONNECTING and self._chunk_size > LOGIN_BUFFER_BYTES:
-            self._fail(reasons.QUOTA_EXCEEDED, f"more than {LOGIN_BUFFER_BYTES} bytes before the login ended")
+        self.inbox.is_cut_short = self.inbox.has_rest
 
     def _work(self, data: bytes) -> None:
-        self._is_cut_short = False
         try:
             offset = self._read(data)
         except PacketError as error:
@@ -346,29 +183,35 @@ class MqttConnection:
         if self.state == CLOSED:
             return
         if offset < len(data):
-            self._keep(data[offset:] if offset else data)
-        outgoing = self.outgoing
+            self.inbox.keep(data[offset:] if offset else data)
+            if self.state == CONNECTING:
+                self._check_login_buffer()
+        outgoing = self.acks.outgoing
         if outgoing.was_exhausted and outgoing.quota > 0 and self.can_send:
             outgoing.was_exhausted = False
             self.handler.on_writable()
 
+    def _work_kept(self) -> None:
+        """Work through what arrived while the handler decided, or another turn had to come."""
+        if self.inbox.has_rest and self.state != CLOSED:
+            self._work(self.inbox.take())
+
+    def _check_login_buffer(self) -> None:
+        if self.inbox.size > LOGIN_BUFFER_BYTES:
+            self._fail(reasons.QUOTA_EXCEEDED, f"more than {LOGIN_BUFFER_BYTES} bytes before the login ended")
+
     def data_to_send(self) -> bytes:
         """Take all output. Deliveries that had to wait for room may then go on."""
-        out = self.out
-        if not out:
-            return b""
-        data = out[0] if len(out) == 1 else b"".join(out)
-        self.out = []
-        was_full = self._is_waited_for or self.output_size >= self._output_limit
-        self.output_size = 0
-        self._is_waited_for = False
-        if was_full and self.can_send:
+        outbox = self.outbox
+        was_full = outbox.was_full or outbox.size >= outbox.limit
+        data = outbox.take()
+        if was_full and data and self.can_send:
             self.handler.on_writable()
         return data
 
     def next_deadline(self) -> float | None:
-        """When the client's silence lasts too long: one and a half times its keep-alive [MQTT-3.1.2-22]."""
-        if self._silence_s <= 0.0 or self.state == CLOSED or self.is_paused or self.is_halted:
+        """Return when the client's silence lasts too long: one and a half times its keep-alive [MQTT-3.1.2-22]."""
+        if self._silence_s <= 0.0 or self.state == CLOSED or self.outbox.is_paused or self.is_halted:
             return None
         return self._heard_at + self._silence_s
 
@@ -377,38 +220,49 @@ class MqttConnection:
         deadline = self.next_deadline()
         if deadline is None or now < deadline:
             return
-        if self._was_paused:
-            # Nobody read meanwhile: its silence counts from now on.
-            self._was_paused = False
+        if self._was_unread:
+            # Its silence counts from now on.
+            self._was_unread = False
             self._heard_at = now
             return
         self._fail(reasons.KEEP_ALIVE_TIMEOUT, f"nothing was heard for {self._silence_s:g} s")
 
     def pause(self) -> None:
         """Send no deliveries until `resume`; the transport does not read, so silence means nothing."""
-        self.is_paused = True
-        self._was_paused = True
+        self.outbox.pause()
+        self._was_unread = True
 
     def resume(self) -> None:
         """Deliveries may go on."""
-        if self.is_paused:
-            self.is_paused = False
-            self._is_waited_for = False
-            if self.can_send:
-                self.handler.on_writable()
+        if self.outbox.resume() and self.can_send:
+            self.handler.on_writable()
+
+    @property
+    def can_send(self) -> bool:
+        """Whether there is room for deliveries. If not, `on_writable` says when there is."""
+        outbox = self.outbox
+        # As in `Outbox.ask_for_room`, without a call: this is asked for each delivery.
+        if outbox.is_paused or outbox.size >= outbox.limit:
+            outbox.was_full = True
+            return False
+        return self.state == OPEN
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes) -> int:
-        """Work through all whole packets; where the first one begins that is not."""
+        """Work through all whole packets; return where the first one begins that is not. Raises PacketError.
+
+        Long because nothing is called for a packet of up to 16 KiB but what reads it.
+        """
         size = len(data)
         offset = 0
         meter = self.meter
-        if self._steps is not None and not self._step():
+        inbox = self.inbox
+        if inbox.steps is not None and (not inbox.step() or self.state == CLOSED):
             return 0
         while offset + 2 <= size:
             if meter.work >= meter.end:
-                self._is_cut_short = True
+                inbox.is_cut_short = True
                 break
             meter.work += 1
             first = data[offset]
@@ -427,40 +281,26 @@ class MqttConnection:
             if end - offset > self._max_packet_size:
                 raise PacketError(reasons.PACKET_TOO_LARGE, f"a packet of {end - offset} bytes")
             if end > size:
-                if self.state == AWAITING_CONNECT and first >> 4 != _CONNECT:
-                    raise _untimely(first >> 4)
-                self._needed = end - offset
+                if self.state == AWAITING_CONNECT and first >> 4 != CONNECT:
+                    raise untimely(first >> 4)
+                inbox.needed = end - offset
                 return offset
             if first & 0xF0 == 0x30 and self.state == OPEN:
-                self._read_publish(first, data, body, end)
+                self.reader.read(first, data, body, end)
             elif length == 2 and 0x40 <= first <= 0x70 and self.state == OPEN:
-                self._read_short_ack(first, data[body] << 8 | data[body + 1])
+                self.acks.read_short(first, data[body] << 8 | data[body + 1])
             else:
                 self._read_packet(first, data, body, end)
             offset = end
             if self.state == CLOSED or self.state == CONNECTING or self.is_halted:
                 break
-            if self._steps is not None and not self._step():
+            if inbox.steps is not None and (not inbox.step() or self.state == CLOSED):
                 break
-        self._needed = 2
+        inbox.needed = _HEADER_SIZE
         return offset
 
-    def _step(self) -> bool:
-        """Go on with the last packet; False if there is more of it to do than the share of this turn is."""
-        steps = self._steps
-        meter = self.meter
-        assert steps is not None
-        for _ in steps:
-            if self.state == CLOSED:
-                return False
-            if meter.work >= meter.end:
-                self._is_cut_short = True
-                return False
-        self._steps = None
-        return self.state != CLOSED
-
     def _read_length(self, data: bytes, offset: int, size: int) -> tuple[int, int]:
-        """A Remaining Length of more than a byte, and where the rest begins; 0: it is not all here."""
+        """Read a Remaining Length of more than a byte, and where the rest begins; 0: it is not all here."""
         end = min(size, offset + 4)
         index = offset
         while index < end and data[index] >= 0x80:
@@ -468,32 +308,26 @@ class MqttConnection:
         if index == end:
             if end == offset + 4:
                 raise malformed("a remaining length of more than four bytes")
-            self._needed = end - offset + 2
+            self.inbox.needed = end - offset + 2
             return 0, 0
         return read_varint(data, offset, end)
 
     def _read_packet(self, first: int, data: bytes, offset: int, end: int) -> None:
         packet_type = first >> 4
-        state = TRANSITIONS.get((self.state, packet_type), -1)
-        if state < 0 or (packet_type == _AUTH and not self._is_v5):
-            raise _untimely(packet_type)
-        if packet_type != _PUBLISH and first & 0x0F != _FLAGS.get(packet_type, 0):
-            # 3.1 sends these again on its own connection, with DUP (§2.1 there).
-            if self.version != MQTT_3_1 or packet_type not in _FLAGS or first & 0x07 != _FLAGS[packet_type]:
-                raise malformed(f"flags {first & 0x0F:#x} in a packet of type {packet_type}")
-        if packet_type == _CONNECT:
+        check_transition(self.state, self.version, first)
+        if packet_type == CONNECT:
             self._read_connect(data, offset, end)
-        elif packet_type in (_PUBACK, _PUBREC, _PUBREL, _PUBCOMP):
-            self._read_ack(packet_type, data, offset, end)
-        elif packet_type == _SUBSCRIBE:
+        elif packet_type in (PUBACK, PUBREC, PUBREL, PUBCOMP):
+            self.acks.read(packet_type, data, offset, end)
+        elif packet_type == SUBSCRIBE:
             self.handler.on_subscribe(read_subscribe(self.version, data, offset, end, self.limits))
-        elif packet_type == _UNSUBSCRIBE:
+        elif packet_type == UNSUBSCRIBE:
             self.handler.on_unsubscribe(read_unsubscribe(self.version, data, offset, end, self.limits))
-        elif packet_type == _PINGREQ:
+        elif packet_type == PINGREQ:
             if offset != end:
                 raise malformed("PINGREQ is longer than its fields")
-            self._write(_PINGRESP)
-        elif packet_type == _AUTH:
+            self.outbox.write(_PINGRESP)
+        elif packet_type == AUTH:
             self._read_auth(data, offset, end)
         else:
             self._read_disconnect(data, offset, end)
@@ -505,16 +339,16 @@ class MqttConnection:
             self.version = MQTT_5 if level > MQTT_5 else MQTT_3_1
             self._is_v5 = level > MQTT_5
             raise PacketError(reasons.UNSUPPORTED_PROTOCOL_VERSION, f"protocol level {level} is not supported")
-        self.version = level
-        self._is_v5 = level == MQTT_5
+        self.version = self.acks.version = level
+        self._is_v5 = self.reader.is_v5 = level == MQTT_5
         connect = read_connect(level, data, offset, end, self.limits)
         if not connect.client_id and (level == MQTT_3_1 or (level == MQTT_3_1_1 and not connect.clean_start)):
             raise PacketError(reasons.CLIENT_IDENTIFIER_NOT_VALID, "an empty client identifier")
         self._connect = connect
         properties = connect.properties
         self._wants_reasons = self._is_v5 and properties.request_problem_information != 0
-        self._peer_packet_size = properties.maximum_packet_size or 0
-        self._max_outgoing_aliases = min(properties.topic_alias_maximum or 0, self.limits.max_outgoing_aliases)
+        max_aliases = min(properties.topic_alias_maximum or 0, self.limits.max_outgoing_aliases)
+        self.writer.begin(self._is_v5, properties.maximum_packet_size or 0, max_aliases)
         self.state = CONNECTING
         self.handler.on_connect(connect)
 
@@ -543,179 +377,34 @@ class MqttConnection:
         self._close()
         self.handler.on_disconnect(disconnect)
 
-    # -- PUBLISH and its acknowledgements ------------------------------------------------------------------------
-
-    def _read_publish(self, first: int, data: bytes, offset: int, end: int) -> None:
-        topic_start = offset + 2
-        if topic_start > end:
-            raise malformed("the packet ends within a field")
-        offset = topic_start + (data[offset] << 8 | data[offset + 1])
-        if offset > end:
-            raise malformed("a field is longer than what is left of its packet")
-        raw = data[topic_start:offset]
-        topic = self._topics.get(raw)
-        if topic is None:
-            topic = self._learn_topic(raw)
-        qos = first >> 1 & 3
-        packet_id = 0
-        if qos:
-            if offset + 2 > end:
-                raise malformed("the packet ends within a field")
-            packet_id = data[offset] << 8 | data[offset + 1]
-            offset += 2
-            if qos == 3 or packet_id == 0:
-                raise malformed("PUBLISH with QoS 3 [MQTT-3.3.1-4] or packet identifier 0")
-        elif first & _DUP:
-            raise malformed("PUBLISH with QoS 0 and DUP")
-        properties = b""
-        expiry_s = NO_EXPIRY
-        if self._is_v5:
-            if offset < end and data[offset] == 0:
-                offset += 1
-                if not topic:
-                    raise protocol_error("PUBLISH has neither a topic nor an alias")
-            else:
-                size, offset = read_varint(data, offset, end)
-                stop = offset + size
-                if stop > end:
-                    raise malformed("the properties are longer than their packet")
-                properties, expiry_s, alias = split_properties(data, offset, stop, self._max_topic_levels)
-                offset = stop
-                if alias or not topic:
-                    topic = self._resolve_alias(topic, alias)
-        if qos:
-            self._unanswered += 1
-            if self._unanswered > self._receive_maximum:
-                raise PacketError(reasons.RECEIVE_MAXIMUM_EXCEEDED, f"more than {self._receive_maximum} in flight")
-            if qos == 2:
-                received = self.incoming.received
-                if packet_id in received:
-                    self.handler.on_duplicate(packet_id)
-                    return
-                received.add(packet_id)
-        self.handler.on_publish(
-            topic, data[offset:end], qos, first & 1 != 0, first & _DUP != 0, packet_id, properties, expiry_s
-        )
-
-    def _learn_topic(self, raw: bytes) -> str:
-        """Decode and check a topic name that is not known yet."""
-        if not raw and self._is_v5:
-            return ""
-        topic = decode_text(raw)
-        check_topic(topic, self._max_topic_levels)
-        if len(raw) <= _KNOWN_TOPIC_SIZE:
-            if len(self._topics) >= _KNOWN_TOPICS:
-                self._topics.clear()
-            self._topics[raw] = topic
-        return topic
-
-    def _resolve_alias(self, topic: str, alias: int) -> str:
-        """The topic that `alias` stands for, or from now on stands for (§3.3.2.3.4)."""
-        if alias == 0:
-            raise protocol_error("PUBLISH has neither a topic nor an alias")
-        if alias > self.limits.topic_alias_maximum:
-            raise PacketError(reasons.TOPIC_ALIAS_INVALID, f"topic alias {alias} is above the maximum")
-        if topic:
-            self._incoming_aliases[alias] = topic
-            return topic
-        known = self._incoming_aliases.get(alias)
-        if known is None:
-            raise PacketError(reasons.TOPIC_ALIAS_INVALID, f"topic alias {alias} stands for nothing")
-        return known
-
-    def _read_short_ack(self, first: int, packet_id: int) -> None:
-        """An acknowledgement of a packet identifier and nothing else: all of them in 3.x, nearly all in version 5."""
-        if packet_id == 0:
-            raise protocol_error("packet identifier 0")
-        if first == 0x40:
-            delivery = self.outgoing.acknowledge(packet_id)
-            if delivery is not None:
-                self.handler.on_puback(delivery, 0)
-        elif first == 0x62:
-            self._on_pubrel(packet_id)
-        elif first == 0x50:
-            self._on_pubrec(packet_id, 0)
-        elif first == 0x70:
-            delivery = self.outgoing.complete(packet_id)
-            if delivery is not None:
-                self.handler.on_pubcomp(delivery)
-        elif first == 0x6A and self.version == MQTT_3_1:
-            self._on_pubrel(packet_id)
-        else:
-            raise malformed(f"flags {first & 0x0F:#x} in a packet of type {first >> 4}")
-
-    def _read_ack(self, packet_type: int, data: bytes, offset: int, end: int) -> None:
-        """An acknowledgement with a reason code (§3.4.2)."""
-        if not self._is_v5:
-            raise malformed(f"a packet of type {packet_type} that is not two bytes long")
-        packet_id, reason = read_ack(data, offset, end, packet_type)
-        if packet_type == _PUBACK:
-            delivery = self.outgoing.acknowledge(packet_id)
-            if delivery is not None:
-                self.handler.on_puback(delivery, reason)
-        elif packet_type == _PUBREC:
-            self._on_pubrec(packet_id, reason)
-        elif packet_type == _PUBREL:
-            self._on_pubrel(packet_id)
-        else:
-            delivery = self.outgoing.complete(packet_id)
-            if delivery is not None:
-                self.handler.on_pubcomp(delivery)
-
-    def _on_pubrec(self, packet_id: int, reason: int) -> None:
-        refused = reason >= 0x80
-        known = self.outgoing.deliveries.get(packet_id)
-        earlier = RECEIVED if known is None else known.state
-        delivery = self.outgoing.receive(packet_id, refused)
-        if delivery is None:
-            # A session that we no longer have: let the client finish its part [MQTT-4.3.3-1] (§4.4).
-            if not refused:
-                self._write_ack(_PUBREL_HEAD, packet_id, reasons.PACKET_IDENTIFIER_NOT_FOUND)
-        elif earlier == RELEASED and not refused:
-            self._write_ack(_PUBREL_HEAD, packet_id, 0)
-        elif earlier != RECEIVED or refused:
-            self.handler.on_pubrec(delivery, reason)
-
-    def _on_pubrel(self, packet_id: int) -> None:
-        received = self.incoming.received
-        if packet_id in received:
-            received.discard(packet_id)
-            self.handler.on_pubrel(packet_id)
-        else:
-            # It was released before, or its session is gone: the client may forget it, too [MQTT-4.3.3-11].
-            self._write_ack(_PUBCOMP_HEAD, packet_id, reasons.PACKET_IDENTIFIER_NOT_FOUND)
-
     # -- login and end -----------------------------------------------------------------------------------------
 
-    def accept(
-        self, connack: Connack, keep_alive_s: int, incoming: IncomingFlight, outgoing: OutgoingFlight, window: int
-    ) -> None:
+    def accept(self, connack: Connack, keep_alive_s: int, messages: MessageHandler, window: int) -> None:
         """Answer CONNECT with success; from here on messages come and go.
 
         The engine adds the properties of its own limits (Receive Maximum, Maximum Packet Size, Topic Alias Maximum)
         and Server Keep Alive if `keep_alive_s` (0: none) differs from what the client asked for. `window` is how many
         messages of QoS 1 and 2 we send ahead at most; the client's Receive Maximum lowers it. PUBRELs of the session
         that are still unanswered go out at once; messages to send again are to be taken from `outgoing.next_resend()`.
-        What the client sent meanwhile is worked through before this returns.
+        What the client sent since its CONNECT is worked through before this returns.
         """
         connect = self._connect
         if self.state != CONNECTING or connect is None:
             return
-        self.incoming = incoming
-        self.outgoing = outgoing
         self._silence_s = keep_alive_s * 1.5
         self._max_packet_size = self.limits.max_packet_size
+        receive_maximum = MAX_PACKET_ID
         if self._is_v5:
-            self._receive_maximum = self.limits.receive_maximum
+            receive_maximum = self.limits.receive_maximum
             window = min(window, connect.properties.receive_maximum or MAX_PACKET_ID)
             connack = evolve(connack, properties=self._with_limits(connack.properties, connect, keep_alive_s))
+        self.reader.begin(messages, receive_maximum)
+        self.acks.begin(messages)
         self.state = OPEN
         self._send(connack)
-        outgoing.begin(window)
-        for delivery in outgoing.deliveries.values():
-            if delivery.state == RELEASED:
-                self._write_ack(_PUBREL_HEAD, delivery.packet_id, 0)
-        self._go_on()
+        messages.outgoing.begin(window)
+        self.acks.resend_pubrels()
+        self._work_kept()
 
     def _with_limits(self, properties: Properties, connect: Connect, keep_alive_s: int) -> Properties:
         limits = self.limits
@@ -727,14 +416,6 @@ class MqttConnection:
             topic_alias_maximum=limits.topic_alias_maximum or None,
             maximum_packet_size=limits.max_packet_size,
         )
-
-    def _go_on(self) -> None:
-        """Work through what arrived while the handler decided, or another turn had to come."""
-        if (self._chunks or self._is_cut_short) and self.state != CLOSED:
-            data = b"".join(self._chunks)
-            self._chunks = []
-            self._chunk_size = 0
-            self._work(data)
 
     def refuse(self, reason: int, properties: Properties = NO_PROPERTIES) -> None:
         """Answer CONNECT with a failure, in the words of the client's version, and close [MQTT-3.2.2-7].
@@ -759,7 +440,7 @@ class MqttConnection:
         self._send(Auth(reason=reason, properties=evolve(self._wanted(properties), authentication_method=method)))
         if self.state == CONNECTING:
             self.state = AUTHENTICATING
-            self._go_on()
+            self._work_kept()
 
     def disconnect(self, reason: int, text: str = "", properties: Properties = NO_PROPERTIES) -> None:
         """End the conversation: DISCONNECT in version 5 (CONNACK before the login), a bare close in 3.x. `text` becomes
@@ -788,10 +469,8 @@ class MqttConnection:
 
     def _close(self) -> None:
         self.state = CLOSED
-        self._chunks = []
-        self._chunk_size = 0
-        self._steps = None
-        self._is_cut_short = False
+        self.inbox.drop()
+        self.outbox.close()
 
     def _wanted(self, properties: Properties) -> Properties:
         """What we may say beside a reason code: no texts to a client that wants none [MQTT-3.1.2-29]."""
@@ -802,119 +481,15 @@ class MqttConnection:
     def _send(self, packet: ServerPacket) -> None:
         """Collect a packet. One too large for the client goes without its texts ([MQTT-3.2.2-19] and its kin)."""
         data = write_packet(self.version, packet)
-        if self._peer_packet_size and len(data) > self._peer_packet_size:
+        largest = self.writer.max_packet_size
+        if largest and len(data) > largest:
             data = write_packet(self.version, without_texts(packet))
-            if len(data) > self._peer_packet_size:
+            if len(data) > largest:
                 # There is no way to say this to this client [MQTT-3.1.2-24].
                 self._close()
                 self.handler.on_failed(reasons.PACKET_TOO_LARGE, "the client takes no packet as large as its answer")
                 return
-        self._write(data)
-
-    # -- writing -----------------------------------------------------------------------------------------------
-
-    def _write(self, data: bytes) -> None:
-        """Collect output; after the end there is none."""
-        if self.state == CLOSED:
-            return
-        if not self.out:
-            self.handler.wake()
-        self.out.append(data)
-        self.output_size += len(data)
-
-    @property
-    def can_send(self) -> bool:
-        """Whether there is room for deliveries: not paused, and less output than the limit waits. Who asks in vain is
-        told by `on_writable`."""
-        if self.is_paused or self.output_size >= self._output_limit:
-            self._is_waited_for = True
-            return False
-        return self.state == OPEN
-
-    def send_publish(
-        self, topic_field: bytes, payload: bytes, qos: int, retain: bool, dup: bool, packet_id: int, properties: bytes
-    ) -> bool:
-        """Send one message; False: it is larger than the client takes, and was not sent [MQTT-3.1.2-24].
-
-        `topic_field` is the topic as `topics.topic_field` encodes it (keep it); `packet_id` comes from `outgoing.add`
-        (0 for QoS 0). `properties` are what `on_publish` gave, to which `publish.expiry_property` and
-        `publish.subscription_identifier_property` may be appended; 3.x leaves them out. Topic aliases are the engine's.
-        """
-        if self.state != OPEN:
-            return True
-        alias = 0
-        field = topic_field
-        if self._max_outgoing_aliases:
-            alias = self._outgoing_aliases.get(topic_field, 0)
-            if alias:
-                field = _EMPTY_TOPIC
-                properties = properties + alias_property(alias)
-            elif len(topic_field) >= _MIN_ALIASED_SIZE and len(self._outgoing_aliases) < self._max_outgoing_aliases:
-                properties = properties + alias_property(len(self._outgoing_aliases) + 1)
-                alias = -1
-        size = len(payload)
-        head = publish_head(self._is_v5, field, size, qos, retain, dup, packet_id, properties)
-        if self._peer_packet_size and len(head) + size > self._peer_packet_size:
-            return False
-        if alias < 0:
-            # Only now does the client learn it.
-            self._outgoing_aliases[topic_field] = len(self._outgoing_aliases) + 1
-        out = self.out
-        if not out:
-            self.handler.wake()
-        if size <= _SMALL_PAYLOAD:
-            out.append(head + payload)
-        else:
-            out.append(head)
-            out.append(payload)
-        self.output_size += len(head) + size
-        return True
-
-    def send_encoded(self, packet: bytes) -> bool:
-        """Send a QoS 0 PUBLISH as `publish.encode_publish` made it for this version; False: as in `send_publish`."""
-        if self.state != OPEN:
-            return True
-        size = len(packet)
-        if self._peer_packet_size and size > self._peer_packet_size:
-            return False
-        if not self.out:
-            self.handler.wake()
-        self.out.append(packet)
-        self.output_size += size
-        return True
-
-    def send_puback(self, packet_id: int, reason: int = 0) -> None:
-        """Answer a QoS 1 message; the reason is left out in 3.x."""
-        self._answered()
-        self._write_ack(_PUBACK_HEAD, packet_id, reason)
-
-    def send_pubrec(self, packet_id: int, reason: int = 0) -> None:
-        """Answer a QoS 2 message; 0x80 or more refuses it and frees its identifier (version 5 only)."""
-        if reason >= 0x80 and self._is_v5:
-            self._answered()
-            self.incoming.received.discard(packet_id)
-        self._write_ack(_PUBREC_HEAD, packet_id, reason)
-
-    def send_pubrel(self, delivery: Delivery) -> None:
-        """Release a delivery whose PUBREC came."""
-        delivery.state = RELEASED
-        self._write_ack(_PUBREL_HEAD, delivery.packet_id, 0)
-
-    def send_pubcomp(self, packet_id: int) -> None:
-        """Answer PUBREL."""
-        self._answered()
-        self._write_ack(_PUBCOMP_HEAD, packet_id, 0)
-
-    def _answered(self) -> None:
-        # Never below 0: a PUBREL may belong to a message of an earlier connection (§4.9).
-        if self._unanswered > 0:
-            self._unanswered -= 1
-
-    def _write_ack(self, head: bytes, packet_id: int, reason: int) -> None:
-        if reason and self._is_v5:
-            self._write(bytes((head[0], 3, packet_id >> 8, packet_id & 0xFF, reason)))
-        else:
-            self._write(head + ONE_BYTE[packet_id >> 8] + ONE_BYTE[packet_id & 0xFF])
+        self.outbox.write(data)
 
     def send_suback(self, packet_id: int, codes: list[int], properties: Properties = NO_PROPERTIES) -> None:
         """Answer SUBSCRIBE, one code per filter in order; codes of 0x80 or more are 0x80 in 3.1.1, QoS 0 in 3.1."""

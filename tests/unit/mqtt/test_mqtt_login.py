@@ -7,6 +7,7 @@ from attrs import evolve
 
 from artemis_mqtt.engine import reasons
 from artemis_mqtt.engine.flight import IncomingFlight, OutgoingFlight
+from artemis_mqtt.engine.handler import MessageHandler
 from artemis_mqtt.engine.limits import LOGIN_BUFFER_BYTES, ConnectionLimits
 from artemis_mqtt.engine.packets import Auth, Connack, Connect, Disconnect, Will
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, write_properties
@@ -222,7 +223,7 @@ def test_connack_says_what_the_engine_enforces() -> None:
     client = waiting(receive_maximum=7, max_packet_size=1000, topic_alias_maximum=9)
     client.send(connect(Connect(keep_alive_s=60)))
     given = Connack(session_present=True, properties=Properties(assigned_client_identifier="x"))
-    client.engine.accept(given, 60, IncomingFlight(), OutgoingFlight(), 10)
+    client.engine.accept(given, 60, MessageHandler(IncomingFlight(), OutgoingFlight()), 10)
 
     expected = Properties(
         assigned_client_identifier="x", receive_maximum=7, maximum_packet_size=1000, topic_alias_maximum=9

@@ -114,7 +114,7 @@ def test_a_refused_message_of_qos_2_leaves_no_trace() -> None:
     client = opened()
     client.handler.answers = False
     client.send(publish(5, "a", b"1", 2, 5))
-    client.engine.send_pubrec(5, reasons.NOT_AUTHORIZED)
+    client.pubrec(5, reasons.NOT_AUTHORIZED)
     assert client.read() == [("pubrec", 5, reasons.NOT_AUTHORIZED)]
     client.send(publish(5, "a", b"2", 2, 5))
 
@@ -124,10 +124,10 @@ def test_a_refused_message_of_qos_2_leaves_no_trace() -> None:
 def test_answers_with_a_reason() -> None:
     """[MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.7.2-1] [MQTT-3.11.3-2] the code behind the identifier; 0 is left out."""
     client = opened()
-    client.engine.send_puback(1, reasons.QUOTA_EXCEEDED)
-    client.engine.send_puback(2, reasons.NO_MATCHING_SUBSCRIBERS)
-    client.engine.send_pubrec(3, reasons.NOT_AUTHORIZED)
-    client.engine.send_pubcomp(4)
+    client.puback(1, reasons.QUOTA_EXCEEDED)
+    client.puback(2, reasons.NO_MATCHING_SUBSCRIBERS)
+    client.pubrec(3, reasons.NOT_AUTHORIZED)
+    client.pubcomp(4)
     client.engine.send_unsuback(5, [0, reasons.NO_SUBSCRIPTION_EXISTED])
 
     assert client.engine.data_to_send().hex(" ", -100) == "40030001974003000210500300038770020004b0050005000011"
@@ -139,8 +139,8 @@ def test_3_has_no_words_for_a_refused_message(version: int) -> None:
     client = opened(version)
     client.handler.answers = False
     client.send(publish(version, "a", b"1", 1, 4) + publish(version, "a", b"1", 2, 5))
-    client.engine.send_puback(4, reasons.NOT_AUTHORIZED)
-    client.engine.send_pubrec(5, reasons.NOT_AUTHORIZED)
+    client.puback(4, reasons.NOT_AUTHORIZED)
+    client.pubrec(5, reasons.NOT_AUTHORIZED)
 
     assert client.engine.data_to_send().hex() == "40020004" + "50020005"
     assert client.handler.incoming.received == {5}
@@ -201,7 +201,7 @@ def test_more_topics_than_are_kept_decoded() -> None:
     client.send(b"".join(publish(4, topic) for topic in topics))
 
     assert [call[1] for call in client.calls] == topics
-    assert len(client.engine._topics) <= 1024
+    assert len(client.engine.reader._topics) <= 1024
 
 
 # -- topic aliases -----------------------------------------------------------------------------------------------
@@ -261,11 +261,11 @@ def test_a_client_keeps_to_the_receive_maximum() -> None:
     client = opened(receive_maximum=2)
     client.handler.answers = False
     client.send(publish(5, "a", b"", 1, 1) + publish(5, "a", b"", 2, 2) + publish(5, "a"))
-    client.engine.send_puback(1)
-    client.engine.send_pubrec(2)
+    client.puback(1)
+    client.pubrec(2)
     client.send(ack(PUBREL, 2) + publish(5, "a", b"", 2, 3))
-    client.engine.send_pubrec(3, reasons.QUOTA_EXCEEDED)
-    client.engine.send_pubcomp(2)
+    client.pubrec(3, reasons.QUOTA_EXCEEDED)
+    client.pubcomp(2)
     client.send(publish(5, "a", b"", 1, 4) + publish(5, "a", b"", 1, 5))
     assert client.engine.is_open
     answer = client.send(publish(5, "a", b"", 1, 6))
@@ -309,7 +309,7 @@ def test_a_delivery_in_every_version(version: int, qos: int, size: int) -> None:
     client = opened(version)
     packet_id = client.engine.outgoing.add(qos, "m") if qos else 0
     octets = write_properties(Properties(content_type="t")) + expiry_property(9) + subscription_identifier_property(300)
-    sent = client.engine.send_publish(topic_field("a/b"), bytes(size), qos, True, qos == 2, packet_id, octets)
+    sent = client.engine.writer.send(topic_field("a/b"), bytes(size), qos, True, qos == 2, packet_id, octets)
 
     properties = Properties(content_type="t", message_expiry_interval=9, subscription_identifiers=(300,))
     expected = Properties() if version != 5 else properties
@@ -323,7 +323,7 @@ def test_a_packet_at_every_change_of_its_length(size: int) -> None:
     client = opened(4)
     payload = bytes(size - 3)
     client.send(publish(4, "a", payload))
-    client.engine.send_publish(topic_field("a"), payload, 0, False, False, 0, b"")
+    client.engine.writer.send(topic_field("a"), payload, 0, False, False, 0, b"")
 
     assert [len(call[2]) for call in client.calls] == [size - 3]
     assert [len(packet[2]) for packet in client.read()] == [size - 3]
@@ -332,7 +332,7 @@ def test_a_packet_at_every_change_of_its_length(size: int) -> None:
 def test_a_prepared_delivery() -> None:
     """What a fan-out sends to many."""
     client = opened(4)
-    assert client.engine.send_encoded(encode_publish(False, topic_field("a"), b"x", 0, False, False, 0, b""))
+    assert client.engine.writer.send_encoded(encode_publish(False, topic_field("a"), b"x", 0, False, False, 0, b""))
 
     assert [packet[:3] for packet in client.read()] == [("publish", "a", b"x")]
 
@@ -370,7 +370,7 @@ def test_pubrel_waits_for_the_broker() -> None:
     client.handler.answers = False
     packet_id = client.engine.outgoing.add(2, "m")
     assert client.send(ack(PUBREC, packet_id) * 2) == []
-    client.engine.send_pubrel(client.engine.outgoing.deliveries[packet_id])
+    client.engine.acks.send_pubrel(client.engine.outgoing.deliveries[packet_id])
     assert client.read() == [("pubrel", packet_id, 0)]
     assert client.send(ack(PUBREC, packet_id)) == [("pubrel", packet_id, 0)]
     client.send(ack(PUBCOMP, packet_id))
@@ -462,7 +462,7 @@ def test_the_client_s_receive_maximum_limits_what_is_sent_ahead() -> None:
     assert (outgoing.can_send, outgoing.add(1, "m3")) == (False, 0)
     client.send(ack(PUBREC, two))
     assert not outgoing.can_send
-    assert client.engine.send_publish(topic_field("a"), b"", 0, False, False, 0, b"")
+    assert client.engine.writer.send(topic_field("a"), b"", 0, False, False, 0, b"")
     client.send(ack(PUBCOMP, two))
     assert client.calls[-1] == ("writable",)
     assert outgoing.add(1, "m3") == 3
@@ -579,7 +579,7 @@ def test_what_was_received_and_not_released_waits_for_the_broker() -> None:
     client = Conversation(5, handler=handler)
     client.open()
     assert (flight.next_resend(), client.read()) == (None, [])
-    client.engine.send_pubrel(flight.deliveries[1])
+    client.engine.acks.send_pubrel(flight.deliveries[1])
 
     assert client.read() == [("pubrel", 1, 0)]
 
@@ -623,7 +623,7 @@ def test_aliases_are_used_towards_a_client_that_allows_them() -> None:
     """[MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-11] from 1 to its maximum, first with its topic."""
     client = opened(properties=Properties(topic_alias_maximum=2))
     for topic in ("topic/1", "topic/2", "topic/3", "topic/1", "topic/2", "topic/3", "t", "t"):
-        client.engine.send_publish(topic_field(topic), b"", 0, False, False, 0, b"")
+        client.engine.writer.send(topic_field(topic), b"", 0, False, False, 0, b"")
 
     assert [(packet[1], packet[-1].topic_alias) for packet in client.read()] == [
         ("topic/1", 1),
@@ -640,7 +640,7 @@ def test_aliases_are_used_towards_a_client_that_allows_them() -> None:
 def test_no_aliases_towards_other_clients() -> None:
     """[MQTT-3.1.2-27] a client that says nothing of them gets none."""
     client = opened()
-    client.engine.send_publish(topic_field("topic/1"), b"", 0, False, False, 0, b"")
+    client.engine.writer.send(topic_field("topic/1"), b"", 0, False, False, 0, b"")
 
     assert client.read()[0][-1] == Properties()
 
@@ -649,10 +649,10 @@ def test_a_packet_as_large_as_the_client_takes() -> None:
     """[MQTT-3.1.2-24] [MQTT-3.1.2-25] the whole of it; one octet more is not sent, nor its alias learnt."""
     client = opened(properties=Properties(maximum_packet_size=32, topic_alias_maximum=1))
     field = topic_field("topic/1")
-    assert not client.engine.send_publish(field, bytes(18), 0, False, False, 0, b"")
-    assert client.engine.send_publish(field, bytes(17), 0, False, False, 0, b"")
-    assert client.engine.send_publish(field, bytes(24), 0, False, False, 0, b"")
-    assert not client.engine.send_encoded(bytes(33))
+    assert not client.engine.writer.send(field, bytes(18), 0, False, False, 0, b"")
+    assert client.engine.writer.send(field, bytes(17), 0, False, False, 0, b"")
+    assert client.engine.writer.send(field, bytes(24), 0, False, False, 0, b"")
+    assert not client.engine.writer.send_encoded(bytes(33))
 
     data = client.engine.data_to_send()
     assert len(data) == 64
@@ -663,11 +663,11 @@ def test_nothing_is_sent_after_the_end() -> None:
     client = opened()
     client.engine.disconnect(0)
     client.read()
-    client.engine.send_puback(1)
+    client.puback(1)
     client.engine.send_suback(1, [0])
 
-    assert client.engine.send_publish(topic_field("a"), b"", 0, False, False, 0, b"")
-    assert client.engine.send_encoded(b"x")
+    assert client.engine.writer.send(topic_field("a"), b"", 0, False, False, 0, b"")
+    assert client.engine.writer.send_encoded(b"x")
     assert client.read() == []
 
 
@@ -675,7 +675,7 @@ def test_deliveries_stop_while_output_waits() -> None:
     """A slow reader costs a bounded amount of memory; who stopped for it is told when there is room."""
     client = opened(output_limit_bytes=100)
     assert client.engine.can_send
-    client.engine.send_publish(topic_field("a"), bytes(100), 0, False, False, 0, b"")
+    client.engine.writer.send(topic_field("a"), bytes(100), 0, False, False, 0, b"")
     assert not client.engine.can_send
     assert client.calls == []
     client.read()

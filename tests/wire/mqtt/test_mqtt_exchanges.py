@@ -51,7 +51,7 @@ class Replay:
             case ["publishes", qos, topic, payload]:
                 packet_id = engine.outgoing.add(int(qos), topic) if qos != "0" else 0
                 field = topic_field(topic)
-                assert engine.send_publish(field, bytes.fromhex(payload), int(qos), False, False, packet_id, b"")
+                assert engine.writer.send(field, bytes.fromhex(payload), int(qos), False, False, packet_id, b"")
             case ["disconnects", reason]:
                 engine.disconnect(int(reason, 16))
             case ["silence", seconds]:
