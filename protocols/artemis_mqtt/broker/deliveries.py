@@ -8,7 +8,18 @@ that finds it closed hands over the one message it has and waits.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from artemis_mqtt.broker.format import FOREIGN_FLAGS, QOS_MASK, RETAIN, RETAINED_COPY, MqttFormat, converted
+from artemis_mqtt.broker.format import (
+    FOREIGN_FLAGS,
+    PACKET_V3,
+    PACKET_V3_RETAINED,
+    PACKET_V5,
+    PACKET_V5_RETAINED,
+    QOS_MASK,
+    RETAIN,
+    RETAINED_COPY,
+    MqttFormat,
+    converted,
+)
 from artemis_mqtt.engine.flight import SENT, Delivery, OutgoingFlight
 from artemis_mqtt.engine.publish import encode_publish, expiry_property
 from artemis_py.core.messages.message import Message
@@ -249,17 +260,20 @@ class Outlet:
         retain = self._retain(subscription, annotations)
         if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
             # A fan-out: the same octets for everybody with this version and retain flag.
-            name = ("MQTT5R" if retain else "MQTT5") if self.is_v5 else ("MQTT3R" if retain else "MQTT3")
+            if self.is_v5:
+                key = PACKET_V5_RETAINED if retain else PACKET_V5
+            else:
+                key = PACKET_V3_RETAINED if retain else PACKET_V3
             encodings = message.encodings
             if encodings is None:
                 encodings = message.encodings = {}
-            packet = encodings.get(name)
+            packet = encodings.get(key)
             if packet is None:
                 field = self.topic_field(message.address)
                 if not field:
                     return False
                 packet = encode_publish(self.is_v5, field, payload, 0, retain, False, 0, annotations[1:])
-                encodings[name] = packet
+                encodings[key] = packet
             self.writer.send_encoded(packet)
             return True
         field = self.topic_field(message.address)

@@ -36,6 +36,15 @@ RETAIN_ANNOTATION: Final = "x-opt-mqtt-retain"
 
 _JSON: Final = "application/json"
 
+# What this package keeps in `Message.encodings`, so that it is made once for all receivers: a message of another
+# protocol as MQTT, and whole PUBLISH packets of QoS 0, the same octets for clients of one version and retain flag.
+ANNOTATIONS: Final = "MQTT annotations"
+PAYLOAD: Final = "MQTT"
+PACKET_V3: Final = "MQTT3"
+PACKET_V3_RETAINED: Final = "MQTT3R"
+PACKET_V5: Final = "MQTT5"
+PACKET_V5_RETAINED: Final = "MQTT5R"
+
 
 class MqttFormat:
     """The `MessageFormat` of MQTT, one per broker."""
@@ -195,7 +204,7 @@ def _json_value(value: object) -> object:
 def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     """Annotations and payload of a message that another protocol wrote, converted once.
 
-    A large one is converted anew each time, for its body shall not stay in memory. Raises ProtocolError, and StoreError
+    A large one is converted each time, because its body must not stay in memory. Raises ProtocolError, and StoreError
     if a body is too large for memory or cannot be read.
     """
     if message.large is not None:
@@ -203,11 +212,11 @@ def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     encodings = message.encodings
     if encodings is None:
         encodings = message.encodings = {}
-    payload = encodings.get("MQTT")
+    payload = encodings.get(PAYLOAD)
     if payload is None:
-        encodings["MQTT annotations"], payload = from_view(message.view, syntax)
-        encodings["MQTT"] = payload
-    return encodings["MQTT annotations"], payload
+        encodings[ANNOTATIONS], payload = from_view(message.view, syntax)
+        encodings[PAYLOAD] = payload
+    return encodings[ANNOTATIONS], payload
 
 
 def retained_copy(message: Message) -> Message:
