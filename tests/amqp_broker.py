@@ -7,7 +7,6 @@ from typing import Any, Final
 from attrs import evolve
 
 from artemis_amqp.broker.manager import AmqpProtocolManager
-from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER
 from artemis_amqp.engine.performatives import (
     Accepted,
     Attach,
@@ -27,6 +26,7 @@ from artemis_amqp.engine.performatives import (
     encode,
     frame,
 )
+from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings
@@ -128,7 +128,7 @@ class Peer:
         return evolve(flow, **fields)
 
     def _next_outgoing_id(self) -> int:
-        sessions = self.connection.engine.sessions
+        sessions = self.connection.engine.channels.by_peer
         return max(0, sessions[0].next_incoming_id) if 0 in sessions else 0
 
     def transfer(self, body: bytes, handle: int = 0, octets: bytes | None = None, **fields: Any) -> bytes:

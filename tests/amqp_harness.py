@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import evolve
 
-from artemis_amqp.engine.connection import AMQP_HEADER, AmqpConnection
+from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.handlers import ReceiverLinkHandler, SenderLinkHandler
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link
@@ -29,6 +29,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.states import AMQP_HEADER
 from artemis_amqp.engine.transfer_frame import TransferFrame
 
 HEADER = Struct(">IBBH")
@@ -139,7 +140,7 @@ class Recorder:
     def on_sasl_header(self) -> None:
         """Offer one mechanism."""
         self.calls.append(("sasl header",))
-        self.engine.send_sasl_mechanisms(["PLAIN"])
+        self.engine.login.offer(["PLAIN"])
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
         """Wait for the test."""

@@ -15,12 +15,13 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from artemis_amqp.engine import errors
-from artemis_amqp.engine.connection import AmqpConnection, State
+from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.states import State
 from artemis_amqp.engine.types import Symbol
 from artemis_py.spark.errors import ConnectionLost, Elsewhere, Gone, InvalidOption, Refused
 from artemis_py.spark.options import ConnectionOptions, Server
@@ -80,9 +81,9 @@ class Connection:
             is_client=True,
         )
         try:
-            self.engine.start_client(*_login(options), server.host)
+            self.engine.login.start(*_login(options), server.host)
             self.wait(lambda: self._is_opened, deadline, "no answer to the login")
-            self.session: Final = self.engine.begin()
+            self.session: Final = self.engine.channels.begin()
         except BaseException:
             self._socket.close()
             raise
@@ -257,7 +258,7 @@ class Connection:
 
     def on_writable(self) -> None:
         """There is room for output again."""
-        self.engine.tell_senders(self.session)
+        self.session.tell_senders()
 
 
 def _login(options: ConnectionOptions) -> tuple[str, bytes]:

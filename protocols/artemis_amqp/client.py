@@ -11,13 +11,14 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
-from artemis_amqp.engine.connection import AmqpConnection, State
+from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.session import AmqpSession
+from artemis_amqp.engine.states import State
 from artemis_amqp.engine.types import Symbol
 from artemis_py.errors import ArtemisError
 
@@ -84,15 +85,15 @@ class Client(asyncio.Protocol):
         except OSError as error:
             raise ConnectionFailed(None, str(error)) from error
         if user is None:
-            client.engine.start_client("ANONYMOUS", b"", host)
+            client.engine.login.start("ANONYMOUS", b"", host)
         else:
-            client.engine.start_client("PLAIN", f"\0{user}\0{password or ''}".encode(), host)
+            client.engine.login.start("PLAIN", f"\0{user}\0{password or ''}".encode(), host)
         try:
             await client._opened
         except ClientError:
             client._abort()
             raise
-        client._session = client.engine.begin()
+        client._session = client.engine.channels.begin()
         client._keep_alive()
         return client
 
@@ -226,7 +227,7 @@ class Client(asyncio.Protocol):
     def on_writable(self) -> None:
         """There is room for output again."""
         if self._session is not None:
-            self.engine.tell_senders(self._session)
+            self._session.tell_senders()
 
     # -- steps -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from functools import cache
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection
+from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import MASK, Link
 from artemis_amqp.engine.performatives import (
@@ -31,6 +31,7 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_amqp.engine.types import Symbol
 from tests.amqp_harness import ACCEPTED, Conversation, Recorder, frame_with, read_frames, transfer
 
@@ -58,7 +59,7 @@ class Eager(Recorder):
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
         """Welcome."""
         super().on_sasl_init(mechanism, initial_response, hostname)
-        self.engine.send_sasl_outcome(0, b"")
+        self.engine.login.finish(0, b"")
 
     def on_attach(self, link: Link, attach: Attach) -> None:
         """Credit counts at once: a peer that did not wait for it would be wrong or right by where a read ends."""
@@ -361,10 +362,10 @@ class Pair:
         self.server = AmqpConnection(self.server_handler, server_limits, is_client=False)
         self.client_handler.engine, self.server_handler.engine = self.client, self.server
         self.server_handler.credit = 0
-        self.client.start_client(None, None)
+        self.client.login.start(None, None)
         self.exchange()
         self.client.send_open(self.client.our_open("client"))
-        self.session = self.client.begin()
+        self.session = self.client.channels.begin()
         up = self.session.attach("up", Source(), Target(address="q"), is_sender=True)
         down = self.session.attach("down", Source(address="q"), Target(), is_sender=False)
         self.exchange()

@@ -20,11 +20,11 @@ class Welcoming(Recorder):
 
     def on_sasl_header(self) -> None:
         """Anonymous only."""
-        self.engine.send_sasl_mechanisms(["ANONYMOUS"])
+        self.engine.login.offer(["ANONYMOUS"])
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
         """Welcome."""
-        self.engine.send_sasl_outcome(0, b"")
+        self.engine.login.finish(0, b"")
 
 
 class Wires:
@@ -175,10 +175,10 @@ def test_our_server_sends_to_proton(lengths: list[int], seed: int, frame_size: i
 def test_our_client_talks_to_proton(lengths: list[int], seed: int, frame_size: int) -> None:
     """The client's role: login, open, begin, attach, transfer, detach, end, close."""
     wires = Wires(seed, False, frame_size)
-    wires.ours.start_client("ANONYMOUS", b"")
+    wires.ours.login.start("ANONYMOUS", b"")
     wires.exchange()
     wires.ours.send_open(wires.ours.our_open("ours"))
-    session = wires.ours.begin()
+    session = wires.ours.channels.begin()
     link = session.attach("up", Source(), Target(address="q"), is_sender=True)
     assert isinstance(link, SenderLink)
     wires.exchange()

@@ -85,7 +85,7 @@ class Peer(Recorder):
     def on_writable(self) -> None:
         """There is room."""
         for session in self.sessions:
-            self.engine.tell_senders(session)
+            session.tell_senders()
 
 
 Cut = Callable[[bytes], Iterator[int]]
@@ -108,11 +108,11 @@ class Wire:
         self._pieces: Iterator[int] = iter(())
         self._waiting = b""
         self._offset = 0
-        self.engine.start_client(None, None)
+        self.engine.login.start(None, None)
         self._settle()
         self.engine.send_open(self.engine.our_open("c"))
         self._settle()
-        self.session = self.engine.begin()
+        self.session = self.engine.channels.begin()
         self._settle()
 
     def _flush(self) -> None:

@@ -145,7 +145,7 @@ class AmqpHandler:
             container_id=manager.postoffice.options.name,
             meter=manager.postoffice.hub.meter,
         )
-        self.engine.requires_sasl = _ANONYMOUS not in context.authenticator.mechanisms(context)
+        self.engine.login.is_required = _ANONYMOUS not in context.authenticator.mechanisms(context)
         self._subject: Subject | None = None
         self._session: Session | None = None
         self._exchange: SaslExchange | None = None
@@ -285,7 +285,7 @@ class AmqpHandler:
 
     def on_sasl_header(self) -> None:
         """The client wants to authenticate: name the mechanisms."""
-        self.engine.send_sasl_mechanisms(list(self.context.authenticator.mechanisms(self.context)))
+        self.engine.login.offer(list(self.context.authenticator.mechanisms(self.context)))
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
         """The client chose a mechanism."""
@@ -293,7 +293,7 @@ class AmqpHandler:
         if self._exchange is None:
             template = "login refused: peer=%s mechanism=%s is not offered"
             self.brake.info(self.source, template, self.context.peer, mechanism)
-            self.engine.send_sasl_outcome(_SASL_AUTH, b"")
+            self.engine.login.finish(_SASL_AUTH, b"")
             return
         self._exchange.respond(initial_response, self._challenge, self._logged_in)
 
@@ -304,7 +304,7 @@ class AmqpHandler:
 
     def _challenge(self, data: bytes) -> None:
         if not self.engine.closed and not self._is_lost:
-            self.engine.send_sasl_challenge(data)
+            self.engine.login.challenge(data)
             self.wake()
 
     def _logged_in(self, result: LoginResult) -> None:
@@ -313,10 +313,10 @@ class AmqpHandler:
         self._exchange = None
         if result.outcome is LoginOutcome.OK:
             self._subject = result.subject
-            self.engine.send_sasl_outcome(_SASL_OK, result.data)
+            self.engine.login.finish(_SASL_OK, result.data)
         else:
             code = _SASL_AUTH if result.outcome is LoginOutcome.BAD_CREDENTIALS else _SASL_SYS_TEMP
-            self.engine.send_sasl_outcome(code, b"")
+            self.engine.login.finish(code, b"")
         self._ask_store()
         self.wake()
 
@@ -438,7 +438,7 @@ class AmqpHandler:
         """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
         self.manager.lifetimes.run()
         self.postoffice.meter.work += LINK_UNITS
-        offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
+        offset, definitions = len(self.engine.outbox.chunks), self.postoffice.storage.definitions
         self._attach(link, attach)
         self._hold_answer(offset, definitions)
 
@@ -448,8 +448,8 @@ class AmqpHandler:
         The connection's later output waits behind it, so everything keeps its order.
         """
         if self.postoffice.storage.definitions != definitions:
-            self.engine.hold(offset)
-            self.when_durable(self.engine.let_go)
+            self.engine.outbox.put_gate(offset)
+            self.when_durable(self.engine.outbox.open_gate)
 
     def _attach(self, link: Link, attach: Attach) -> None:
         user = self.core_session.subject.user
@@ -669,7 +669,7 @@ class AmqpHandler:
     def on_detach(self, link: Link, detach: Detach) -> None:
         """The client detaches or closes a link; the engine answers."""
         self.postoffice.meter.work += LINK_UNITS
-        offset, definitions = len(self.engine.out), self.postoffice.storage.definitions
+        offset, definitions = len(self.engine.outbox.chunks), self.postoffice.storage.definitions
         self._detached(link, detach.closed, failed=False, lives=not detach.closed and detach.error is None)
         self.manager.lifetimes.run()
         self._hold_answer(offset, definitions)

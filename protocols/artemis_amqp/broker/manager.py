@@ -11,8 +11,8 @@ from artemis_amqp.broker.handler import AmqpHandler
 from artemis_amqp.broker.lifetimes import Lifetimes
 from artemis_amqp.broker.producers import NEVER_LARGE
 from artemis_amqp.broker.termini import Termini
-from artemis_amqp.engine.connection import SASL_HEADER
 from artemis_amqp.engine.limits import ConnectionLimits
+from artemis_amqp.engine.states import SASL_HEADER
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat

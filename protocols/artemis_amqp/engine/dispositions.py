@@ -94,9 +94,9 @@ class Dispositions:
                 + state
             )
             whole = head + body
-            connection.write(_FRAME_HEADER.pack(8 + len(whole), 2, 0, channel) + whole)
+            connection.outbox.write(_FRAME_HEADER.pack(8 + len(whole), 2, 0, channel) + whole)
             return
-        connection.write(
+        connection.outbox.write(
             _DISPOSITION.pack(
                 size,
                 0x0200,

@@ -4,14 +4,57 @@ Implemented by the broker's side, by clients and by tests. Everything is called 
 `AmqpConnection.receive_data` and `work`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mypy_extensions import mypyc_attr
 
 if TYPE_CHECKING:
+    from artemis_amqp.engine.link import Link
+    from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open
     from artemis_amqp.engine.receiver import ReceiverLink
     from artemis_amqp.engine.sender import SenderLink
+    from artemis_amqp.engine.session import AmqpSession
     from artemis_amqp.engine.transfer_frame import TransferFrame
+
+
+class ConnectionHandler(Protocol):
+    """What the conversation means. Called in wire order, from within `receive_data`."""
+
+    def wake(self) -> None:
+        """There is output now, where there was none."""
+
+    def on_sasl_header(self) -> None:
+        """Server: the client wants to authenticate; answer with `send_sasl_mechanisms`."""
+
+    def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
+        """Server: answer, now or later, with `send_sasl_challenge` or `send_sasl_outcome`."""
+
+    def on_sasl_response(self, data: bytes) -> None:
+        """Server: likewise."""
+
+    def on_open(self, opening: "Open") -> None:
+        """The peer opened. A server answers, now or later, with `send_open`."""
+
+    def on_begin(self, session: "AmqpSession", begin: "Begin") -> None:
+        """The peer began a session, or answered ours; the engine has answered."""
+
+    def on_attach(self, link: "Link", attach: "Attach") -> None:
+        """The peer attached (answer with `accept` or `refuse`), or answered our attach."""
+
+    def on_detach(self, link: "Link", detach: "Detach") -> None:
+        """The peer detached, or broke the link's rules; the engine answers."""
+
+    def on_end(self, session: "AmqpSession", end: "End") -> None:
+        """The session is over, on whoever's account; its links are still there to look at."""
+
+    def on_close(self, close: "Close | None") -> None:
+        """The peer closed; None: the conversation ended before it was opened."""
+
+    def on_error(self, error: "AmqpError") -> None:
+        """The peer broke the protocol; the engine has said so and closed."""
+
+    def on_writable(self) -> None:
+        """Output went out: who waited for room may send again."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -97,12 +97,12 @@ class OutgoingDeliveries:
 
         Deliveries from sources, once begun, get half of the output at most: other links send between their frames.
         """
-        connection = self._session.connection
-        while self._session.remote_incoming_window > 0 and not self._session.is_ended and not connection.is_paused:
+        outbox = self._session.connection.outbox
+        while self._session.remote_incoming_window > 0 and not self._session.is_ended and not outbox.is_paused:
             waiting = self.waiting[0] if self.waiting and not self.waiting[0].link.is_streaming else None
-            if waiting is not None and connection.output_size < connection.output_limit:
+            if waiting is not None and outbox.size < outbox.limit:
                 self._write_next(waiting)
-            elif self.streams and connection.output_size < connection.output_limit >> 1:
+            elif self.streams and outbox.size < outbox.limit >> 1:
                 self.streams.rotate(-1)
                 self._write_next(self.streams[-1])
             else:
@@ -139,9 +139,9 @@ class OutgoingDeliveries:
                 self.streams.append(waiting)
         waiting.offset = stop
         self._count_frame()
-        connection.write(_FRAME_HEADER.pack(8 + len(lead) + stop - start, 2, 0, self._session.channel) + lead)
+        connection.outbox.write(_FRAME_HEADER.pack(8 + len(lead) + stop - start, 2, 0, self._session.channel) + lead)
         for piece in pieces:
-            connection.write_payload(piece)
+            connection.outbox.write(piece)
 
     def _count_frame(self) -> None:
         """A transfer frame goes out now, behind what was collected."""
@@ -168,7 +168,7 @@ class OutgoingDeliveries:
             self.streams.pop()
             waiting.link.is_streaming = False
             # Its link was held up by it alone, and is told when the output is taken.
-            self._session.connection.someone_waits()
+            self._session.connection.outbox.was_full = True
 
     def _abort(self, waiting: _Waiting) -> None:
         """The rest of a delivery cannot be read: the receiver shall forget what it got, which settles it (§2.7.5)."""
@@ -177,7 +177,7 @@ class OutgoingDeliveries:
         delivery_id = waiting.delivery_id
         self._sent(waiting)
         self._count_frame()
-        self._session.connection.write(frame(self._session.channel, evolve(transfer, aborted=True)))
+        self._session.connection.outbox.write(frame(self._session.channel, evolve(transfer, aborted=True)))
         entry = self._session.unsettled.pop(delivery_id, None)
         link.unsettled.pop(delivery_id, None)
         if entry is not None and link.handler is not None:

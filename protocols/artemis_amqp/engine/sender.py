@@ -59,15 +59,13 @@ class SenderLink(Link):
     def can_send(self) -> bool:
         """Whether a delivery given to `send` now would go out at once."""
         session = self.session
-        connection = session.connection
         return (
             self.credit > 0
             and self.is_attached
             and session.remote_incoming_window > 0
             and not session.outgoing.waiting
             and not self.is_streaming
-            and connection.output_size < connection.output_limit
-            and not connection.is_paused
+            and session.connection.outbox.has_room
         )
 
     def accept(
@@ -135,10 +133,7 @@ class SenderLink(Link):
             ):
                 session.remote_incoming_window -= 1
                 session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
-                out = connection.out
-                if not out:
-                    connection.handler.wake()
-                out.append(
+                connection.outbox.write_pieces(
                     _TRANSFER.pack(
                         size,
                         0x0200,
@@ -148,11 +143,11 @@ class SenderLink(Link):
                         _TAG_HEAD,
                         number,
                         _SETTLED if settled else _UNSETTLED,
-                    )
+                    ),
+                    head,
+                    body,
+                    size,
                 )
-                out.append(head)
-                out.append(body)
-                connection.output_size += size
                 return delivery_id
             tag = _U32.pack(number)
         elif not settled:

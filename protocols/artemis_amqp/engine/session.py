@@ -147,7 +147,7 @@ class AmqpSession:
         # A narrower window than before does not make frames wrong that are under way already (§2.5.6).
         self.incoming_window = max(self.incoming_window, window)
         self._flow_due = False
-        self.connection.write(
+        self.connection.outbox.write(
             frame(
                 self.channel,
                 evolve(
@@ -415,11 +415,13 @@ class AmqpSession:
         elif flow.echo:
             self.plan_flow()
         if was_closed and self.remote_incoming_window > 0:
-            self.connection.tell_senders(self)
+            self.tell_senders()
 
-    def senders(self) -> list[SenderLink]:
-        """Links on which we send."""
-        return [link for link in self.links.values() if isinstance(link, SenderLink)]
+    def tell_senders(self) -> None:
+        """Let the links on which we send look at their credit: there is room again."""
+        for link in list(self.links.values()):
+            if isinstance(link, SenderLink) and link.handler is not None and link.is_attached:
+                link.handler.on_credit(link)
 
     # -- end ---------------------------------------------------------------------------------------------------
 
@@ -430,7 +432,7 @@ class AmqpSession:
             self.write(End())
             self.silence()
         self._clear()
-        self.connection.drop_session(self)
+        self.connection.channels.drop(self)
 
     def end(self, error: AmqpError | None = None) -> None:
         """End the session from our side; what still comes on it is ignored until the peer's end (§2.5.5)."""

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from artemis_amqp.broker.manager import AmqpProtocolManager
-from artemis_amqp.engine.connection import AMQP_HEADER
 from artemis_amqp.engine.limits import LINK_BYTES
 from artemis_amqp.engine.performatives import (
     Attach,
@@ -21,6 +20,7 @@ from artemis_amqp.engine.performatives import (
     Transfer,
     frame,
 )
+from artemis_amqp.engine.states import AMQP_HEADER
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.protocol import ConnectionContext

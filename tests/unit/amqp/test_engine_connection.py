@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from attrs import evolve
 
-from artemis_amqp.engine.connection import AMQP_HEADER, SASL_HEADER, AmqpConnection, State
+from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.performatives import (
     AmqpError,
@@ -24,6 +24,7 @@ from artemis_amqp.engine.performatives import (
     SaslResponse,
     frame,
 )
+from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER, State
 from artemis_amqp.engine.types import Symbol
 from artemis_py.errors import AddressFull, MalformedFrame, NoSuchQueue
 from tests.amqp_harness import Conversation, Recorder, frame_with, kinds, read_frames, transfer
@@ -72,7 +73,7 @@ def test_after_the_login_only_the_amqp_header_may_follow() -> None:
     """§5.3.2: both sides start again with the AMQP header."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
-    peer.engine.send_sasl_outcome(0, b"")
+    peer.engine.login.finish(0, b"")
     peer.output()
 
     frames = peer.feed(SASL_HEADER)
@@ -90,10 +91,10 @@ def test_a_login_with_a_challenge() -> None:
 
     offered = peer.feed(SASL_HEADER)
     peer.feed(INIT)
-    peer.engine.send_sasl_challenge(b"who?")
+    peer.engine.login.challenge(b"who?")
     asked = peer.output()
     peer.feed(sasl(SaslResponse(b"me")))
-    peer.engine.send_sasl_outcome(0, b"bye")
+    peer.engine.login.finish(0, b"bye")
     done = peer.output()
     frames = peer.feed(AMQP_HEADER, OPEN)
 
@@ -109,7 +110,7 @@ def test_a_failed_login_ends_the_connection_with_its_outcome() -> None:
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
 
-    peer.engine.send_sasl_outcome(1, b"")
+    peer.engine.login.finish(1, b"")
 
     assert [one for _, one, _ in peer.output()] == [SaslOutcome(1)]
     assert peer.engine.closed
@@ -123,7 +124,7 @@ def test_what_arrives_while_a_login_is_decided_is_kept() -> None:
     peer.feed(frame(0, OPEN)[9:])
     assert peer.handler.names() == ["sasl header", "init"]
 
-    peer.engine.send_sasl_outcome(0, b"")
+    peer.engine.login.finish(0, b"")
 
     assert peer.handler.names() == ["sasl header", "init", "open"]
     assert kinds(peer.output()) == [SaslOutcome, bytes, Open]
@@ -184,7 +185,7 @@ def test_a_second_init_is_refused() -> None:
     """§5.3.2: one init per login."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
-    peer.engine.send_sasl_challenge(b"")
+    peer.engine.login.challenge(b"")
     peer.output()
 
     frames = peer.feed(INIT)
@@ -570,7 +571,7 @@ def client() -> tuple[AmqpConnection, Recorder]:
 def test_a_client_logs_in_and_opens() -> None:
     """§5.3.2 from the other side."""
     engine, handler = client()
-    engine.start_client("PLAIN", b"\0u\0p", "host")
+    engine.login.start("PLAIN", b"\0u\0p", "host")
     assert engine.data_to_send() == SASL_HEADER
 
     engine.receive_data(SASL_HEADER + sasl(SaslMechanisms((Symbol("PLAIN"),))), 0.0)
@@ -594,7 +595,7 @@ def test_a_client_logs_in_and_opens() -> None:
 def test_a_client_whose_login_fails_ends(data: bytes) -> None:
     """§5.3.2: it hears of it as an error."""
     engine, handler = client()
-    engine.start_client("ANONYMOUS", b"")
+    engine.login.start("ANONYMOUS", b"")
     engine.data_to_send()
 
     engine.receive_data(data, 0.0)
@@ -606,11 +607,11 @@ def test_a_client_whose_login_fails_ends(data: bytes) -> None:
 def test_a_client_takes_an_attach_back_before_it_was_answered() -> None:
     """§2.6.3: the late answer belongs to a link that is gone; the peer's detach follows it."""
     engine, handler = client()
-    engine.start_client(None, None)
+    engine.login.start(None, None)
     engine.receive_data(AMQP_HEADER, 0.0)
     engine.send_open(engine.our_open("c"))
     engine.receive_data(frame(0, OPEN), 0.0)
-    session = engine.begin()
+    session = engine.channels.begin()
     link = session.attach("l", None, None, is_sender=True)
     link.detach()
     engine.data_to_send()

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from artemis_amqp.engine.connection import SASL_HEADER
 from artemis_amqp.engine.limits import LOGIN_BUFFER_BYTES
 from artemis_amqp.engine.performatives import (
     Accepted,
@@ -24,6 +23,7 @@ from artemis_amqp.engine.performatives import (
     encode,
     frame,
 )
+from artemis_amqp.engine.states import SASL_HEADER
 from tests.amqp_harness import ACCEPTED, Conversation, transfer
 
 
@@ -87,7 +87,7 @@ def test_credit_lost_to_a_jump_is_not_lost_twice() -> None:
 def test_session_of_ours_is_answered_once() -> None:
     """§2.5.1: a begin names the channel it answers, and each of ours asks for one answer."""
     conversation = Conversation().open()
-    session = conversation.engine.begin()
+    session = conversation.engine.channels.begin()
     conversation.output()
     answer = Begin(remote_channel=session.channel, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     conversation.feed(answer, channel=4)
@@ -171,10 +171,10 @@ LATE: dict[str, Callable[[Attached], object]] = {
     "attach": lambda peer: peer.handler.sessions[0].attach("n", None, None, is_sender=True),
 }
 LATE_ON_CONNECTION: dict[str, Callable[[Conversation], object]] = {
-    "begin": lambda peer: peer.engine.begin(),
+    "begin": lambda peer: peer.engine.channels.begin(),
     "open": lambda peer: peer.engine.send_open(peer.engine.our_open("us")),
-    "outcome": lambda peer: peer.engine.send_sasl_outcome(0, b""),
-    "challenge": lambda peer: peer.engine.send_sasl_challenge(b""),
+    "outcome": lambda peer: peer.engine.login.finish(0, b""),
+    "challenge": lambda peer: peer.engine.login.challenge(b""),
 }
 
 

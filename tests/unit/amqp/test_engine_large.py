@@ -355,4 +355,4 @@ def test_a_pause_stops_large_deliveries() -> None:
     engine.resume()
 
     assert paused == 0
-    assert 0 < source.offset <= engine.output_limit
+    assert 0 < source.offset <= engine.outbox.limit

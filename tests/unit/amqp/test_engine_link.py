@@ -233,11 +233,11 @@ def test_when_a_link_cannot_send(why_not: str) -> None:
     elif why_not == "paused":
         peer.engine.pause()
     elif why_not == "output":
-        peer.engine.write(b"\0" * peer.engine.output_limit)
+        peer.engine.outbox.write(b"\0" * peer.engine.outbox.limit)
     elif why_not == "waiting":
         peer.engine.pause()
         link.send(b"", b"x" * 2**18, 0, True)
-        peer.engine.is_paused = False
+        peer.engine.outbox.is_paused = False
     else:
         peer.feed(Detach(handle=0))
 
@@ -691,7 +691,7 @@ def test_a_large_message_to_a_slow_reader_is_never_collected_whole() -> None:
     link.send(b"head", body, 0, True)
     collected = received = 0
     while True:
-        collected = max(collected, peer.engine.output_size)
+        collected = max(collected, peer.engine.outbox.size)
         data = peer.engine.data_to_send()
         if not data:
             break

@@ -8,8 +8,8 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import BytesMessage, Request
 
 from artemis_amqp.broker.manager import AmqpProtocolManager
-from artemis_amqp.engine.connection import AMQP_HEADER
 from artemis_amqp.engine.performatives import Attach, Begin, Open, Source, Target, frame
+from artemis_amqp.engine.states import AMQP_HEADER
 from artemis_mqtt.broker.manager import MqttProtocolManager
 from artemis_mqtt.engine.packets import MQTT_3_1_1, Connect, Subscribe, Subscription, Unsubscribe
 from artemis_py.protocol import ProtocolManager

@@ -48,9 +48,9 @@ class Replay:
                 self.peer.open()
                 self.peer.begin(window=2**31 - 1)
             case ["sasl", "only"]:
-                engine.requires_sasl = True
+                engine.login.is_required = True
             case ["outcome", code]:
-                engine.send_sasl_outcome(int(code), b"")
+                engine.login.finish(int(code), b"")
             case ["closed"]:
                 assert self.written == b""
                 assert engine.closed
