@@ -168,7 +168,7 @@ class Deliveries(Sink):
     def ended(self, reason: str) -> None:
         """The queue was deleted."""
         self.consumer = None
-        self._handler.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
+        self._handler.links.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
         self._handler.wake()
 
 
@@ -253,7 +253,7 @@ class OutgoingLink(SenderLinkHandler):
     def _confirm(self, delivery_id: int, state: bytes, durable: bool) -> None:
         """Settle what the client left for us to settle, when its effect is durable."""
         if durable and self._handler.stores:
-            self._handler.when_durable(partial(self._link.settle, delivery_id, state))
+            self._handler.answers.when_durable(partial(self._link.settle, delivery_id, state))
         else:
             self._link.settle(delivery_id, state)
 
@@ -265,7 +265,7 @@ class OutgoingLink(SenderLinkHandler):
                 try:
                     reference.queue.amend(reference, amended(reference.message, state.message_annotations))
                 except LimitExceeded as error:
-                    self._handler.detach(self._link, errors.to_amqp(error))
+                    self._handler.links.detach(self._link, errors.to_amqp(error))
                     return False
         consumer.settle(reference, outcome, here)
         return True
@@ -285,11 +285,11 @@ class OutgoingLink(SenderLinkHandler):
     def _settle_in_transaction(
         self, delivery_id: int, reference: Reference, state: TransactionalState, settled: bool
     ) -> None:
-        coordinator = self._handler.coordinator
+        coordinator = self._handler.transactions
         try:
             transaction = coordinator.find(state.txn_id)
         except UnknownTransaction as error:
-            self._handler.detach(self._link, errors.to_amqp(error))
+            self._handler.links.detach(self._link, errors.to_amqp(error))
             return
         wanted = self._default_outcome if state.outcome is None else state.outcome
         outcome, here = self._outcome(wanted)
@@ -298,7 +298,7 @@ class OutgoingLink(SenderLinkHandler):
             try:
                 changed = amended(reference.message, wanted.message_annotations)
             except LimitExceeded as error:
-                self._handler.detach(self._link, errors.to_amqp(error))
+                self._handler.links.detach(self._link, errors.to_amqp(error))
                 return
         if transaction.settle(reference, outcome, here, settled, changed) and not settled:
             coordinator.settle_at_end(transaction, self._link, delivery_id, encode(state.outcome or Accepted()))

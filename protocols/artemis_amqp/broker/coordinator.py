@@ -8,12 +8,15 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from artemis_amqp.broker.link_end import LinkEnd, Parting
+from artemis_amqp.broker.producer_end import supports_rejected
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.codec import encode_value, read_value
 from artemis_amqp.engine.handlers import ReceiverLinkHandler
 from artemis_amqp.engine.performatives import (
     Accepted,
     AmqpError,
+    Attach,
     Coordinator,
     Declare,
     Declared,
@@ -89,7 +92,7 @@ class Transactions:
         settlements = self._to_settle.pop(transaction.id, [])
         self._session.commit(transaction)
         for link, delivery_id, state in settlements:
-            self._handler.when_durable(partial(link.settle, delivery_id, state))
+            self._handler.answers.when_durable(partial(link.settle, delivery_id, state))
 
     def rollback(self, transaction: Transaction) -> None:
         """Undo it."""
@@ -132,27 +135,27 @@ class CoordinatorLink(ReceiverLinkHandler):
             raise errors.Condition(errors.NOT_IMPLEMENTED, "distributed transactions are not supported")
         if settled:
             raise errors.Condition(errors.INVALID_FIELD, "a settled declare could not be answered with an id")
-        transaction = self._handler.coordinator.declare()
+        transaction = self._handler.transactions.declare()
         self._declared[transaction.id] = transaction
-        declared = encode(Declared(txn_id=self._handler.coordinator.id_of(transaction)))
+        declared = encode(Declared(txn_id=self._handler.transactions.id_of(transaction)))
         self._link.session.settle_incoming(delivery_id, delivery_id, declared, True)
 
     def _discharge(self, delivery_id: int, command: Discharge, settled: bool) -> None:
-        transaction = self._handler.coordinator.find(command.txn_id)
+        transaction = self._handler.transactions.find(command.txn_id)
         if transaction.id not in self._declared:
             raise UnknownTransaction("this transaction was declared on another link")
         if self._is_posting(command.txn_id):
             # The one error that ends the link even if the client takes rejections (§4.4.1); its transactions end too.
             text = "a delivery of the transaction was sent in part: it was rolled back"
-            self._handler.detach(self._link, AmqpError(errors.ROLLBACK, text))
+            self._handler.links.detach(self._link, AmqpError(errors.ROLLBACK, text))
             return
         del self._declared[transaction.id]
         if command.fail:
-            self._handler.coordinator.rollback(transaction)
+            self._handler.transactions.rollback(transaction)
         else:
-            self._handler.coordinator.commit(transaction)
+            self._handler.transactions.commit(transaction)
         if not settled:
-            self._handler.when_durable(
+            self._handler.answers.when_durable(
                 partial(self._link.session.settle_incoming, delivery_id, delivery_id, _ACCEPTED_STATE, True)
             )
 
@@ -166,7 +169,7 @@ class CoordinatorLink(ReceiverLinkHandler):
     def _refuse(self, delivery_id: int, settled: bool, error: Exception) -> None:
         amqp_error = errors.to_amqp(error)
         if settled or not self._supports_rejected:
-            self._handler.detach(self._link, amqp_error)
+            self._handler.links.detach(self._link, amqp_error)
         else:
             rejected = encode(Rejected(error=amqp_error))
             self._link.session.settle_incoming(delivery_id, delivery_id, rejected, True)
@@ -175,8 +178,34 @@ class CoordinatorLink(ReceiverLinkHandler):
         """The link is gone: so are its open transactions."""
         for transaction in self._declared.values():
             if transaction.is_open:
-                self._handler.coordinator.rollback(transaction)
+                self._handler.transactions.rollback(transaction)
         self._declared.clear()
+
+
+class CoordinatorEnd(LinkEnd):
+    """Our half of a link to the coordinator."""
+
+    def __init__(self, handler: "AmqpHandler", link: ReceiverLink, attach: Attach, target: Coordinator) -> None:
+        super().__init__(handler, link, attach)
+        self._link = link
+        self._target = target
+        self._commands = CoordinatorLink(handler, link, supports_rejected(attach))
+
+    @property
+    def terminus(self) -> None:
+        """Transactions do not outlive their link."""
+
+    def open(self) -> None:
+        """Let the client declare transactions."""
+        handler, link = self.handler, self._link
+        link.handler = self._commands
+        handler.links.register(self)
+        link.accept(self.attach.source, _answer(self._target), max_message_size=handler.parameters.max_message_size)
+        self._commands.start()
+
+    def leave(self, parting: Parting) -> None:
+        """Roll back what the link declared."""
+        self._commands.close()
 
 
 def _read_command(payload: bytes) -> Declare | Discharge:
@@ -197,7 +226,7 @@ def _read_command(payload: bytes) -> Declare | Discharge:
     raise errors.Condition(errors.INVALID_FIELD, "a coordinator takes a declare or a discharge as amqp-value")
 
 
-def answer(asked: Coordinator) -> Coordinator:
+def _answer(asked: Coordinator) -> Coordinator:
     """The target that grants what we can do of what was asked for."""
     wanted = asked.capabilities
     return Coordinator(capabilities=tuple(one for one in CAPABILITIES if not wanted or one in wanted) or CAPABILITIES)

@@ -108,7 +108,7 @@ class Lingering(SenderLinkHandler):
         self._outgoing.stop()
         self._link.handler = None
         self._link.session.drop_deliveries(self._link)
-        self._handler.lingering.pop(self._link, None)
+        self._handler.links.lingering.pop(self._link, None)
         self._ended()
 
 

@@ -37,6 +37,7 @@ from artemis_py.core.runtime.access import Permission
 from artemis_py.core.sessions.session import Producer, Session
 from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, Refusal
 from artemis_py.logs import named_logger
+from artemis_py.wire.answers import Answers
 
 if TYPE_CHECKING:
     from artemis_amqp.broker.handler import AmqpHandler
@@ -120,9 +121,10 @@ class IncomingLink(ReceiverLinkHandler):
         """The large message that arrives; no other delivery of the link comes between."""
         self._unanswered: int = 0
         """Deliveries that wait for the store."""
-        self._turn: int = -1
+        self._answers: Answers = handler.answers
+        self._asked: int = -1
         self._unstored: list[tuple[int, bytes]] = []
-        """Those of the handler's turn `_turn`: delivery-id and delivery-tag."""
+        """Deliveries gathered since the store was asked for the `_asked`th time: delivery-id and delivery-tag."""
         self._is_waiting: bool = False
         """Credit is withheld until the address has room."""
         self.unsettled: dict[bytes, bytes] = {}
@@ -181,7 +183,7 @@ class IncomingLink(ReceiverLinkHandler):
         """A large message begins to arrive."""
         handler = self._handler
         refusal: Refusal | None = None
-        if handler.arriving_count >= ARRIVING_LIMIT:
+        if handler.links.arriving_count >= ARRIVING_LIMIT:
             refusal = LimitExceeded(f"{ARRIVING_LIMIT} large messages arrive on this connection")
         stream = self._stream = IncomingBody(handler.postoffice.storage, refusal)
         return stream
@@ -221,7 +223,7 @@ class IncomingLink(ReceiverLinkHandler):
             raise errors.Condition(errors.NOT_IMPLEMENTED, text)
         state = delivery.state
         if state is not None and type(state) is TransactionalState:
-            return self._handler.coordinator.find(state.txn_id)
+            return self._handler.transactions.find(state.txn_id)
         return None
 
     def _send(self, sections: Sections, body: LargeBody | None, transaction: Transaction | None) -> Message:
@@ -242,19 +244,20 @@ class IncomingLink(ReceiverLinkHandler):
         self, link: ReceiverLink, delivery: TransferFrame, durable: bool, transaction: Transaction | None
     ) -> None:
         """Answer for a message that was taken, now or when it is stored, and let the client send on."""
-        handler = self._handler
         if delivery.settled == 0:
             delivery_id = delivery.delivery_id
             if transaction is not None:
-                outcome = encode(TransactionalState(txn_id=handler.coordinator.id_of(transaction), outcome=Accepted()))
+                txn_id = self._handler.transactions.id_of(transaction)
+                outcome = encode(TransactionalState(txn_id=txn_id, outcome=Accepted()))
                 self._answer(delivery_id, delivery.delivery_tag, outcome)
             elif durable and self._stores:
                 self._unanswered += 1
-                if self._turn != handler.turn:
-                    # One callback per link and turn, not one per message.
-                    self._turn = handler.turn
+                answers = self._answers
+                if self._asked != answers.asked:
+                    # One callback for all that the store is asked for together, not one per message.
+                    self._asked = answers.asked
                     self._unstored = []
-                    handler.when_durable(partial(self._stored, self._unstored))
+                    answers.when_durable(partial(self._stored, self._unstored))
                 self._unstored.append((delivery_id, delivery.delivery_tag))
             elif link.rcv_settle_mode == 0:
                 link.session.settle_incoming(delivery_id, delivery_id, ACCEPTED_STATE, True)
@@ -311,14 +314,14 @@ class IncomingLink(ReceiverLinkHandler):
             if isinstance(error, AddressFull) and self._handler.parameters.modified_when_full:
                 outcome = Modified(delivery_failed=True)
             if transaction is not None:
-                outcome = TransactionalState(txn_id=self._handler.coordinator.id_of(transaction), outcome=outcome)
+                outcome = TransactionalState(txn_id=self._handler.transactions.id_of(transaction), outcome=outcome)
             self._answer(delivery.delivery_id, tag, encode(outcome))
             self._top_up()
         elif settled and (transaction is not None or isinstance(error, AddressFull)):
             # Nothing can be said about a settled delivery: the transaction fails, a full address drops it.
             self._top_up()
         else:
-            self._handler.detach(self._link, _with_tag(amqp_error, tag))
+            self._handler.links.detach(self._link, _with_tag(amqp_error, tag))
 
     # -- anonymous terminus ----------------------------------------------------------------------------------
 

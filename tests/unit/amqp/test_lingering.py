@@ -258,7 +258,7 @@ def test_a_deleted_queue_takes_it_along() -> None:
     broker.office.delete_queue("q")
 
     assert (queue.delivering_count, broker.office.address("q").account.message_count) == (0, 0)
-    assert (broker.manager.termini._suspended, peer.connection.lingering, queue.holders) == ({}, {}, [])
+    assert (broker.manager.termini._suspended, peer.connection.links.lingering, queue.holders) == ({}, {}, [])
     assert peer.say(settled(0)) == []
 
 

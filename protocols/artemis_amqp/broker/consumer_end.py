@@ -1,0 +1,256 @@
+"""A link on which a client receives: its source, what is resumed on it, and what is kept when it goes.
+
+`subscriptions` says which queue it reads, `consumers` has the deliveries.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, read_filters, routing_type_of
+from artemis_amqp.broker.consumers import OutgoingLink
+from artemis_amqp.broker.dynamic_nodes import create_node
+from artemis_amqp.broker.lingering import NEVER, Lingering, complete_deliveries, may_linger, resumption_timeout_s
+from artemis_amqp.broker.link_end import LinkEnd, Parting
+from artemis_amqp.broker.subscriptions import Afterlife, Subscription, find_durable, open_source
+from artemis_amqp.broker.termini import UNSETTLED_STATE, SuspendedSource
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.performatives import Attach, Modified, Source, Target
+from artemis_amqp.engine.sender import SenderLink
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.queues.consumer import FAILED, Consumer
+from artemis_py.core.queues.cursors.range_reader import Span
+from artemis_py.core.queues.reference import Reference
+from artemis_py.errors import NoSuchQueue, Refusal
+
+if TYPE_CHECKING:
+    from artemis_amqp.broker.handler import AmqpHandler
+
+OUTCOMES: Final = tuple([Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified")])
+DEFAULT_OUTCOME: Final = Modified(delivery_failed=True)
+
+
+class ConsumerEnd(LinkEnd):
+    """Our half of a link on which a client receives messages."""
+
+    def __init__(self, handler: "AmqpHandler", link: SenderLink, attach: Attach) -> None:
+        super().__init__(handler, link, attach)
+        self._link: Final = link
+        self._source: Final = attach.source
+        self._subscription: Subscription | None = None
+        self._outgoing: OutgoingLink | None = None
+
+    @property
+    def terminus(self) -> Source | None:
+        """The source that the client asked for."""
+        return self._source
+
+    # -- attach ------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Find the queue, take up what the link left behind on it, and consume."""
+        handler = self.handler
+        subscription, answer, filters = self._open_source()
+        self._subscription = subscription
+        # What others left behind on the queue goes back to it only for a client that may consume.
+        handler.core_session.check_consumer(subscription.queue, subscription.browse)
+        # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
+        handler.links.register(self)
+        handler.manager.termini.release(subscription.queue, self.key)
+        resumed = self._take_back(subscription)
+        self._outgoing = self._consume(subscription, resumed, filters.range)
+        target = self.attach.target
+        self._link.accept(
+            answer,
+            target if isinstance(target, Target) else None,
+            unsettled=dict.fromkeys(resumed) if resumed else None,
+        )
+        handler.manager.lifetimes.attached(self.key, subscription.queue.address.name)
+
+    def undo(self) -> None:
+        """Remove what was made for a link that is refused."""
+        subscription = self._subscription
+        if subscription is not None and subscription.afterlife is Afterlife.TEMPORARY:
+            self.handler.core_session.delete_temporary(subscription.queue.name)
+        super().undo()
+
+    def _open_source(self) -> tuple[Subscription, Source, SourceFilters]:
+        """What the link reads from, and what the client is told of it."""
+        source = self._source
+        if source is None:
+            return self._find_durable()
+        filters = read_filters(source)
+        if source.dynamic:
+            return self._make_source(source, filters)
+        subscription = open_source(self.handler, self.attach, source, filters)
+        wanted = filters.range
+        if wanted is not None and wanted.queue_id not in (None, subscription.queue.id):
+            queue = subscription.queue
+            raise NoSuchQueue(f"queue '{queue.name}' was made anew: its id is {queue.id}")
+        return subscription, _answer(source, source.address, filters), filters
+
+    def _find_durable(self) -> tuple[Subscription, Source, SourceFilters]:
+        """The durable subscription of the link's name: its client only asks what we remember of it."""
+        queue = find_durable(self.handler, self.attach)
+        if queue is None:
+            text = f"there is no durable subscription '{self.attach.name}' of '{self.handler.container_id}'"
+            raise NoSuchQueue(text)
+        answer = Source(
+            address=queue.address.name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode="copy"
+        )
+        return Subscription(queue=queue, afterlife=Afterlife.UNSUBSCRIBE), answer, SourceFilters()
+
+    def _make_source(self, source: Source, filters: SourceFilters) -> tuple[Subscription, Source, SourceFilters]:
+        """A node that is made for the link."""
+        handler = self.handler
+        if filters.range is not None:
+            raise errors.Condition(errors.INVALID_FIELD, "a new queue has no messages, hence no range of them")
+        name, properties = create_node(self, source)
+        answer = evolve(_answer(source, name, filters), dynamic_node_properties=properties)
+        if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
+            queue = handler.core_session.create_temporary_queue(RoutingType.MULTICAST, name)
+            afterlife = Afterlife.TEMPORARY
+        else:
+            queue = handler.postoffice.queue(name)
+            afterlife = Afterlife.KEEP
+        wanted = filters.combined(handler.container_id)
+        return Subscription(queue=queue, filter=wanted, afterlife=afterlife), answer, filters
+
+    def _take_back(self, subscription: Subscription) -> dict[bytes, Reference]:
+        """Deliveries of this link's former life that both sides remember; all others return to the queue."""
+        suspended = self.handler.manager.termini.resume(self.key)
+        if not isinstance(suspended, SuspendedSource):
+            return {}
+        resumed: dict[bytes, Reference] = {}
+        if suspended.queue is subscription.queue:
+            known = self.attach.unsettled or {}
+            for tag, reference in suspended.unsettled.items():
+                if tag in known and suspended.holder.outstanding.get(reference.sequence) is reference:
+                    suspended.holder.relinquish(reference)
+                    resumed[tag] = reference
+        suspended.give_back()
+        return resumed
+
+    def _consume(
+        self, subscription: Subscription, resumed: dict[bytes, Reference], wanted: SequenceRange | None
+    ) -> OutgoingLink:
+        """Make a consumer of the core, and have it go on with the deliveries that are resumed."""
+        attach, source, link = self.attach, self._source, self._link
+        default_outcome = DEFAULT_OUTCOME if source is None else source.default_outcome or DEFAULT_OUTCOME
+        outgoing = OutgoingLink(self.handler, link, default_outcome, attach.max_message_size or 0)
+        try:
+            consumer = self.handler.core_session.consume(
+                subscription.queue,
+                outgoing.deliveries,
+                subscription.filter,
+                subscription.browse,
+                subscription.priority,
+                presettled=attach.snd_settle_mode == 1,
+                span=None if wanted is None else Span(wanted.start, wanted.stop),
+            )
+        except Refusal:
+            for reference in resumed.values():
+                reference.queue.give_back(reference, FAILED)
+            raise
+        outgoing.start(consumer)
+        for tag, reference in resumed.items():
+            consumer.adopt(reference)
+            outgoing.plan_resumption(tag, reference, (attach.unsettled or {}).get(tag))
+        link.handler = outgoing
+        return outgoing
+
+    # -- while it is there ---------------------------------------------------------------------------------------
+
+    def check_rights(self) -> None:
+        """The client's rights changed. Raises NotAuthorized."""
+        if self._outgoing is not None and self._outgoing.consumer is not None:
+            consumer = self._outgoing.consumer
+            self.handler.core_session.check_consumer(consumer.queue, consumer.browse)
+
+    def find_room(self) -> None:
+        """There is room for output again."""
+        outgoing = self._outgoing
+        if outgoing is not None and outgoing.consumer is not None and outgoing.consumer.blocked:
+            outgoing.go_on()
+
+    # -- detach ------------------------------------------------------------------------------------------------
+
+    def leave(self, parting: Parting) -> None:
+        """Return what the client has to the queue, unless it may still settle it or come back for it."""
+        lingers = False
+        outgoing = self._outgoing
+        if outgoing is not None and outgoing.consumer is not None:
+            consumer = outgoing.consumer
+            outgoing.stop()
+            if not consumer.browse and parting not in (Parting.CLOSED, Parting.REMOVED):
+                lingers = self._keep_deliveries(outgoing, consumer, parting)
+            self.handler.core_session.close_consumer(consumer, parting is Parting.LOST)
+        if parting is Parting.DETACHED and not lingers:
+            self.link.session.drop_deliveries(self.link)
+        self.depart(parting)
+        if not lingers:
+            self._end_subscription(is_closed=parting is Parting.CLOSED)
+
+    def _keep_deliveries(self, outgoing: OutgoingLink, consumer: Consumer, parting: Parting) -> bool:
+        """Keep what the client has and did not settle; true if its session goes on to know that."""
+        link, source = self._link, self._source
+        unsettled = complete_deliveries(link)
+        if not unsettled or self._subscription is None:
+            return False
+        lives = parting is Parting.DETACHED
+        if lives and may_linger(source):
+            terminus = SuspendedSource(consumer, unsettled)
+            ended = partial(self._end_subscription, is_closed=False)
+            lingering = Lingering(self.handler, link, self.key, outgoing, terminus, source, ended)
+            self.handler.links.lingering[link] = lingering
+            if self._subscription.afterlife is Afterlife.TEMPORARY:
+                # Nobody will ever read what comes from now on.
+                self._subscription.queue.enabled = False
+            lingering.start()
+            return True
+        is_wanted = any(other is not consumer and not other.browse for other in consumer.queue.consumers)
+        if not lives and not is_wanted and resumption_timeout_s(source) != 0:
+            terminus = SuspendedSource(consumer, unsettled)
+            terminus.failed = parting is Parting.LOST
+            self.suspend(terminus)
+        return False
+
+    def _end_subscription(self, is_closed: bool) -> None:
+        """Delete the queue if it was there for this link."""
+        subscription = self._subscription
+        if subscription is None:
+            return
+        queue = subscription.queue
+        if queue.is_deleted or queue.configuration_managed:
+            return
+        handler = self.handler
+        afterlife = subscription.afterlife
+        if afterlife is Afterlife.TEMPORARY:
+            handler.core_session.delete_temporary(queue.name)
+        elif not queue.consumers and (
+            afterlife is Afterlife.LAST_ONE or (afterlife is Afterlife.UNSUBSCRIBE and is_closed)
+        ):
+            try:
+                handler.core_session.delete_queue(queue.name)
+            except Refusal as refusal:
+                template = "subscription not deleted: queue=%s reason=%s"
+                handler.brake.warning(handler.source, template, queue.name, refusal)
+
+
+def _answer(source: Source, name: str | None, filters: SourceFilters) -> Source:
+    """The source we really serve: filters that are applied, and the outcomes we understand."""
+    return Source(
+        address=name,
+        durable=source.durable,
+        expiry_policy=source.expiry_policy,
+        timeout=source.timeout,
+        dynamic=source.dynamic,
+        dynamic_node_properties=source.dynamic_node_properties,
+        distribution_mode=source.distribution_mode,
+        filter=filters.applied or None,
+        default_outcome=source.default_outcome if source.default_outcome is not None else DEFAULT_OUTCOME,
+        outcomes=source.outcomes or OUTCOMES,
+        capabilities=source.capabilities,
+    )

@@ -1,0 +1,27 @@
+"""Nodes that a client has the broker make with its attach (AMQP 1.0 §3.5.3); `lifetimes` says when they go."""
+
+from artemis_amqp.broker.addressing import TOPIC_CAPABILITIES
+from artemis_amqp.broker.lifetimes import node_properties, read_policy
+from artemis_amqp.broker.link_end import LinkEnd
+from artemis_amqp.engine.performatives import Source, Target
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.messages.message import RoutingType
+
+
+def create_node(end: LinkEnd, terminus: Source | Target) -> tuple[str, dict[Symbol, object]]:
+    """Make a temporary queue, or a temporary address for topics; return its name and what it is.
+
+    Raises Refusal, errors.Condition.
+    """
+    asked = terminus.dynamic_node_properties
+    policy = read_policy(asked)
+    is_topic = any(capability in TOPIC_CAPABILITIES for capability in terminus.capabilities)
+    properties = node_properties(asked, policy, is_topic)
+    session = end.handler.core_session
+    if is_topic:
+        name = session.create_temporary_address(RoutingType.MULTICAST).name
+    else:
+        name = session.create_temporary_queue(RoutingType.ANYCAST).name
+    end.dynamic_node = name
+    end.handler.manager.lifetimes.create(name, policy, end.key, session)
+    return name, properties

@@ -1,0 +1,141 @@
+"""How a client gets in: SASL, open, and what becomes of other connections of its container."""
+
+from typing import TYPE_CHECKING, Final
+
+from artemis_amqp import extensions
+from artemis_amqp.broker import sole
+from artemis_amqp.broker.producer_end import DELAYED_DELIVERY
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.performatives import AmqpError, Open
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.runtime.access import Subject
+from artemis_py.protocol import LoginOutcome, LoginResult, SaslExchange
+
+if TYPE_CHECKING:
+    from artemis_amqp.broker.handler import AmqpHandler
+
+OFFERED: Final = (
+    sole.SOLE_CONNECTION,
+    DELAYED_DELIVERY,
+    Symbol("SHARED-SUBS"),
+    Symbol("ANONYMOUS-RELAY"),
+    extensions.STAGE,
+    extensions.SEQUENCE_RANGE,
+)
+_ESTABLISHMENT_FAILED: Final = Symbol("amqp:connection-establishment-failed")
+_ANONYMOUS: Final = "ANONYMOUS"
+
+# SASL outcome codes (AMQP 1.0 §5.3.3.6).
+_SASL_OK: Final = 0
+_SASL_AUTH: Final = 1
+_SASL_SYS_TEMP: Final = 4
+
+
+class Login:
+    """The way of one client from the first header to an open connection."""
+
+    def __init__(self, handler: "AmqpHandler") -> None:
+        context = handler.context
+        self._handler: Final = handler
+        self._engine: Final = handler.engine
+        self._context: Final = context
+        self.subject: Subject | None = None
+        """Who logged in; None until then."""
+        self._exchange: SaslExchange | None = None
+        self._sole_policy: sole.Policy | None = None
+        """What the client asked to become of other connections of its container."""
+        self._engine.login.is_required = _ANONYMOUS not in context.authenticator.mechanisms(context)
+
+    @property
+    def user(self) -> str | None:
+        """Name of the client; None for one without."""
+        return None if self.subject is None else self.subject.user
+
+    def offer(self) -> None:
+        """The client wants to authenticate: name the mechanisms."""
+        self._engine.login.offer(list(self._context.authenticator.mechanisms(self._context)))
+
+    def begin(self, mechanism: str, initial_response: bytes | None) -> None:
+        """The client chose a mechanism."""
+        self._exchange = self._context.authenticator.begin(mechanism, self._context)
+        if self._exchange is None:
+            handler = self._handler
+            template = "login refused: peer=%s mechanism=%s is not offered"
+            handler.brake.info(handler.source, template, self._context.peer, mechanism)
+            self._engine.login.finish(_SASL_AUTH, b"")
+            return
+        self._exchange.respond(initial_response, self._challenge, self._logged_in)
+
+    def respond(self, data: bytes) -> None:
+        """The client answered a challenge."""
+        if self._exchange is not None:
+            self._exchange.respond(data, self._challenge, self._logged_in)
+
+    def _challenge(self, data: bytes) -> None:
+        if not self._handler.is_over:
+            self._engine.login.challenge(data)
+            self._handler.wake()
+
+    def _logged_in(self, result: LoginResult) -> None:
+        if self._handler.is_over:
+            return
+        self._exchange = None
+        if result.outcome is LoginOutcome.OK:
+            self.subject = result.subject
+            self._engine.login.finish(_SASL_OK, result.data)
+        else:
+            code = _SASL_AUTH if result.outcome is LoginOutcome.BAD_CREDENTIALS else _SASL_SYS_TEMP
+            self._engine.login.finish(code, b"")
+        self._handler.answers.ask_store()
+        self._handler.wake()
+
+    def open(self, opening: Open) -> None:
+        """The client opens; without SASL before it must be welcome anonymously."""
+        if self.subject is not None:
+            self._admit(opening, self.subject)
+            return
+
+        def done(result: LoginResult) -> None:
+            if self._handler.is_over:
+                return
+            if result.outcome is LoginOutcome.OK and result.subject is not None:
+                self.subject = result.subject
+                self._admit(opening, result.subject)
+            else:
+                self._refuse(AmqpError(errors.UNAUTHORIZED_ACCESS, "log in with SASL: anonymous access is not allowed"))
+            self._handler.answers.ask_store()
+            self._handler.wake()
+
+        self._context.authenticator.login(None, None, self._context, done)
+
+    def _admit(self, opening: Open, subject: Subject) -> None:
+        """Open our side, unless the container may have one connection only and has it."""
+        handler = self._handler
+        others = handler.manager.connections_of(handler.container_id, handler)
+        self._sole_policy = sole.wanted(opening)
+        policy = sole.in_force(self._sole_policy, [other.login._sole_policy for other in others])
+        if any(other.login.user != subject.user for other in others) and policy is not None:
+            # A container-id is no secret: nobody closes the connections of another user with it.
+            policy = sole.Policy.REFUSE
+        if others and policy is sole.Policy.REFUSE:
+            self._refuse(sole.taken(handler.container_id))
+            return
+        if policy is sole.Policy.CLOSE_EXISTING:
+            for other in others:
+                other.end(sole.taken_over())
+        handler.admitted(subject)
+        self._engine.send_open(self._our_open(sole.answer(self._sole_policy)))
+        template = "connection opened: peer=%s user=%s container=%s"
+        handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id)
+
+    def _refuse(self, error: AmqpError) -> None:
+        """Refuse a connection: open first, then close (reference/amqp10 §5.1)."""
+        self._engine.send_open(self._our_open({_ESTABLISHMENT_FAILED: True}))
+        self._engine.close(error)
+
+    def _our_open(self, extra: dict[Symbol, object]) -> Open:
+        properties: dict[Symbol, object] = {
+            Symbol("product"): "artemis_py",
+            Symbol("version"): self._handler.manager.version,
+        }
+        return self._engine.our_open(self._handler.postoffice.options.name, OFFERED, properties | extra)

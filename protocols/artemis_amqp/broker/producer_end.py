@@ -1,0 +1,124 @@
+"""A link on which a client sends: its target, what is resumed on it, and what is kept when it goes.
+
+`producers` has the deliveries.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from artemis_amqp.broker.addressing import routing_type_of
+from artemis_amqp.broker.dynamic_nodes import create_node
+from artemis_amqp.broker.lingering import UNSETTLED_LIMIT, resumption_timeout_s
+from artemis_amqp.broker.link_end import LinkEnd, Parting
+from artemis_amqp.broker.producers import IncomingLink
+from artemis_amqp.broker.stages import open_stage, stage_properties
+from artemis_amqp.broker.termini import SuspendedTarget
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.performatives import Attach, Target
+from artemis_amqp.engine.receiver import ReceiverLink
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.services.staging import Stage
+from artemis_py.core.sessions.session import Producer
+from artemis_py.errors import NoSuchQueue
+
+if TYPE_CHECKING:
+    from artemis_amqp.broker.handler import AmqpHandler
+
+DELAYED_DELIVERY: Final = Symbol("DELAYED_DELIVERY")
+_REJECTED: Final = Symbol("amqp:rejected:list")
+
+
+def supports_rejected(attach: Attach) -> bool:
+    """Whether the client understands that a message or command is rejected."""
+    outcomes = () if attach.source is None else attach.source.outcomes
+    return not outcomes or _REJECTED in outcomes
+
+
+class ProducerEnd(LinkEnd):
+    """Our half of a link on which a client sends messages."""
+
+    def __init__(self, handler: "AmqpHandler", link: ReceiverLink, attach: Attach, target: Target | None) -> None:
+        super().__init__(handler, link, attach)
+        self._link: Final = link
+        self._target: Final = target
+        self._incoming: IncomingLink | None = None
+        self._stage: Stage | None = None
+
+    @property
+    def terminus(self) -> Target | None:
+        """The target that the client asked for."""
+        return self._target
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a large message has arrived in part."""
+        return self._incoming is not None and self._incoming.is_receiving
+
+    def open(self) -> None:
+        """Find the address, take up what the link left behind, and let the client send."""
+        handler, link, attach = self.handler, self._link, self.attach
+        if self._target is None:
+            # A sender that only asks what we remember of its terminus (reference/amqp10 §9).
+            raise NoSuchQueue(f"nothing is known of a target for link '{attach.name}'")
+        answer, producer = self._open_target(self._target)
+        stage = self._stage = open_stage(self, producer)
+        incoming = self._incoming = IncomingLink(handler, link, producer, supports_rejected(attach))
+        link.handler = incoming
+        handler.links.register(self)
+        if producer is not None:
+            producer.hold()
+        self._take_back(incoming)
+        link.accept(
+            attach.source,
+            answer,
+            max_message_size=handler.parameters.max_message_size,
+            offered_capabilities=(DELAYED_DELIVERY,) if DELAYED_DELIVERY in attach.desired_capabilities else (),
+            unsettled=errors.decode_states(incoming.unsettled) if incoming.unsettled else None,
+            properties=stage_properties(stage),
+        )
+        handler.manager.lifetimes.attached(self.key, "" if producer is None else producer.name)
+        incoming.start()
+
+    def _open_target(self, target: Target) -> tuple[Target, Producer | None]:
+        """The target that the client gets, and the producer for it; None for an anonymous terminus."""
+        session = self.handler.core_session
+        routing_type = routing_type_of(target.capabilities)
+        if target.dynamic:
+            name, properties = create_node(self, target)
+            answer = evolve(target, address=name, dynamic_node_properties=properties)
+            return answer, session.producer(name, routing_type)
+        if not target.address:
+            return target, None
+        name, prefixed = self.handler.prefixes.strip(target.address)
+        return target, session.producer(name, prefixed if routing_type is None else routing_type)
+
+    def _take_back(self, incoming: IncomingLink) -> None:
+        """Take up outcomes of the link's former life that the client may still ask for."""
+        known = self.attach.unsettled
+        suspended = self.handler.manager.termini.resume(self.key)
+        if isinstance(suspended, SuspendedTarget) and known:
+            # The same dictionary: the client may also settle them by what the link's former session called them.
+            incoming.unsettled = suspended.unsettled
+            for tag in [tag for tag in suspended.unsettled if tag not in known]:
+                del suspended.unsettled[tag]
+
+    def check_rights(self) -> None:
+        """The client's rights changed. Raises NotAuthorized."""
+        if self._incoming is not None:
+            self._incoming.check_rights()
+
+    def leave(self, parting: Parting) -> None:
+        """Keep outcomes that the client did not settle, if it may come back for them."""
+        session = self.link.session
+        incoming = self._incoming
+        if incoming is not None:
+            incoming.stop()
+            may_come_back = parting not in (Parting.CLOSED, Parting.REMOVED)
+            if may_come_back and incoming.has_unsettled and resumption_timeout_s(self._target) != 0:
+                self.suspend(SuspendedTarget(incoming.unsettled))
+            if len(session.unsettled_in) > UNSETTLED_LIMIT:
+                session.drop_deliveries(self.link)
+        self.depart(parting)
+        if self._stage is not None:
+            self.handler.postoffice.staging.release(self._stage, self)

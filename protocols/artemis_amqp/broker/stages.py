@@ -1,0 +1,42 @@
+"""The stage that a sender may ask for with its attach: messages wait there for the commit of their epoch."""
+
+from artemis_amqp import extensions
+from artemis_amqp.broker.link_end import LinkEnd
+from artemis_amqp.engine import errors
+from artemis_amqp.engine.types import Symbol
+from artemis_py.core.services.staging import Stage
+from artemis_py.core.sessions.session import Producer
+
+
+def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
+    """Open the stage that the link property `artemis:stage` asks for; None if it asks for none.
+
+    Raises Refusal, errors.Condition.
+    """
+    wanted = (end.attach.properties or {}).get(extensions.STAGE)
+    if wanted is None:
+        return None
+    names = _stage_names(wanted)
+    if names is None or producer is None or producer.address is None or producer.queue_name:
+        text = "artemis:stage is a list of writer, epoch and attempt, on a link whose target is an address"
+        raise errors.Condition(errors.INVALID_FIELD, text)
+    writer, epoch, attempt = names
+    handler = end.handler
+    user = handler.core_session.subject.name
+    stage = handler.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
+    producer.stage(stage)
+    return stage
+
+
+def stage_properties(stage: Stage | None) -> dict[Symbol, object] | None:
+    """The properties of the answer: how much is in the stage already."""
+    return None if stage is None else {extensions.STAGED: stage.count, extensions.REFUSED: stage.refused}
+
+
+def _stage_names(value: object) -> tuple[str, int, str] | None:
+    """Writer, epoch and attempt; None for anything else."""
+    match value:
+        case [str() as writer, int() as epoch, str() as attempt]:
+            return writer, int(epoch), attempt
+        case _:
+            return None
