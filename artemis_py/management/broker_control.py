@@ -18,7 +18,7 @@ from artemis_py.management.address_control import routing_types
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
-from artemis_py.management.queue_control import filter_text
+from artemis_py.management.queue_attributes import COLUMNS, filter_text
 from artemis_py.management.queue_request import (
     AUTO_CREATE_ADDRESS,
     parse_routing_type,
@@ -41,19 +41,10 @@ PAGE_ROWS = Parameter("pageSize", Kind.NUMBER)
 
 QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
     "id": lambda queue: queue.id,
-    "name": lambda queue: queue.name,
-    "address": lambda queue: queue.address.name,
-    "routingType": lambda queue: queue.routing_type.name,
-    "filter": filter_text,
-    "durable": lambda queue: queue.durable,
+    **COLUMNS,
     "temporary": lambda queue: queue.temporary,
     "autoCreated": lambda queue: queue.auto_created,
-    "enabled": lambda queue: queue.enabled,
     "paused": lambda queue: queue.paused,
-    "exclusive": lambda queue: queue.exclusive,
-    "maxConsumers": lambda queue: queue.settings.max_consumers,
-    "purgeOnNoConsumers": lambda queue: queue.purge_on_no_consumers,
-    "user": lambda queue: queue.user,
     "consumerCount": lambda queue: queue.consumer_count,
     "messageCount": lambda queue: queue.message_count,
     "deliveringCount": lambda queue: queue.delivering_count,

@@ -1,6 +1,6 @@
 """What management reads and does on one queue: the resource `queue.<name>`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from artemis_py.core.queues import bulk
@@ -9,8 +9,13 @@ from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Kind, Operation, Parameter
+from artemis_py.management.queue_attributes import SHOWN
 
 FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
+
+
+def _of_queue(read: Callable[[Queue], object]) -> Callable[["QueueControl"], object]:
+    return lambda control: read(control.queue)
 
 
 class QueueControl(Control):
@@ -52,23 +57,11 @@ class QueueControl(Control):
         return bulk.count(self.queue, parse_filter(filter))
 
     attributes: ClassVar = {
-        "Name": lambda control: control.queue.name,
+        **{name: _of_queue(read) for name, read in SHOWN.items()},
         "ID": lambda control: control.queue.id,
-        "Address": lambda control: control.queue.address.name,
-        "RoutingType": lambda control: control.queue.routing_type.name,
-        "Filter": lambda control: filter_text(control.queue),
-        "Durable": lambda control: control.queue.durable,
         "Temporary": lambda control: control.queue.temporary,
         "AutoCreated": lambda control: control.queue.auto_created,
-        "Enabled": lambda control: control.queue.enabled,
         "Paused": lambda control: control.queue.paused,
-        "Exclusive": lambda control: control.queue.exclusive,
-        "MaxConsumers": lambda control: control.queue.settings.max_consumers,
-        "PurgeOnNoConsumers": lambda control: control.queue.purge_on_no_consumers,
-        "ConsumersBeforeDispatch": lambda control: control.queue.settings.consumers_before_dispatch,
-        "DelayBeforeDispatch": lambda control: control.queue.settings.delay_before_dispatch_ms,
-        "AutoDelete": lambda control: control.queue.settings.auto_delete,
-        "User": lambda control: control.queue.user,
         "MessageCount": lambda control: control.queue.message_count,
         "ConsumerCount": lambda control: control.queue.consumer_count,
         "DeliveringCount": lambda control: control.queue.delivering_count,
@@ -89,8 +82,3 @@ class QueueControl(Control):
         "removeMessages": (Operation(remove, FILTER),),
         "countMessages": (Operation(count), Operation(count, FILTER)),
     }
-
-
-def filter_text(queue: Queue) -> str | None:
-    """The selector of a queue as it was written, or None."""
-    return None if queue.filter is None else queue.filter.text

@@ -1,47 +1,20 @@
 """A queue as an administrator writes it in JSON: from Artemis' attribute names to a `QueueConfig`.
 
-The names are those of reference §2.2, with dashes, as Artemis' own `createQueue` and `updateQueue` take them.
 Those that this broker cannot honour are refused by name: a queue must not silently lack what was asked for.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import NOTHING
 
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.declaration import Kind as OptionKind
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Kind, Parameter, proposal
-
-
-@frozen
-class Attribute:
-    """Where the value of one JSON name goes."""
-
-    field: str
-    """Of `QueueConfig`."""
-    kind: Kind
-    is_mutable: bool = True
-
-
-ATTRIBUTES: Final[Mapping[str, Attribute]] = {
-    "name": Attribute("name", Kind.TEXT, is_mutable=False),
-    "address": Attribute("address", Kind.TEXT, is_mutable=False),
-    "routing-type": Attribute("routing_type", Kind.TEXT),
-    "filter-string": Attribute("filter", Kind.TEXT_OR_NULL),
-    "durable": Attribute("durable", Kind.FLAG, is_mutable=False),
-    "user": Attribute("user", Kind.TEXT_OR_NULL),
-    "max-consumers": Attribute("max_consumers", Kind.NUMBER),
-    "exclusive": Attribute("exclusive", Kind.FLAG),
-    "purge-on-no-consumers": Attribute("purge_on_no_consumers", Kind.FLAG),
-    "consumers-before-dispatch": Attribute("consumers_before_dispatch", Kind.NUMBER),
-    "delay-before-dispatch": Attribute("delay_before_dispatch_ms", Kind.NUMBER),
-    "enabled": Attribute("enabled", Kind.FLAG),
-    "auto-delete": Attribute("auto_delete", Kind.FLAG, is_mutable=False),
-    "auto-delete-delay": Attribute("auto_delete_delay_ms", Kind.NUMBER, is_mutable=False),
-    "auto-delete-message-count": Attribute("auto_delete_message_count", Kind.NUMBER, is_mutable=False),
-}
+from artemis_py.management.queue_attributes import ATTRIBUTES
 
 # Not attributes of the queue, but of how it is created.
 AUTO_CREATE_ADDRESS: Final = "auto-create-address"
@@ -74,7 +47,7 @@ def queue_changes(wanted: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
         raise InvalidRequest("updateQueue needs the name of the queue")
     changes = {attribute: value for attribute, value in wanted.items() if attribute != "name"}
     for attribute in changes:
-        if attribute in ATTRIBUTES and not ATTRIBUTES[attribute].is_mutable:
+        if attribute in ATTRIBUTES and ATTRIBUTES[attribute].mutability is not Mutability.EVERYBODY:
             raise InvalidRequest(f"attribute {attribute!r} of a queue cannot change")
     return name, _fields(changes)
 
@@ -85,11 +58,27 @@ def _fields(wanted: Mapping[str, object]) -> dict[str, Any]:
         attribute = ATTRIBUTES.get(name)
         if attribute is None:
             raise InvalidRequest(f"a queue has no attribute {name!r}, or not yet{proposal(name, ATTRIBUTES)}")
-        if not Parameter(name, attribute.kind).accepts(value):
-            raise InvalidRequest(f"attribute {name!r} must be {attribute.kind.value}")
-        values[attribute.field] = value
-    if "routing_type" in values:
-        values["routing_type"] = parse_routing_type(values["routing_type"])
+        kind = _kind(attribute)
+        if not Parameter(name, kind).accepts(value):
+            raise InvalidRequest(f"attribute {name!r} must be {kind.value}")
+        if isinstance(value, int) and attribute.minimum is not None and value < attribute.minimum:
+            raise InvalidRequest(f"attribute {name!r} is {value}; it must be {attribute.minimum:g} or more")
+        values[attribute.attribute] = parse_routing_type(str(value)) if attribute.kind is RoutingType else value
     if values.get("filter") == "":
         values["filter"] = None
     return values
+
+
+def _kind(attribute: QueueAttribute) -> Kind:
+    """What JSON may have for an attribute; an enum is the name of a member."""
+    match attribute.kind:
+        case OptionKind.BOOLEAN:
+            return Kind.FLAG
+        case OptionKind.TEXT if attribute.default is not NOTHING:
+            return Kind.TEXT_OR_NULL
+        case OptionKind.TEXT:
+            return Kind.TEXT
+        case OptionKind():
+            return Kind.NUMBER
+        case _:
+            return Kind.TEXT

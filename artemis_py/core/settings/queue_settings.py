@@ -166,6 +166,7 @@ class QueueSettings:
         place=Place.NOWHERE,
         mutability=Mutability.BROKER,
         setting="auto-delete-queues-delay",
+        minimum=0,
     )
     auto_delete_message_count: int = queue_attribute(
         Kind.COUNT,

@@ -1,0 +1,47 @@
+"""The attributes of a queue as management names, reads and shows them: all made of their declarations."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.settings.queue_config import QUEUE_ATTRIBUTES
+from artemis_py.core.settings.queue_settings import RESOLVED_ATTRIBUTES, QueueAttribute
+
+ATTRIBUTES: Final[Mapping[str, QueueAttribute]] = {
+    each.json: each for each in QUEUE_ATTRIBUTES if each.json is not None
+}
+"""By their names in the JSON of `createQueue` and `updateQueue`: those of reference §2.2, with dashes."""
+
+
+def filter_text(queue: Queue) -> str | None:
+    """The selector of a queue as it was written, or None."""
+    return None if queue.filter is None else queue.filter.text
+
+
+# What a queue holds in another form than JSON has it.
+_AS_JSON: Final[Mapping[str, Callable[[Queue], object]]] = {
+    "address": lambda queue: queue.address.name,
+    "routing_type": lambda queue: queue.routing_type.name,
+    "filter": filter_text,
+}
+
+
+def value_of(attribute: QueueAttribute, queue: Queue) -> object:
+    """The value that applies to a queue, as JSON has it."""
+    name = attribute.attribute
+    if name in RESOLVED_ATTRIBUTES:
+        return getattr(queue.settings, name)
+    as_json = _AS_JSON.get(name)
+    return getattr(queue, name) if as_json is None else as_json(queue)
+
+
+SHOWN: Final[Mapping[str, Callable[[Queue], object]]] = {
+    each.shown: partial(value_of, each) for each in ATTRIBUTES.values()
+}
+"""By the names of attributes of the resource `queue.<name>`: `MaxConsumers`."""
+
+COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
+    f"{name[0].lower()}{name[1:]}": read for name, read in SHOWN.items()
+}
+"""The same by the names of columns in a list of queues: `maxConsumers`."""
