@@ -1,13 +1,17 @@
 """`artemis-py queue`: administer queues of a running broker."""
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import click
 
 from artemis_py.cli.client import Target, target_options
 from artemis_py.cli.manage import call
 from artemis_py.cli.render import print_json, print_table, say
+from artemis_py.core.settings.declaration import Kind
+from artemis_py.core.settings.queue_config import QUEUE_ATTRIBUTES
+from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 
 as_json = click.option("--json", "json_wanted", is_flag=True, help="JSON instead of text.")
 
@@ -33,46 +37,71 @@ def queue() -> None:
     """Create, update, delete, list, purge, pause and resume queues of a running broker."""
 
 
+# Flags whose opposite has a word of its own.
+FLAGS: Final[Mapping[str, str]] = {
+    "durable": "--durable/--non-durable",
+    "enabled": "--enabled/--disabled",
+    "exclusive": "--exclusive/--shared",
+    "purge-on-no-consumers": "--purge-on-no-consumers/--preserve-on-no-consumers",
+}
+
+# The name is an argument, the routing type two flags, and --user is who logs in.
+NOT_OPTIONS: Final = ("name", "routing-type", "user")
+
+Command = Callable[..., None]
+
+
+def attribute_options(is_update: bool) -> Callable[[Command], Command]:
+    """Give a command an option for each attribute that a queue can be created with, or that can be changed of it.
+
+    What is not said on the command line is None, and not sent: the broker decides.
+    """
+
+    def add(command: Command) -> Command:
+        for attribute in reversed(QUEUE_ATTRIBUTES):
+            if attribute.json is None or attribute.json in NOT_OPTIONS:
+                continue
+            if not is_update or attribute.mutability is Mutability.EVERYBODY:
+                command = _option(attribute, is_update)(command)
+        return command
+
+    return add
+
+
+def _option(attribute: QueueAttribute, is_update: bool) -> Callable[[Command], Command]:
+    name = attribute.name
+    match attribute.kind:
+        case Kind.BOOLEAN:
+            flag = FLAGS.get(name, f"--{name}/--no-{name}")
+            return click.option(flag, attribute.attribute, default=None, help=attribute.help)
+        case Kind.TEXT:
+            help = f"{attribute.help} Empty: none." if is_update else attribute.help
+            return click.option(f"--{name}", attribute.attribute, help=help)
+        case _:
+            numbers = click.IntRange(None if attribute.minimum is None else int(attribute.minimum))
+            return click.option(f"--{name}", attribute.attribute, type=numbers, help=attribute.help)
+
+
+def _wanted(name: str, routing_type: str | None, said: Mapping[str, object]) -> dict[str, object]:
+    """The JSON object of a queue, with the attributes that were named on the command line."""
+    given = {"name": name, "routing_type": routing_type, **said}
+    attributes = [(each.json, given.get(each.attribute)) for each in QUEUE_ATTRIBUTES]
+    return {name: value for name, value in attributes if name is not None and value is not None}
+
+
 @queue.command()
 @target_options
 @click.argument("name")
-@click.option("--address", help="Where it is bound; default: an address of its own name.")
 @click.option("--anycast", "routing_type", flag_value="ANYCAST", default="ANYCAST", help="(default)")
 @click.option("--multicast", "routing_type", flag_value="MULTICAST")
-@click.option("--durable/--non-durable", default=True, show_default=True)
-@click.option("--filter", help="Selector: only messages it accepts get in.")
-@click.option("--max-consumers", type=click.IntRange(min=-1), help="-1: no limit.")
-@click.option("--exclusive/--shared", default=None, help="Feed one consumer at a time.")
-@click.option("--purge-on-no-consumers/--preserve-on-no-consumers", default=None, help="Keep nothing for nobody.")
+@attribute_options(is_update=False)
 @click.option("--auto-create-address/--no-auto-create-address", default=True, show_default=True)
 @as_json
 def create(
-    target: Target,
-    name: str,
-    address: str | None,
-    routing_type: str,
-    durable: bool,
-    filter: str | None,
-    max_consumers: int | None,
-    exclusive: bool | None,
-    purge_on_no_consumers: bool | None,
-    auto_create_address: bool,
-    json_wanted: bool,
+    target: Target, name: str, routing_type: str, auto_create_address: bool, json_wanted: bool, **attributes: object
 ) -> None:
-    """Create the queue NAME."""
-    wanted = _wanted(
-        {
-            "name": name,
-            "address": address,
-            "routing-type": routing_type,
-            "durable": durable,
-            "filter-string": filter,
-            "max-consumers": max_consumers,
-            "exclusive": exclusive,
-            "purge-on-no-consumers": purge_on_no_consumers,
-            "auto-create-address": auto_create_address,
-        }
-    )
+    """Create the queue NAME, on an address of its own name unless --address says otherwise."""
+    wanted = _wanted(name, routing_type, attributes) | {"auto-create-address": auto_create_address}
     created = json.loads(call(target, "broker", "createQueue", wanted))
     _done(f"created: queue {name} on address {created['address']} ({created['routingType']})", created, json_wanted)
 
@@ -82,35 +111,11 @@ def create(
 @click.argument("name")
 @click.option("--anycast", "routing_type", flag_value="ANYCAST")
 @click.option("--multicast", "routing_type", flag_value="MULTICAST")
-@click.option("--filter", help="Selector; an empty one takes the filter away.")
-@click.option("--max-consumers", type=click.IntRange(min=-1), help="-1: no limit.")
-@click.option("--exclusive/--shared", default=None, help="Feed one consumer at a time.")
-@click.option("--purge-on-no-consumers/--preserve-on-no-consumers", default=None, help="Keep nothing for nobody.")
-@click.option("--enabled/--disabled", default=None, help="Disabled: new messages pass it by.")
+@attribute_options(is_update=True)
 @as_json
-def update(
-    target: Target,
-    name: str,
-    routing_type: str | None,
-    filter: str | None,
-    max_consumers: int | None,
-    exclusive: bool | None,
-    purge_on_no_consumers: bool | None,
-    enabled: bool | None,
-    json_wanted: bool,
-) -> None:
+def update(target: Target, name: str, routing_type: str | None, json_wanted: bool, **attributes: object) -> None:
     """Change the queue NAME; what is not named stays as it is."""
-    wanted = _wanted(
-        {
-            "name": name,
-            "routing-type": routing_type,
-            "filter-string": filter,
-            "max-consumers": max_consumers,
-            "exclusive": exclusive,
-            "purge-on-no-consumers": purge_on_no_consumers,
-            "enabled": enabled,
-        }
-    )
+    wanted = _wanted(name, routing_type, attributes)
     if len(wanted) == 1:
         raise click.UsageError("nothing to change: name at least one attribute")
     updated = json.loads(call(target, "broker", "updateQueue", wanted))
@@ -203,11 +208,6 @@ def resume(target: Target, name: str, json_wanted: bool) -> None:
     """Deliver from the queue NAME again."""
     call(target, f"queue.{name}", "resume")
     _done(f"resumed: queue {name}", {"queue": name, "paused": False}, json_wanted)
-
-
-def _wanted(attributes: dict[str, object]) -> dict[str, object]:
-    """The attributes that were named on the command line."""
-    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _done(text: str, fact: dict[str, Any], json_wanted: bool) -> None:
