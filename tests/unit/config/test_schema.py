@@ -1,4 +1,12 @@
-"""The schema and the tables of options say the same."""
+"""The schema and the tables of options say the same.
+
+Run this file as a script to write what the schema has of address settings and queues.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
 
 import pytest
 from lxml import etree
@@ -7,11 +15,66 @@ from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.schema import SCHEMA_FILES, Schema
-from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option
+from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
+from artemis_py.core.settings.queue_settings import Place
 from tests.unit.config.samples import other_value, whole
+
+SCHEMA: Final = shipped_folder() / SCHEMA_FILES[1]
+GENERATED: Final = re.compile(r"( *<!-- generated: ([\w -]+) -->\n).*?( *<!-- end -->)", re.DOTALL)
+NUMBERS: Final = {-1: "count", 0: "xs:unsignedLong"}
+TYPES: Final = {Kind.TEXT: "xs:token", Kind.BOOLEAN: "truth", Kind.BYTES: "size"}
+
+
+def type_of(option: Option) -> str:
+    """The type of the schema that has the values of an option."""
+    match option.kind:
+        case Kind.COUNT | Kind.MILLISECONDS:
+            assert option.minimum is not None
+            return NUMBERS[int(option.minimum)]
+        case Kind.FACTOR:
+            return "factor" if option.maximum is None else "share"
+        case Kind() as kind:
+            return TYPES[kind]
+        case kind:
+            return re.sub(r"\B([A-Z])", r"-\1", kind.__name__).lower()
+
+
+def elements(options: Iterable[Option]) -> str:
+    """What an element may hold."""
+    return "".join(f'      <xs:element name="{each.name}" type="{type_of(each)}" minOccurs="0"/>\n' for each in options)
+
+
+def words(kind: type[Enum], option: Option) -> str:
+    """A type for the names of an enum's members."""
+    names = "".join(f'      <xs:enumeration value="{name}"/>\n' for name in kind.__members__)
+    return (
+        f'\n  <xs:simpleType name="{type_of(option)}">\n    <xs:restriction base="xs:token">\n{names}'
+        "    </xs:restriction>\n  </xs:simpleType>\n"
+    )
+
+
+ENUMS: Final = {each.kind: each for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS) if not isinstance(each.kind, Kind)}
+EXPECTED: Final = {
+    "address settings": elements(ADDRESS_SETTINGS),
+    "elements of a queue": elements(each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT),
+    "attributes of a queue": "".join(
+        f'    <xs:attribute name="{each.name}" type="{type_of(each)}"/>\n'
+        for each in QUEUE_OPTIONS
+        if each.place is Place.ATTRIBUTE
+    ),
+    "words of settings": "".join(words(kind, option) for kind, option in ENUMS.items()),
+}
 
 CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "address-settings", "security-settings"}
 CONTENTS = Schema(shipped_folder()).contents
+
+
+@pytest.mark.parametrize("part", EXPECTED)
+def test_the_schema_has_what_is_declared(part: str) -> None:
+    """To mend it, run this file."""
+    found = {match[2]: match[0] for match in GENERATED.finditer(SCHEMA.read_text(encoding="utf-8"))}
+
+    assert found[part].split("\n", 1)[1].rpartition("\n")[0] + "\n" == EXPECTED[part]
 
 
 def names(options: tuple[Option, ...]) -> set[str]:
@@ -62,3 +125,13 @@ def test_libxml2_agrees_about_legal_values(option: Option) -> None:
     setting = f'<address-settings><address-setting match="#">{element}</address-setting></address-settings>'
 
     assert schema.validate(etree.fromstring(whole(setting))), schema.error_log
+
+
+def write_schema() -> None:
+    """Put what is declared into the schema."""
+    schema = SCHEMA.read_text(encoding="utf-8")
+    SCHEMA.write_text(GENERATED.sub(lambda found: found[1] + EXPECTED[found[2]] + found[3], schema), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schema()
