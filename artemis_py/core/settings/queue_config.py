@@ -60,9 +60,12 @@ class QueueConfig:
         place=Place.STRUCTURE,
     )
     user: str | None = queue_attribute(
-        Kind.TEXT, None, "Who the queue belongs to; in this file for information only.", place=Place.ELEMENT
+        Kind.TEXT,
+        None,
+        "User that the queue belongs to: the only one that may consume from a durable subscription, apart from those "
+        "that may delete it. For other queues it is information.",
+        place=Place.ELEMENT,
     )
-    """The only user that may consume from a durable subscription, but for those that may delete it."""
     enabled: bool = queue_attribute(Kind.BOOLEAN, True, "A disabled queue is passed over by new messages.")
     configuration_managed: bool = queue_attribute(
         Kind.BOOLEAN,

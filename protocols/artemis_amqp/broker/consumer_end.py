@@ -19,7 +19,7 @@ from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Attach, Modified, Source, Target
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import Span
 from artemis_py.core.queues.reference import Reference

@@ -5,7 +5,7 @@ from artemis_amqp.broker.lifetimes import node_properties, read_policy
 from artemis_amqp.broker.link_end import LinkEnd
 from artemis_amqp.engine.performatives import Source, Target
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.messages.message import RoutingType
+from artemis_py.core.names.routing_type import RoutingType
 
 
 def create_node(end: LinkEnd, terminus: Source | Target) -> tuple[str, dict[Symbol, object]]:

@@ -16,11 +16,6 @@ from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open
 from artemis_amqp.engine.session import AmqpSession
-from artemis_amqp.engine.types import Symbol
-from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.queues.consumer import FAILED, Consumer
-from artemis_py.core.queues.cursors.range_reader import Span
-from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.runtime.meter import LINK_UNITS

@@ -1,6 +1,6 @@
-"""docs/configuration.md has every option, with the default and explanation that the code has.
+"""The manual has every option, with the default and explanation that the code has.
 
-Run this file as a script to write its tables anew.
+Run this module (`python -m`) to write the tables of docs/configuration.md and docs/management.md again.
 """
 
 import re
@@ -14,10 +14,13 @@ import pytest
 from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
 from artemis_mqtt.broker.parameters import PARAMETERS as MQTT_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
+from artemis_py.core.settings.declaration import FIRST_RELEASE
 from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
+from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
+from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS
 
-PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 TABLE: Final = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -49,36 +52,68 @@ def table(rows: Iterable[tuple[str, str, object, str]]) -> str:
     return "\n".join(["", "| name | value | default | meaning |", "| --- | --- | --- | --- |", *lines, "", ""])
 
 
+def help_of(option: Option) -> str:
+    """What an option does, and since when if there were releases without it."""
+    return option.help if option.since == FIRST_RELEASE else f"{option.help} Since {option.since}."
+
+
 def of_options(*options: Option) -> str:
     """A table of what the broker reads itself."""
-    return table((each.name, kind_of(each), each.default, each.help) for each in options)
+    return table((each.name, kind_of(each), each.default, help_of(each)) for each in options)
 
 
-TABLES: Final = {
+def of_queues(*attributes: QueueAttribute) -> str:
+    """A table of what broker.xml says about queues; the default may be an address setting."""
+    return table((each.name, kind_of(each), _default_in_file(each), help_of(each)) for each in attributes)
+
+
+def _default_in_file(attribute: QueueAttribute) -> object:
+    if attribute.in_file is not None:
+        return attribute.in_file
+    return attribute.default if attribute.setting is None else attribute.setting.name
+
+
+def of_management() -> str:
+    """A table of what management says about queues."""
+    heads = "| member | value | `updateQueue` | attribute | column | meaning |\n| --- | --- | --- | --- | --- | --- |"
+    columns = dict(zip(SHOWN, COLUMNS, strict=True))
+    lines = [
+        f"| `{name}` | {kind_of(each)} | {'yes' if each.mutability is Mutability.EVERYBODY else 'no'} "
+        f"| `{each.shown}` | `{columns[each.shown]}` | {help_of(each)} |"
+        for name, each in ATTRIBUTES.items()
+    ]
+    return "\n".join(["", heads, *lines, "", ""])
+
+
+CONFIGURATION: Final = {
     "broker": of_options(*MAIN_OPTIONS, *BROKER_OPTIONS),
     "wildcards": of_options(*WILDCARD_OPTIONS),
     "acceptor": of_options(*ACCEPTOR_OPTIONS),
     "tls": of_options(*TLS_OPTIONS),
     "amqp": of_options(*AMQP_PARAMETERS),
     "mqtt": of_options(*MQTT_PARAMETERS),
-    "queue": of_options(*QUEUE_OPTIONS),
+    "queue": of_queues(*QUEUE_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
 }
+PAGES: Final = {"configuration.md": CONFIGURATION, "management.md": {"queue": of_management()}}
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_the_page_has_the_table(name: str) -> None:
-    """To mend it, run this file."""
-    tables = {found[2]: found[0] for found in TABLE.finditer(PAGE.read_text(encoding="utf-8"))}
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, tables in PAGES.items() for name in tables])
+def test_the_page_has_the_table(page: str, name: str) -> None:
+    """To mend it, run this module."""
+    tables = {found[2]: found[0] for found in TABLE.finditer((DOCS / page).read_text(encoding="utf-8"))}
 
-    assert tables[name] == f"<!-- table: {name} -->\n{TABLES[name]}<!-- end -->"
+    assert tables[name] == f"<!-- table: {name} -->\n{PAGES[page][name]}<!-- end -->"
 
 
 def write_tables() -> None:
-    """Put all tables into the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(TABLE.sub(lambda found: found[1] + TABLES[found[2]] + found[3], page), encoding="utf-8")
+    """Put all tables into their pages."""
+    for name, tables in PAGES.items():
+        path = DOCS / name
+        page = path.read_text(encoding="utf-8")
+        filled = TABLE.sub(lambda found, tables=tables: found[1] + tables[found[2]] + found[3], page)  # type: ignore[misc]
+        path.write_text(filled, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The schema and the tables of options say the same.
 
-Run this file as a script to write what the schema has of address settings and queues.
+Run this module (`python -m`) to write what the schema has of address settings and queues.
 """
 
 import re
@@ -71,7 +71,7 @@ CONTENTS = Schema(shipped_folder()).contents
 
 @pytest.mark.parametrize("part", EXPECTED)
 def test_the_schema_has_what_is_declared(part: str) -> None:
-    """To mend it, run this file."""
+    """To mend it, run this module."""
     found = {match[2]: match[0] for match in GENERATED.finditer(SCHEMA.read_text(encoding="utf-8"))}
 
     assert found[part].split("\n", 1)[1].rpartition("\n")[0] + "\n" == EXPECTED[part]

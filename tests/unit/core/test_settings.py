@@ -116,7 +116,7 @@ def test_the_brokers_options_have_artemis_defaults() -> None:
 
 
 def test_what_a_match_can_set_is_what_applies_in_the_end() -> None:
-    """The two classes list the same names; only this test compares them."""
+    """The fields of a match are made of the declarations."""
     assert [field.name for field in fields(AddressSettings)] == [option.attribute for option in ADDRESS_SETTINGS]
     assert all(field.default is None for field in fields(AddressSettings))
 
