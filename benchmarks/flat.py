@@ -16,7 +16,7 @@ from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
-from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
+from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import QueueConfig, SettingsRepository
@@ -97,7 +97,7 @@ class Backlog:
         for _ in range(count):
             self.office.route(Message(PLAIN_FORMAT, "backlog", BODY), self.address)
         self.taker = Taker()
-        self.consumer = Consumer(1, self.queue, self.taker, None, False, 0, "")
+        self.consumer = Consumer(1, self.queue, self.taker, ConsumerOptions(), "")
         self.queue.add_consumer(self.consumer)
         self.count = count
 

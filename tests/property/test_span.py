@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
-from artemis_py.core.queues.cursors.range_reader import Span, first_sequence, first_since
+from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import Recorder, attach, make_session, settle_down
@@ -48,8 +48,8 @@ class Numbered(Side):
         begin = there[start].sequence if start < len(there) else 1
         wanted = [one for one in there if begin <= one.sequence < begin + length]
         recorder = Recorder()
-        span = Span(begin, begin + length)
-        consumer = make_session(self.office).consume(self.queue, recorder, browse=True, span=span)
+        reader = RangeReader(begin, begin + length)
+        consumer = make_session(self.office).consume(self.queue, recorder, browse=True, cursor=reader)
         found: list[Reference] = []
         for _ in range(len(wanted) + 2):
             consumer.grant(credit, True)

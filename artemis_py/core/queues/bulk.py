@@ -11,7 +11,6 @@ it gives back behind them, too.
 
 from typing import TYPE_CHECKING
 
-from artemis_py.core.queues.cursors.selective import move_cursor
 from artemis_py.core.queues.page import Page
 from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
@@ -173,12 +172,8 @@ def take_out(queue: "Queue") -> tuple[int, Steps]:
     """Take all waiting and scheduled messages out of a queue; how many, and the work that ends them."""
     backlog = queue.backlog
     for consumer in queue.consumers:
-        if consumer.picks:
-            for priority in range(PRIORITIES):
-                move_cursor(consumer, priority, None)
-            consumer.revisit.clear()
-        if consumer.span is not None:
-            consumer.span.restart()
+        if consumer.cursor is not None:
+            consumer.cursor.reset()
     removed = backlog.count + queue.schedule.count
     heads = backlog.take_lists()
     scheduled = queue.schedule.take_heap()

@@ -1,7 +1,7 @@
 """A consumer: credit, what it has and did not settle, and how deliveries end from its side.
 
-A consumer without conditions takes the head of the queue; one that picks (a selector, a browser) keeps a cursor per
-priority, so that it examines each message once, however often it asks. Its `Sink` turns deliveries into bytes.
+A consumer without conditions takes the head of the queue; one that may pass messages over has a cursor (`cursors`).
+Its `Sink` turns deliveries into bytes.
 """
 
 from collections import deque
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from artemis_py.core.queues.cursors.range_reader import Span
-from artemis_py.core.queues.reference import PRIORITIES, Reference
+from artemis_py.core.queues.cursors.browsing import BrowsingCursor
+from artemis_py.core.queues.cursors.cursor import Cursor
+from artemis_py.core.queues.cursors.selective import SelectiveCursor
+from artemis_py.core.queues.reference import Reference
 from artemis_py.core.selectors.filter import Filter
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ REJECTED: Final = 3
 class Sink:
     """Where a consumer's deliveries go: one protocol's half of it.
 
-    A class and not a typing.Protocol, for `deliver` is called per message: compiled sinks are called directly.
+    A class and not a typing.Protocol, because `deliver` is called per message: compiled sinks are called directly.
     """
 
     def deliver(self, reference: Reference) -> None:
@@ -47,19 +49,39 @@ class Sink:
         raise NotImplementedError
 
 
+class ConsumerOptions:
+    """What a consumer asks for when it attaches."""
+
+    __slots__ = ("browse", "cursor", "filter", "presettled", "priority")
+
+    def __init__(
+        self,
+        filter: Filter | None = None,
+        browse: bool = False,
+        priority: int = 0,
+        presettled: bool = False,
+        cursor: Cursor | None = None,
+    ) -> None:
+        self.filter: Filter | None = filter
+        self.browse: bool = browse
+        """It looks at messages and takes none."""
+        self.priority: int = priority
+        """Among the consumers of the queue: the highest is served first."""
+        self.presettled: bool = presettled
+        """Its deliveries are acknowledged when they are handed over."""
+        self.cursor: Cursor | None = cursor
+        """How it walks through the queue; None: as its filter and `browse` demand."""
+
+
 class Consumer:
     """One taker of messages from one queue, with credit."""
 
     __slots__ = (
         "accepted",
-        "ahead",
-        "ahead_end",
-        "ahead_last",
-        "ahead_priority",
         "blocked",
         "browse",
         "credit",
-        "cursors",
+        "cursor",
         "draining",
         "filter",
         "id",
@@ -67,42 +89,32 @@ class Consumer:
         "is_closed",
         "is_starved",
         "outstanding",
-        "picks",
         "presettled",
         "priority",
         "queue",
-        "reach",
-        "revisit",
         "sink",
-        "span",
         "unsettled_bytes",
         "user",
     )
 
-    def __init__(
-        self,
-        id: int,
-        queue: "Queue",
-        sink: Sink,
-        filter: Filter | None,
-        browse: bool,
-        priority: int,
-        user: str,
-        presettled: bool = False,
-        span: Span | None = None,
-    ) -> None:
+    def __init__(self, id: int, queue: "Queue", sink: Sink, options: ConsumerOptions, user: str) -> None:
         self.id: int = id
         self.queue: Queue = queue
         self.sink: Sink = sink
-        self.filter: Filter | None = filter
-        self.browse: bool = browse
-        self.priority: int = priority
-        self.presettled: bool = presettled and not browse
+        self.filter: Filter | None = options.filter
+        self.browse: bool = options.browse
+        """It looks at messages and takes none."""
+        self.priority: int = options.priority
+        self.presettled: bool = options.presettled and not self.browse
         """Its deliveries are acknowledged when they are handed over."""
-        self.span: Span | None = span
-        """What it reads by numbers, if it does."""
         self.user: str = user
-        """Who consumes, for management."""
+        """User of its client, for management."""
+        self.cursor: Cursor | None = options.cursor
+        """How it walks through the queue; None: it takes the head."""
+        if self.cursor is None and self.browse:
+            self.cursor = BrowsingCursor()
+        elif self.cursor is None and self.filter is not None:
+            self.cursor = SelectiveCursor()
         self.credit: int = 0
         """Messages it may still get."""
         self.blocked: bool = False
@@ -110,29 +122,19 @@ class Consumer:
         self.draining: bool = False
         self.in_ring: bool = False
         self.is_closed: bool = False
-        self.picks: bool = (browse or filter is not None) and span is None
-        """Whether it may pass over messages, and hence needs cursors."""
-        self.cursors: list[Reference | None] = [None] * PRIORITIES if self.picks else []
-        """Per priority the last reference it examined; None: nothing yet."""
-        self.reach: list[int] = [0] * PRIORITIES if self.picks else []
-        """Per priority the sequence up to which it examined what is on disk; of a browser, also what is in memory."""
-        self.ahead: deque[Reference] = deque()
-        """What a browser is shown next of what is on disk, of one priority."""
-        self.ahead_priority: int = -1
-        self.ahead_end: int = 0
-        """Up to this sequence there is nothing else on disk."""
-        self.ahead_last: int = 0
-        """The last of what was read, whether it wants it or not."""
-        self.revisit: list[tuple[int, int, Reference]] = []
-        """Messages that came back behind a cursor: a heap of (9 - priority, sequence, reference)."""
         self.outstanding: dict[int, Reference] = {}
-        """What it has and did not settle, by sequence."""
+        """Deliveries that it did not settle, by sequence."""
         self.unsettled_bytes: int = 0
-        """Size of that."""
+        """Size of the messages in `outstanding`."""
         self.is_starved: bool = False
         """It gets nothing until it settles something or memory is free."""
         self.accepted: int = 0
         """Deliveries it acknowledged."""
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether it reads whatever the queue's state, a range by numbers for instance."""
+        return self.cursor is not None and self.cursor.is_apart
 
     def grant(self, credit: int, drain: bool = False) -> None:
         """Set the credit (absolute). With `drain`, what cannot be used at once is given up (`Sink.drained`)."""
@@ -202,11 +204,9 @@ class Consumer:
         if reference.hidden_from is None:
             reference.hidden_from = set()
         reference.hidden_from.add(self.id)
-        if not self.picks:
-            self.picks = True
-            self.cursors = [None] * PRIORITIES
-            self.reach = [0] * PRIORITIES
-            self.queue.picking_count += 1
+        if self.cursor is None:
+            self.cursor = SelectiveCursor()
+            self.queue.cursor_count += 1
 
     def close(self, failed: bool = False) -> None:
         """Leave the queue; unsettled deliveries go back, as failed attempts if the connection broke."""
@@ -222,4 +222,4 @@ class Level:
     def __init__(self, priority: int) -> None:
         self.priority: int = priority
         self.ring: deque[Consumer] = deque()
-        """Those with credit, next one first; who turns out to have none is taken out when its turn comes."""
+        """Those with credit, next one first; one that turns out to have none is taken out when its turn comes."""

@@ -3,7 +3,6 @@
 Messages wait in ten lists, one a priority, sorted by `sequence`. The queue reads no clock and knows no protocol.
 """
 
-from heapq import heappush
 from typing import Final
 
 from artemis_py.core.addresses.address import Address
@@ -13,8 +12,8 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.backlog import PAGE_MESSAGES, Backlog
 from artemis_py.core.queues.bulk import take_out
 from artemis_py.core.queues.consumer import FAILED, REJECTED, RELEASED, Consumer, Level
-from artemis_py.core.queues.cursors.range_reader import serve_spans
-from artemis_py.core.queues.cursors.selective import find_next, move_cursor, wants
+from artemis_py.core.queues.cursors.cursor import ScanBudget
+from artemis_py.core.queues.cursors.range_reader import serve_apart
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.page import END, SCHEDULED_RANK, Page
 from artemis_py.core.queues.reference import (
@@ -36,7 +35,7 @@ from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.core.settings.queue_settings import DEFAULT_QUEUE_SETTINGS, QueueSettings
 
-# Messages examined on behalf of picking consumers before other queues and the sockets get their turn: about 2 ms in
+# Messages examined for cursors before other queues and the sockets get their turn: about 2 ms in
 # pure Python, short enough that nobody notices.
 SCAN_BUDGET: Final = 2000
 
@@ -80,8 +79,8 @@ class Queue(Binding):
         self.holders: list[Consumer] = []
         """Consumers of which only deliveries are left, that their clients may still settle; no message goes to them."""
         self.exclusive_owner: Consumer | None = None
-        self.picking_count: int = 0
-        """Consumers that keep cursors."""
+        self.cursor_count: int = 0
+        """Consumers in rings that have cursors."""
         self.is_ready: bool = False
         self.is_greedy: bool = False
         """In its last turn it delivered all it was allowed to."""
@@ -113,8 +112,8 @@ class Queue(Binding):
         self.schedule: Schedule = Schedule(self, hub, self._on_due)
         self.aside: dict[int, Reference] = {}
         """References by number, neither waiting nor delivered: in a transaction, or failed and kept back."""
-        self.spans: list[Consumer] = []
-        """Consumers that read a part of the queue by numbers (`range_reader`); dispatch does not deliver to them."""
+        self.apart: list[Consumer] = []
+        """Consumers that stand in no ring (`Cursor.is_apart`)."""
         self._levels: list[Level] = []
         self._draining: list[Consumer] = []
         self._earliest_expiry_ms: int = 0
@@ -253,13 +252,10 @@ class Queue(Binding):
     def _insert(self, reference: Reference, near: Reference | None) -> None:
         """Put a returned reference back at its place."""
         self.backlog.insert(reference, near)
-        if self.picking_count > 0:
-            priority = self.backlog.priority_of(reference)
+        if self.cursor_count > 0:
             for consumer in self.consumers:
-                if consumer.picks and not consumer.browse:
-                    cursor = consumer.cursors[priority]
-                    if cursor is not None and cursor.sequence > reference.sequence and wants(consumer, reference):
-                        heappush(consumer.revisit, (PRIORITIES - 1 - priority, reference.sequence, reference))
+                if consumer.cursor is not None:
+                    consumer.cursor.came_back(consumer, reference)
         self.mark_ready()
 
     def forget(self, reference: Reference) -> None:
@@ -321,7 +317,7 @@ class Queue(Binding):
 
     def consumer_ready(self, consumer: Consumer) -> None:
         """A consumer got credit, or drains."""
-        if consumer.span is not None:
+        if consumer.reads_apart:
             self.mark_ready()
             return
         if consumer.draining and consumer not in self._draining:
@@ -345,9 +341,9 @@ class Queue(Binding):
         delivered = 0
         stored_batch = self.hub.stored_batch
         early: Reference | None = None
-        if self.spans:
-            delivered = serve_spans(self, budget)
-        scan_left = SCAN_BUDGET
+        if self.apart:
+            delivered = serve_apart(self, budget)
+        scan = ScanBudget(SCAN_BUDGET)
         backlog = self.backlog
         if (
             (backlog.mask or backlog.cold_mask)
@@ -379,25 +375,22 @@ class Queue(Binding):
                     reference: Reference | None
                     if self.exclusive and not consumer.browse and not self._is_owner(consumer):
                         reference = None
-                    elif consumer.picks:
-                        if scan_left <= 0:
-                            self.mark_ready()
-                            return delivered
-                        reference, scan_left = find_next(backlog, consumer, scan_left)
-                        if reference is None and scan_left <= 0:
+                    elif consumer.cursor is not None:
+                        reference = consumer.cursor.next(consumer, scan) if scan.left > 0 else None
+                        if reference is None and scan.left <= 0:
                             self.mark_ready()
                             return delivered
                     elif backlog.cold_mask:
                         reference = backlog.head()
                     elif backlog.mask:
                         reference = backlog.lists[backlog.mask.bit_length() - 1].head
-                    elif self.picking_count == 0:
+                    elif self.cursor_count == 0:
                         break
                     else:
                         reference = None
                     if reference is not None and reference.batch > stored_batch and not consumer.browse:
                         early = reference
-                        if self.picking_count == 0:
+                        if self.cursor_count == 0:
                             break
                         reference = None
                     if reference is None:
@@ -522,8 +515,8 @@ class Queue(Binding):
             self.delay(reference, self.hub.now_ms + delay_ms)
         else:
             near: Reference | None = None
-            if consumer is not None and consumer.picks and not consumer.is_closed:
-                near = consumer.cursors[4 if self.internal else reference.message.priority]
+            if consumer is not None and consumer.cursor is not None and not consumer.is_closed:
+                near = consumer.cursor.place(4 if self.internal else reference.message.priority)
             self._insert(reference, near)
 
     def _redelivery_delay_ms(self, delivery_count: int) -> int:
@@ -754,10 +747,10 @@ class Queue(Binding):
         """Attach a consumer; limits were checked by the session."""
         self.consumers.append(consumer)
         self.hub.tables.occupy(CONSUMER_BYTES)
-        if consumer.span is not None:
-            self.spans.append(consumer)
-        if consumer.picks:
-            self.picking_count += 1
+        if consumer.reads_apart:
+            self.apart.append(consumer)
+        elif consumer.cursor is not None:
+            self.cursor_count += 1
         for index, level in enumerate(self._levels):
             if level.priority == consumer.priority:
                 break
@@ -774,8 +767,8 @@ class Queue(Binding):
         consumer.is_closed = True
         self.consumers.remove(consumer)
         self.hub.tables.vacate(CONSUMER_BYTES)
-        if consumer.span is not None:
-            self.spans.remove(consumer)
+        if consumer.reads_apart:
+            self.apart.remove(consumer)
         self.hub.starved.discard(consumer)
         for level in self._levels:
             if level.priority == consumer.priority:
@@ -785,11 +778,9 @@ class Queue(Binding):
                     self._levels.remove(level)
                 break
         consumer.in_ring = False
-        if consumer.picks:
-            self.picking_count -= 1
-            for priority in range(PRIORITIES):
-                move_cursor(consumer, priority, None)
-            consumer.revisit.clear()
+        if consumer.cursor is not None:
+            self.cursor_count -= not consumer.reads_apart
+            consumer.cursor.reset()
         if self.exclusive_owner is consumer:
             self.exclusive_owner = None
         outstanding = sorted(consumer.outstanding.values(), key=_sequence_of, reverse=True)

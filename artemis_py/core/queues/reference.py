@@ -9,6 +9,7 @@ from artemis_py.core.messages.message import Message
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
+    from artemis_py.core.queues.cursors.list_cursor import ListCursor
     from artemis_py.core.queues.queue import Queue
 
 PRIORITIES: Final = 10
@@ -75,8 +76,8 @@ class Reference:
         self.next: Reference | None = None
         self.consumer: Consumer | None = None
         """Who has it while it is delivered or claimed."""
-        self.cursors: set[Consumer] | None = None
-        """Picking consumers that examined everything up to and including this reference."""
+        self.cursors: set[ListCursor] | None = None
+        """Cursors that examined everything up to and including this reference."""
         self.hidden_from: set[int] | None = None
         """Ids of consumers that declared it undeliverable to them."""
 
@@ -148,8 +149,8 @@ class ReferenceList:
         else:
             following.previous = previous
         if reference.cursors is not None:
-            for consumer in reference.cursors:
-                consumer.cursors[priority] = previous
+            for cursor in reference.cursors:
+                cursor.places[priority] = previous
             if previous is not None:
                 if previous.cursors is None:
                     previous.cursors = reference.cursors

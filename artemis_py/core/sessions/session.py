@@ -11,8 +11,8 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
-from artemis_py.core.queues.consumer import Consumer, Sink
-from artemis_py.core.queues.cursors.range_reader import Span
+from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.dispatcher import ADDRESS_PARTS, QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.creations import creator_of
@@ -481,12 +481,12 @@ class Session:
         browse: bool = False,
         priority: int = 0,
         presettled: bool = False,
-        span: Span | None = None,
+        cursor: Cursor | None = None,
     ) -> Consumer:
         """Attach to a queue, without credit yet; `presettled`: a delivery is acknowledged when it is handed over.
 
-        A browser with a `span` reads that part of the queue by numbers. Raises NotAuthorized, MaxConsumersReached,
-        LimitExceeded.
+        A browser with a `RangeReader` as its `cursor` reads that part of the queue by numbers.
+        Raises NotAuthorized, MaxConsumersReached, LimitExceeded.
         """
         self.check_consumer(queue, browse)
         if not browse and queue.settings.max_consumers >= 0:
@@ -496,9 +496,8 @@ class Session:
                     f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
                 )
         self.postoffice.hub.check_tables(f"a consumer of '{queue.name}'")
-        consumer = Consumer(
-            self.postoffice.new_id(), queue, sink, filter, browse, priority, self.subject.name, presettled, span
-        )
+        options = ConsumerOptions(filter, browse, priority, presettled, cursor)
+        consumer = Consumer(self.postoffice.new_id(), queue, sink, options, self.subject.name)
         self.consumers[consumer.id] = consumer
         self.postoffice.meter.work += CONSUMER_UNITS
         queue.add_consumer(consumer)

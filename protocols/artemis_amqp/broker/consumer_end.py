@@ -21,7 +21,7 @@ from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED, Consumer
-from artemis_py.core.queues.cursors.range_reader import Span
+from artemis_py.core.queues.cursors.range_reader import RangeReader
 from artemis_py.core.queues.reference import Reference
 from artemis_py.errors import NoSuchQueue, Refusal
 

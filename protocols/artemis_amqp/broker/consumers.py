@@ -195,7 +195,7 @@ class OutgoingLink(SenderLinkHandler):
         """The core has made a consumer of us."""
         self.deliveries.consumer = consumer
         wildcards = self._handler.postoffice.options.wildcards
-        self.deliveries.names_address = consumer.span is not None and wildcards.is_wild(consumer.queue.address.name)
+        self.deliveries.names_address = consumer.reads_apart and wildcards.is_wild(consumer.queue.address.name)
 
     def stop(self) -> None:
         """The link is gone."""

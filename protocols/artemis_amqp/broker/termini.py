@@ -10,9 +10,10 @@ terminus' own timeout runs out. Nothing here survives a restart: deliveries then
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from artemis_py.core.queues.consumer import FAILED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.consumer import FAILED, RELEASED, Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.cursors.selective import SelectiveCursor
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.queues.reference import CLAIMED, PRIORITIES, Reference
+from artemis_py.core.queues.reference import CLAIMED, Reference
 from artemis_py.core.runtime.timers import Timer, Timers
 
 UNSETTLED_STATE: Final = 2
@@ -73,12 +74,10 @@ def _sequence_of(reference: Reference) -> int:
 
 
 def _holder(consumer: Consumer, unsettled: dict[bytes, Reference], sink: Sink) -> Consumer:
-    holder = Consumer(consumer.id, consumer.queue, sink, None, False, 0, consumer.user)
+    # With a cursor of its own: hiding a message from it changes nothing in the queue.
+    options = ConsumerOptions(cursor=SelectiveCursor())
+    holder = Consumer(consumer.id, consumer.queue, sink, options, consumer.user)
     consumer.queue.holders.append(holder)
-    # As one that may pass over messages: hiding one from it changes nothing in the queue.
-    holder.picks = True
-    holder.cursors = [None] * PRIORITIES
-    holder.reach = [0] * PRIORITIES
     for reference in unsettled.values():
         if consumer.outstanding.get(reference.sequence) is reference:
             consumer.relinquish(reference)

@@ -8,6 +8,7 @@ import pytest
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, REFERENCE_BYTES
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer
+from artemis_py.core.queues.cursors.browsing import BrowsingCursor
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
@@ -170,7 +171,8 @@ def test_browsers_read_little_ahead_while_memory_is_tight(scratch: ScratchStore)
     while len(recorder.deliveries) < 50:
         browser.unblock()
         settle_down(office)
-        ahead = max(ahead, len(browser.ahead))
+        assert isinstance(browser.cursor, BrowsingCursor)
+        ahead = max(ahead, len(browser.cursor.ahead))
 
     assert ahead == 0
     assert plain_bodies(recorder.take()) == bodies

@@ -7,7 +7,7 @@ import pytest
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, Consumer
-from artemis_py.core.queues.cursors.range_reader import Span, first_sequence, first_since, there
+from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since, there
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings
@@ -21,7 +21,7 @@ DELAYED = {"#": AddressSettings(redelivery_delay=50, max_delivery_attempts=5)}
 def browser(office: PostOffice, queue: Queue, start: int, stop: int) -> tuple[Recorder, Consumer]:
     """A reader by numbers, without credit."""
     recorder = Recorder()
-    consumer = make_session(office).consume(queue, recorder, browse=True, span=Span(start, stop))
+    consumer = make_session(office).consume(queue, recorder, browse=True, cursor=RangeReader(start, stop))
     return recorder, consumer
 
 

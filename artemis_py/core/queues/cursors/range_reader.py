@@ -1,14 +1,15 @@
 """Reading a part of a queue by the numbers of its messages, without changing anything in it.
 
-A consumer with a `Span` is a browser that gets the messages from one number up to another in the order of the numbers,
-whatever their priority, those included that other consumers have and did not settle, that a transaction has claimed,
-and that wait for a redelivery delay. It holds no place in the queue: each page is gathered from what is then in memory,
-on disk and elsewhere, so that any number of them may read at once, anywhere. A reader takes the end of its range as
-proof that it had everything: what cannot be read now is not passed over, and the range does not end.
+A range reader is the cursor of a browser that gets the messages from one number up to another in the order of the
+numbers, whatever their priority: those that other consumers have and did not settle, that a transaction has claimed,
+and that wait for a redelivery delay are included. It holds no place in the queue: each page is gathered from what is
+then in memory, on disk and elsewhere, so any number of readers may read at once, anywhere. A reader takes the end of
+its range as proof that it had everything: what cannot be read now is not passed over, and the range does not end.
 """
 
 from typing import TYPE_CHECKING, Final
 
+from artemis_py.core.queues.cursors.cursor import Cursor, ScanBudget
 from artemis_py.core.queues.reference import GONE, PRIORITIES, WAITING, Reference, ReferenceList
 from artemis_py.core.queues.tail import Tail
 from artemis_py.errors import StoreError
@@ -24,18 +25,16 @@ PAGE_MESSAGES: Final = 500
 EXAMINED_BUDGET: Final = 2000
 
 
-class Span:
-    """How far one consumer is."""
-
-    __slots__ = ("_end", "_hints", "_index", "_page", "is_unreadable", "position", "stop")
+class RangeReader(Cursor):
+    """How far one consumer is in its range."""
 
     def __init__(self, start: int, stop: int) -> None:
+        super().__init__()
+        self.is_apart = True
         self.position: int = start
         """Everything below was given out, or is not there."""
         self.stop: int = stop
         """The first number that is not wanted."""
-        self.is_unreadable: bool = False
-        """The store could not be read when the next page was gathered; it is tried again with the next `next`."""
         self._page: list[Reference] = []
         self._index: int = 0
         self._end: int = start - 1
@@ -43,7 +42,21 @@ class Span:
         self._hints: list[Reference | None] = [None] * PRIORITIES
         """Per priority the last reference in memory that was gathered: the search for the next page begins there."""
 
-    def next(self, queue: "Queue") -> Reference | None:
+    def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
+        """The next message of the range that the consumer wants; see `advance`."""
+        now_ms = consumer.queue.hub.now_ms
+        filter = consumer.filter
+        while budget.left > 0:
+            reference = self.advance(consumer.queue)
+            if reference is None:
+                return None
+            budget.left -= 1
+            expires_ms = reference.message.expires_ms
+            if (not expires_ms or expires_ms > now_ms) and (filter is None or filter.matches(reference)):
+                return reference
+        return None
+
+    def advance(self, queue: "Queue") -> Reference | None:
         """The next that is there; None if there is no more for now, or if that cannot be told (`is_unreadable`)."""
         self.is_unreadable = False
         while True:
@@ -62,8 +75,8 @@ class Span:
             if self.is_unreadable:
                 return None
 
-    def restart(self) -> None:
-        """The queue was emptied: nothing of what was gathered is there any more."""
+    def reset(self) -> None:
+        """Forget what was gathered: the queue was emptied, and nothing of it is there any more."""
         self._page = []
         self._index = 0
         self._end = self.position - 1
@@ -124,39 +137,32 @@ class Span:
         return end
 
 
-def serve_spans(queue: "Queue", budget: int) -> int:
-    """Deliver to the consumers of a queue that read by numbers; how many messages."""
+def serve_apart(queue: "Queue", budget: int) -> int:
+    """Deliver to the consumers whose cursors read apart from the others; how many messages."""
     delivered = 0
-    for consumer in queue.spans:
-        span = consumer.span
-        assert span is not None
-        delivered += _serve(queue, consumer, span, budget - delivered)
+    for consumer in queue.apart:
+        cursor = consumer.cursor
+        assert cursor is not None
+        delivered += _serve(queue, consumer, cursor, budget - delivered)
     return delivered
 
 
-def _serve(queue: "Queue", consumer: "Consumer", span: Span, budget: int) -> int:
-    now_ms = queue.hub.now_ms
+def _serve(queue: "Queue", consumer: "Consumer", cursor: Cursor, budget: int) -> int:
     delivered = 0
-    examined = 0
+    scan = ScanBudget(EXAMINED_BUDGET)
     while consumer.credit > 0:
         if consumer.blocked:
             return delivered
-        if delivered >= budget or examined >= EXAMINED_BUDGET:
+        reference = cursor.next(consumer, scan) if delivered < budget else None
+        if reference is None and (delivered >= budget or scan.left <= 0):
             queue.mark_ready()
             return delivered
-        reference = span.next(queue)
         if reference is None:
             break
-        examined += 1
-        expires_ms = reference.message.expires_ms
-        if expires_ms and expires_ms <= now_ms:
-            continue
-        if consumer.filter is not None and not consumer.filter.matches(reference):
-            continue
         consumer.credit -= 1
         delivered += 1
         consumer.sink.deliver(reference)
-    if consumer.draining and not consumer.blocked and not span.is_unreadable:
+    if consumer.draining and not consumer.blocked and not cursor.is_unreadable:
         consumer.draining = False
         consumer.credit = 0
         consumer.sink.drained()
@@ -191,16 +197,16 @@ def there(queue: "Queue", start: int, stop: int, limit: int) -> tuple[list[Refer
 
     No more than `limit` are looked at. Raises StoreError if that cannot be told.
     """
-    span = Span(start, stop)
+    reader = RangeReader(start, stop)
     found: list[Reference] = []
     while len(found) < limit:
-        reference = span.next(queue)
+        reference = reader.advance(queue)
         if reference is None:
-            if span.is_unreadable:
+            if reader.is_unreadable:
                 raise StoreError(f"messages of queue '{queue.name}' cannot be read")
             return found, stop
         found.append(reference)
-    return found, span.position
+    return found, reader.position
 
 
 def first_since(queue: "Queue", time_ms: int) -> int:
@@ -241,7 +247,7 @@ def _first_on_disk(queue: "Queue", tail: Tail, time_ms: int, below: int) -> int:
         middle = (start + stop) // 2
         page = queue.backlog.scan(tail, middle - 1, stop - 1, 1)
         if page is None:
-            # It cannot be read now; who reads from here gets what is too old, and misses nothing.
+            # It cannot be read now; a reader that begins here gets what is too old, and misses nothing.
             return start
         if not page.references:
             stop = middle
