@@ -23,6 +23,7 @@ from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
@@ -111,7 +112,7 @@ class Run:
         """Consume so many, the first of them `first`."""
         taker = Taker(first)
         consumer = Consumer(1, self.queue, taker, ConsumerOptions(), "bench")
-        self.queue.add_consumer(consumer)
+        attach(consumer)
         for block in blocks(first, count):
             consumer.grant(len(block))
             while self.office.run():

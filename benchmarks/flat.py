@@ -16,6 +16,7 @@ from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
@@ -98,7 +99,7 @@ class Backlog:
             self.office.route(Message(PLAIN_FORMAT, "backlog", BODY), self.address)
         self.taker = Taker()
         self.consumer = Consumer(1, self.queue, self.taker, ConsumerOptions(), "")
-        self.queue.add_consumer(self.consumer)
+        attach(self.consumer)
         self.count = count
 
     def seconds_per_message(self) -> float:

@@ -27,6 +27,7 @@ from depth import Run, Watch, blocks, rss_mib
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.options import BrokerSettings, QueueConfig
@@ -45,7 +46,7 @@ class Keeper(Sink):
 def greedy_consumer(run: Run) -> Consumer:
     """A consumer that wants everything."""
     consumer = Consumer(1, run.queue, Keeper(), ConsumerOptions(), "bench")
-    run.queue.add_consumer(consumer)
+    attach(consumer)
     consumer.grant(1 << 40)
     return consumer
 

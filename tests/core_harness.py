@@ -4,9 +4,11 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.backlog import PAGE_MESSAGES
 from artemis_py.core.queues.consumer import Consumer, Sink
+from artemis_py.core.queues.page import END
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.reference import PRIORITIES, Reference
 from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
@@ -144,3 +146,28 @@ def pass_time(office: PostOffice, milliseconds: int) -> None:
     office.now_ms += milliseconds
     office.handle_deadlines()
     settle_down(office)
+
+
+def browse_all(queue: Queue) -> list[Reference]:
+    """The waiting references in the order they would be delivered; those on disk are read, and not kept."""
+    result: list[Reference] = []
+    backlog = queue.backlog
+    for priority in range(PRIORITIES - 1, -1, -1):
+        found: list[Reference] = []
+        reference = backlog.lists[priority].head
+        while reference is not None:
+            found.append(reference)
+            reference = reference.next
+        tail = backlog.tails[priority]
+        after = 0 if tail is None else tail.frontier
+        while tail is not None and after < END:
+            page = backlog.scan(tail, after, END, PAGE_MESSAGES)
+            if page is None:
+                break
+            for cold in page.references:
+                cold.was_acquired = 0 < cold.sequence < queue.restored_below
+                found.append(cold)
+            after = page.end
+        found.sort(key=lambda reference: reference.sequence)
+        result += found
+    return result

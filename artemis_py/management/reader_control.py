@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.core.queues.acknowledging import acknowledge_below, acknowledge_numbers
 from artemis_py.core.queues.cursors.range_reader import first_sequence, first_since
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.post_office import PostOffice
@@ -149,7 +150,7 @@ class ReaderControl(Control):
         left = MAX_ACKNOWLEDGED
         counts: dict[str, int] = {}
         for queue, sequence, start in found:
-            counts[queue.name] = queue.acknowledge_below(sequence, left, start)
+            counts[queue.name] = acknowledge_below(queue, sequence, left, start)
             left -= counts[queue.name]
         return json.dumps({"acknowledged": counts, "complete": left > 0})
 
@@ -175,7 +176,7 @@ class ReaderControl(Control):
             return 0
         self._session.check_consumer(queue)
         self._keep(queue)
-        return queue.acknowledge_numbers(wanted)
+        return acknowledge_numbers(queue, wanted)
 
     def find(self, wanted: Mapping[str, object]) -> Steps | str:
         """What is there of some numbers: `{"queue": name, "queueId": id, "ranges": [[from, to], ...]}`, as JSON text.

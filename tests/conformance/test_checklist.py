@@ -22,6 +22,7 @@ from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.security.permissions import AccessRules
 from tests.conformance.world import ANYCAST, MULTICAST, NOW_MS, World
+from tests.core_harness import browse_all
 
 SCAN_MS = 30_000
 """Default `address-queue-scan-period`."""
@@ -229,9 +230,9 @@ def test_row_7_recorded_original_address_is_overwritten_by_the_next_move() -> No
         world.queue(name, name)
     world.send("shop")
     world.consume("shop").reject()
-    first = world.office.queue("dead").browse_all()[0].message.lookup("_AMQ_ORIG_ADDRESS")
+    first = browse_all(world.office.queue("dead"))[0].message.lookup("_AMQ_ORIG_ADDRESS")
     world.consume("dead").reject()
-    second = world.office.queue("graveyard").browse_all()[0].message.lookup("_AMQ_ORIG_ADDRESS")
+    second = browse_all(world.office.queue("graveyard"))[0].message.lookup("_AMQ_ORIG_ADDRESS")
 
     assert (first, second) == ("shop", "dead")
 
@@ -597,7 +598,7 @@ def test_row_18_moved_message_does_not_expire_again() -> None:
     world.send("a", expires_ms=NOW_MS + 10)
     world.pass_time(20)
     world.reaper.expire_messages()
-    moved = world.office.queue("old").browse_all()[0].message
+    moved = browse_all(world.office.queue("old"))[0].message
 
     assert moved.expires_ms == 0
     assert moved.lookup("_AMQ_ACTUAL_EXPIRY") == NOW_MS + 20

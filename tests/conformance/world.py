@@ -17,6 +17,7 @@ from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
+from tests.core_harness import browse_all
 
 ANYCAST: Final = RoutingType.ANYCAST
 MULTICAST: Final = RoutingType.MULTICAST
@@ -127,7 +128,7 @@ class World:
 
     def bodies(self, queue: str) -> list[object]:
         """What waits in a queue."""
-        return [reference.message.view.body for reference in self.office.queue(queue).browse_all()]
+        return [reference.message.view.body for reference in browse_all(self.office.queue(queue))]
 
     def run(self) -> None:
         """Deliver until nothing moves."""

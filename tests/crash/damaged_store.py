@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import StoreError
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
@@ -23,6 +24,7 @@ from artemis_py.storetools.check import check_folder
 from artemis_py.storetools.copies import back_up, compact
 from artemis_py.storetools.export import FileFormat, export_folder
 from artemis_py.storetools.statistics import statistics
+from tests.core_harness import browse_all
 from tests.unit.store.world import World, bodies
 from tests.unit.storetools.stores import fill_large
 
@@ -44,8 +46,8 @@ def make(folder: Path) -> None:
         world.settle()
         world.stop()
     with World(folder) as world:
-        for reference in list(world.queue("many").browse_all())[:60]:
-            world.queue("many").acknowledge(reference)
+        for reference in list(browse_all(world.queue("many")))[:60]:
+            acknowledge(reference)
         world.settle()
         world.stop()
 

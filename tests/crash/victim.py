@@ -16,6 +16,7 @@ import lmdb
 
 from artemis_py.store.batch import Batch
 from artemis_py.store.environment import Environment
+from tests.core_harness import browse_all
 from tests.unit.store.world import World, multicast
 
 STEPS: Final = 12
@@ -36,7 +37,7 @@ def main(folder: Path) -> None:
     source, target = world.queue("source"), world.queue("target")
     multicast(world, "news", "news.a", "news.b")
     for step in range(STEPS):
-        waiting = source.browse_all()
+        waiting = browse_all(source)
         if waiting:
             body = waiting[0].message.view.body
             source.purge()

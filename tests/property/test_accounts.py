@@ -164,7 +164,7 @@ class Broker:
     def expire(self, milliseconds: int) -> None:
         pass_time(self.office, milliseconds)
         for queue in list(self.office.queues.values()):
-            queue.expire_due()
+            queue.expiry.expire_due()
 
     def cut(self) -> None:
         self.world.hands.turn()

@@ -18,7 +18,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services import epochs
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings
-from tests.core_harness import attach, pass_time
+from tests.core_harness import attach, browse_all, pass_time
 from tests.unit.store.world import World, multicast
 
 ATTEMPTS = ("a", "b", "c")
@@ -90,7 +90,7 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
         world.settle()
         for name in QUEUES:
             queue = world.office.queues[name]
-            seen.append([reference.message.view.body for reference in queue.browse_all()])
+            seen.append([reference.message.view.body for reference in browse_all(queue)])
             seen.append((queue.message_count, queue.scheduled_count))
     for name in QUEUES:
         recorder, consumer = attach(world.office, world.office.queues[name])

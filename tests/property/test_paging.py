@@ -21,7 +21,7 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.options import AddressSettings
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import Recorder, attach, make_office, make_queue, pass_time, settle_down
+from tests.core_harness import Recorder, attach, browse_all, make_office, make_queue, pass_time, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, World
 
 COLOURS: Final = ("red", "green")
@@ -238,7 +238,7 @@ def compare(operations: list[tuple[object, ...]], plain: Side, paged: Side) -> N
     for side in (plain, paged):
         side.leave()
         pass_time(side.office, 1000)
-        order.append([reference.message.view.body for reference in side.queue.browse_all()])
+        order.append([reference.message.view.body for reference in browse_all(side.queue)])
         recorder, consumer = attach(side.office, side.queue)
         order.append([reference.message.view.body for reference in recorder.deliveries])
         for reference in recorder.take():

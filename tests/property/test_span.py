@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.acknowledging import acknowledge_below, acknowledge_numbers
 from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.options import AddressSettings
-from tests.core_harness import Recorder, attach, make_session, settle_down
+from tests.core_harness import Recorder, attach, browse_all, make_session, settle_down
 from tests.property.test_paging import OPERATIONS, PagedSide, PlainSide, Side, SpilledSide, compare, folder
 from tests.unit.store.world import World
 
@@ -39,7 +40,7 @@ class Numbered(Side):
     def there(self) -> list[Reference]:
         """What waits and what is delivered, by number."""
         delivered = [one for consumer in self.queue.consumers for one in consumer.outstanding.values()]
-        return sorted(self.queue.browse_all() + delivered, key=lambda reference: reference.sequence)
+        return sorted(browse_all(self.queue) + delivered, key=lambda reference: reference.sequence)
 
     def span(self, start: int, length: int, credit: int, cut: int | None, number: int) -> None:
         """Read from the message at `start` so many numbers further, `credit` at a time; perhaps while a commit runs."""
@@ -70,25 +71,25 @@ class Numbered(Side):
         there = self.there()
         below = there[index].sequence if index < len(there) else self.queue.next_sequence
         start = there[first].sequence if 0 < first < len(there) else 0
-        waiting = {one.sequence for one in self.queue.browse_all() if start <= one.sequence < below}
-        older = [one.sequence for one in self.queue.browse_all() if one.sequence < min(start, below)]
+        waiting = {one.sequence for one in browse_all(self.queue) if start <= one.sequence < below}
+        older = [one.sequence for one in browse_all(self.queue) if one.sequence < min(start, below)]
         before, total = self.queue.messages_acknowledged, 0
-        while (count := self.queue.acknowledge_below(below, limit, start)) == limit:
+        while (count := acknowledge_below(self.queue, below, limit, start)) == limit:
             total += count
         total += count
         assert total == len(waiting)
         assert self.queue.messages_acknowledged - before == total
-        assert [one.sequence for one in self.queue.browse_all() if one.sequence < below] == older
+        assert [one.sequence for one in browse_all(self.queue) if one.sequence < below] == older
         self.seen.append(total)
 
     def acknowledge_some(self, first: int, step: int, number: int) -> None:
         """Acknowledge every so many messages from the one at `first`, among them some that are delivered or gone."""
         chosen = {one.sequence for one in self.there()[first::step]} | {self.queue.next_sequence}
-        waiting = [one.sequence for one in self.queue.browse_all()]
+        waiting = [one.sequence for one in browse_all(self.queue)]
         before = self.queue.messages_acknowledged
-        count = self.queue.acknowledge_numbers(chosen)
+        count = acknowledge_numbers(self.queue, chosen)
         assert count == len(chosen.intersection(waiting)) == self.queue.messages_acknowledged - before
-        left = sorted(one.sequence for one in self.queue.browse_all())
+        left = sorted(one.sequence for one in browse_all(self.queue))
         assert left == sorted(set(waiting) - chosen)
         self.seen.append(count)
 
@@ -179,10 +180,10 @@ def test_a_time_is_found_wherever_its_messages_are(
                 attach(world.office, queue, arguments[0])
                 settle_down(world.office)
             else:
-                chosen = {one.sequence for one in queue.browse_all()[arguments[0] :: arguments[1]]}
-                queue.acknowledge_numbers(chosen | {queue.next_sequence})
+                chosen = {one.sequence for one in browse_all(queue)[arguments[0] :: arguments[1]]}
+                acknowledge_numbers(queue, chosen | {queue.next_sequence})
             held = [one for consumer in queue.consumers for one in consumer.outstanding.values()]
-            there = sorted(one.sequence for one in queue.browse_all() + held)
+            there = sorted(one.sequence for one in browse_all(queue) + held)
             for time_ms in {0, *(at + late for at in set(times.values()) for late in (0, 1))}:
                 expected = next((one for one in there if times[one] >= time_ms), queue.next_sequence)
                 assert first_since(queue, time_ms) == expected

@@ -14,6 +14,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.page import END, Page
 from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference, ReferenceList
+from artemis_py.core.queues.settlement import delay
 from artemis_py.core.queues.tail import Tail
 from artemis_py.core.runtime.accounts import TAIL_BYTES, MemoryAccount
 
@@ -220,6 +221,21 @@ class Backlog:
             if not self.load(priority):
                 return None
 
+    def oldest(self) -> Reference | None:
+        """The one with the lowest number, read from disk if need be; None if nothing waits, or cannot be read now."""
+        oldest: Reference | None = None
+        for priority in range(PRIORITIES):
+            while True:
+                head = self.lists[priority].head
+                tail = self.tails[priority]
+                if tail is None or (head is not None and head.sequence <= tail.frontier):
+                    break
+                if not self.load(priority):
+                    return None
+            if head is not None and (oldest is None or head.sequence < oldest.sequence):
+                oldest = head
+        return oldest
+
     def unlink(self, reference: Reference) -> None:
         """Take one out of its list."""
         priority = 4 if self._queue.internal else reference.message.priority
@@ -263,11 +279,11 @@ class Backlog:
         tail.take(reference)
         self.cold_count -= 1
         if reference.message.expires_ms:
-            self._queue.note_expiry(reference.message.expires_ms)
+            self._queue.expiry.note(reference.message.expires_ms)
         due_ms = page.due.get(reference.sequence, 0) if page.due else 0
         if due_ms > self.hub.now_ms:
             self.count -= 1
-            self._queue.delay(reference, due_ms)
+            delay(reference, due_ms)
             return
         references = self.lists[priority]
         last = references.tail

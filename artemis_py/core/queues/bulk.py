@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from artemis_py.core.queues.page import Page
 from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference
+from artemis_py.core.queues.settlement import forget
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
 from artemis_py.core.selectors.filter import Filter
 from artemis_py.errors import StoreError
@@ -123,14 +124,14 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
             for reference in place.warm:
                 if filter.matches(reference):
                     backlog.unlink(reference)
-                    queue.forget(reference)
+                    forget(reference)
                     removed += 1
             tail = backlog.tails[priority]
             if tail is not None:
                 for reference in place.cold:
                     if filter.matches(reference):
                         backlog.pull(tail, reference)
-                        queue.forget(reference)
+                        forget(reference)
                         removed += 1
                 backlog.close(tail, priority)
             queue.messages_killed += removed - before
@@ -142,7 +143,7 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
     while after >= 0:
         page, after = queue.schedule.take_page(filter, after)
         for reference in page:
-            queue.forget(reference)
+            forget(reference)
         removed += len(page)
         queue.messages_killed += len(page)
         if after >= 0:
@@ -192,14 +193,14 @@ def _end(queue: "Queue", heads: list[Reference], scheduled: list[Reference]) -> 
         while reference is not None:
             following = reference.next
             reference.previous = reference.next = None
-            queue.forget(reference)
+            forget(reference)
             reference = following
             left -= 1
             if left == 0:
                 left = SLICE_MESSAGES
                 yield None
     for reference in scheduled:
-        queue.forget(reference)
+        forget(reference)
         left -= 1
         if left == 0:
             left = SLICE_MESSAGES

@@ -4,29 +4,24 @@ A consumer without conditions takes the head of the queue; one that may pass mes
 Its `Sink` turns deliveries into bytes.
 """
 
-from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
+from artemis_py.core.queues.attaching import detach
 from artemis_py.core.queues.cursors.browsing import BrowsingCursor
 from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.cursors.selective import SelectiveCursor
+from artemis_py.core.queues.outcomes import ACCEPTED as ACCEPTED
+from artemis_py.core.queues.outcomes import FAILED as FAILED
+from artemis_py.core.queues.outcomes import REJECTED as REJECTED
+from artemis_py.core.queues.outcomes import RELEASED as RELEASED
 from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.settlement import acknowledge, give_back
 from artemis_py.core.selectors.filter import Filter
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
-
-# What a delivery ends with. Plain ints: they are compared per message in compiled code.
-ACCEPTED: Final = 0
-"""Done: the message leaves the queue."""
-RELEASED: Final = 1
-"""Never looked at: back to its place, the attempt does not count."""
-FAILED: Final = 2
-"""The attempt failed: it counts, and may lead to the dead-letter address."""
-REJECTED: Final = 3
-"""Nobody can process it: to the dead-letter address at once."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -102,7 +97,7 @@ class Consumer:
         self.queue: Queue = queue
         self.sink: Sink = sink
         self.filter: Filter | None = options.filter
-        self.browse: bool = options.browse
+        self.browse: bool = options.browse or queue.keeps_messages
         """It looks at messages and takes none."""
         self.priority: int = options.priority
         self.presettled: bool = options.presettled and not self.browse
@@ -141,7 +136,7 @@ class Consumer:
         self.credit = credit
         self.draining = drain
         if credit > 0 or drain:
-            self.queue.consumer_ready(self)
+            self.queue.dispatch.consumer_ready(self)
 
     def block(self) -> None:
         """Deliver nothing until `unblock`."""
@@ -152,7 +147,7 @@ class Consumer:
         if self.blocked:
             self.blocked = False
             if self.credit > 0 or self.draining:
-                self.queue.consumer_ready(self)
+                self.queue.dispatch.consumer_ready(self)
 
     def settle(self, reference: Reference, outcome: int, here: bool = True) -> None:
         """End a delivery with one of the outcomes above; `here` false: never again to this consumer."""
@@ -166,11 +161,11 @@ class Consumer:
             self.feed()
         if outcome == ACCEPTED:
             self.accepted += 1
-            self.queue.acknowledge(reference)
+            acknowledge(reference)
         else:
             if not here:
                 self.hide(reference)
-            self.queue.give_back(reference, outcome)
+            give_back(reference, outcome)
 
     def refuse(self, reference: Reference, outcome: int) -> None:
         """The sink cannot send what it was just handed: the credit is unused, and it shall not come here again."""
@@ -178,7 +173,7 @@ class Consumer:
         if not self.browse:
             self.relinquish(reference)
             self.hide(reference)
-            self.queue.give_back(reference, outcome)
+            give_back(reference, outcome)
 
     def relinquish(self, reference: Reference) -> None:
         """Let go of a delivery without settling it; whoever adopts it is answerable for it."""
@@ -197,29 +192,22 @@ class Consumer:
             self.is_starved = False
             self.queue.hub.starved.discard(self)
             if self.credit > 0 or self.draining:
-                self.queue.consumer_ready(self)
+                self.queue.dispatch.consumer_ready(self)
 
     def hide(self, reference: Reference) -> None:
         """Never offer this reference to this consumer again."""
         if reference.hidden_from is None:
             reference.hidden_from = set()
         reference.hidden_from.add(self.id)
+        self.keep_cursor()
+
+    def keep_cursor(self) -> None:
+        """Walk with a cursor from now on, since it has to pass messages over."""
         if self.cursor is None:
             self.cursor = SelectiveCursor()
-            self.queue.cursor_count += 1
+            self.queue.dispatch.cursor_count += 1
 
     def close(self, failed: bool = False) -> None:
         """Leave the queue; unsettled deliveries go back, as failed attempts if the connection broke."""
         if not self.is_closed:
-            self.queue.remove_consumer(self, failed)
-
-
-class Level:
-    """Consumers of one priority that take turns."""
-
-    __slots__ = ("priority", "ring")
-
-    def __init__(self, priority: int) -> None:
-        self.priority: int = priority
-        self.ring: deque[Consumer] = deque()
-        """Those with credit, next one first; one that turns out to have none is taken out when its turn comes."""
+            detach(self, failed)

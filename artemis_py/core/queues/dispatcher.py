@@ -3,6 +3,9 @@
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
+from artemis_py.core.queues.cursors.cursor import ScanBudget
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.runtime.accounts import MemoryAccount
@@ -13,7 +16,6 @@ from artemis_py.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
-    from artemis_py.core.queues.queue import Queue
 
 # What a consumer may have and not settle while memory is tight (half of the limit is used) or full, with what Python
 # needs for it: some ten thousand small messages, and some hundred. A consumer that never settles stops there, the
@@ -44,6 +46,27 @@ VISIT: Final = 5
 VISIT_OF_MANY: Final = 100
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Dispatchable:
+    """Has something to deliver now and then, and is visited for that: a queue, as the dispatcher sees it."""
+
+    def __init__(self) -> None:
+        self.is_ready: bool = False
+        """It is in the list of those to visit."""
+        self.is_greedy: bool = False
+        """In its last visit it delivered all it was allowed to."""
+        self.awaits_store: bool = False
+        """It is ready again when what it has was stored."""
+
+    def mark_ready(self) -> None:
+        """Have `deliver` called in this turn."""
+        raise NotImplementedError
+
+    def deliver(self, budget: int) -> int:
+        """Deliver at most so many messages; how many it did."""
+        raise NotImplementedError
+
+
 class Hub:
     """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
 
@@ -65,13 +88,15 @@ class Hub:
         self.timers: Timers = Timers(self.meter)
         self.slices: Slices = Slices()
         """Work that takes many turns."""
-        self.ready: list[Queue] = []
+        self.scan: ScanBudget = ScanBudget(0)
+        """Messages that may be examined for cursors in the visit that is under way."""
+        self.ready: list[Dispatchable] = []
         """Queues that may have something to deliver, since the last turn."""
-        self._again: deque[Queue] = deque()
+        self._again: deque[Dispatchable] = deque()
         """Queues that had more than their share of a turn: they take turns."""
         self.stored_batch: int = 0
         """The last batch that is durable; references of later ones are not delivered yet."""
-        self._awaiting_store: list[Queue] = []
+        self._awaiting_store: list[Dispatchable] = []
         """Queues that have consumers for such references."""
 
     def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
@@ -87,7 +112,7 @@ class Hub:
                 "as much as they may"
             )
 
-    def await_store(self, queue: "Queue", reference: Reference) -> None:
+    def await_store(self, queue: Dispatchable, reference: Reference) -> None:
         """Let a queue deliver when this reference of it is durable, and have that hurried."""
         if not queue.awaits_store:
             queue.awaits_store = True
@@ -117,6 +142,11 @@ class Hub:
         if account.size_bytes >= account.full_bytes:
             return unsettled_bytes >= UNSETTLED_BYTES_FULL
         return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT
+
+    def starve(self, consumer: "Consumer") -> None:
+        """Give a consumer nothing until memory is free, or it settles something."""
+        consumer.is_starved = True
+        self.starved.add(consumer)
 
     def run(self, budget: int) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all, then do a slice of long work.
@@ -161,9 +191,9 @@ class Hub:
             if index < len(fresh):
                 self.ready = fresh[index:] + self.ready
 
-    def _serve(self, queue: "Queue", share: int) -> int:
+    def _serve(self, queue: Dispatchable, share: int) -> int:
         """Let a queue deliver; how many it did."""
         queue.is_ready = False
-        delivered = queue.dispatch(share)
+        delivered = queue.deliver(share)
         queue.is_greedy = delivered >= min(share, MANY)
         return delivered

@@ -267,7 +267,7 @@ class PostOffice:
         self._save(address)
         if not paused:
             for queue in queues_of(address):
-                queue.mark_ready()
+                queue.dispatch.mark_ready()
 
     def _save(self, address: Address) -> None:
         if not address.temporary:

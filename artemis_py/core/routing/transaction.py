@@ -9,6 +9,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED
 from artemis_py.core.queues.reference import Reference, hold, unhold
+from artemis_py.core.queues.settlement import acknowledge, amend, claim, end_claim, give_back, unclaim
 from artemis_py.errors import Refusal, TransactionRolledBack
 
 
@@ -72,7 +73,7 @@ class Transaction:
         consumer = reference.consumer
         if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
             return False
-        reference.queue.claim(reference)
+        claim(reference)
         self._settlements.append(_Settlement(reference, outcome, here, is_final, amended))
         return True
 
@@ -96,18 +97,18 @@ class Transaction:
             unhold(message)
         for settlement in self._settlements:
             reference = settlement.reference
-            reference.queue.end_claim(reference)
+            end_claim(reference)
             consumer = reference.consumer
             if settlement.outcome == ACCEPTED:
                 if consumer is not None:
                     consumer.accepted += 1
-                reference.queue.acknowledge(reference)
+                acknowledge(reference)
             else:
                 if consumer is not None and not settlement.here:
                     consumer.hide(reference)
                 if settlement.amended is not None:
-                    reference.queue.amend(reference, settlement.amended)
-                reference.queue.give_back(reference, settlement.outcome)
+                    amend(reference, settlement.amended)
+                give_back(reference, settlement.outcome)
         self._clear()
 
     def rollback(self) -> None:
@@ -118,9 +119,9 @@ class Transaction:
         # Newest first, so that each finds its place at the head of its queue at once.
         for settlement in reversed(self._settlements):
             reference = settlement.reference
-            reference.queue.end_claim(reference)
-            if settlement.is_final or not reference.queue.unclaim(reference):
-                reference.queue.give_back(reference, FAILED)
+            end_claim(reference)
+            if settlement.is_final or not unclaim(reference):
+                give_back(reference, FAILED)
         self._clear()
 
     def _clear(self) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.settlement import forget
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.settings.options import FullPolicy
 from artemis_py.errors import LimitExceeded, StoreError
@@ -178,7 +179,7 @@ class Epochs:
             queue.backlog.unlink(reference)
             if address is not None:
                 self._office.release(_as_sent(reference.message), address)
-            queue.forget(reference)
+            forget(reference)
             moved += 1
             moved_bytes += reference.message.size
         if address is None and moved:

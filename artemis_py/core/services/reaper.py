@@ -70,8 +70,8 @@ class Reaper:
         for queue in list(self._office.queues.values()):
             if queue.is_deleted or queue.address.settings.expiry_address == queue.address.name:
                 continue
-            left -= 1 + queue.expire_due()
-            if queue.may_expire_on_disk:
+            left -= 1 + queue.expiry.expire_due()
+            if queue.expiry.may_be_on_disk:
                 self._to_sweep[queue] = None
             if left <= 0:
                 yield None
@@ -91,7 +91,7 @@ class Reaper:
         """Look at some messages of one queue, then at some of the next."""
         queue = next(iter(self._to_sweep))
         del self._to_sweep[queue]
-        if not queue.is_deleted and not queue.sweep(SWEEP_MESSAGES):
+        if not queue.is_deleted and not queue.expiry.sweep(SWEEP_MESSAGES):
             self._to_sweep[queue] = None
         self._is_sweeping = bool(self._to_sweep) and self._is_running
         if self._is_sweeping:

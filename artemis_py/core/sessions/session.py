@@ -11,6 +11,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.dispatcher import ADDRESS_PARTS, QUEUE_PARTS
@@ -500,7 +501,7 @@ class Session:
         consumer = Consumer(self.postoffice.new_id(), queue, sink, options, self.subject.name)
         self.consumers[consumer.id] = consumer
         self.postoffice.meter.work += CONSUMER_UNITS
-        queue.add_consumer(consumer)
+        attach(consumer)
         events = self.postoffice.events
         if events.wants(ConsumerOpened):
             events.emit(ConsumerOpened(consumer.id, queue.name, queue.address.name, self.id, browse))

@@ -148,7 +148,7 @@ class ConsumerEnd(LinkEnd):
                 subscription.browse,
                 subscription.priority,
                 presettled=attach.snd_settle_mode == 1,
-                span=None if wanted is None else Span(wanted.start, wanted.stop),
+                cursor=None if wanted is None else RangeReader(wanted.start, wanted.stop),
             )
         except Refusal:
             for reference in resumed.values():

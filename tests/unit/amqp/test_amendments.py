@@ -15,7 +15,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.options import AddressSettings
 from tests.amqp_broker import Broker, Peer, in_transaction, settled, value
 from tests.amqp_harness import Frame, frame_with
-from tests.core_harness import send
+from tests.core_harness import browse_all, send
 from tests.unit.store.world import World
 
 SETTINGS = {"#": AddressSettings(dead_letter_address="DLQ", max_delivery_attempts=2)}
@@ -136,7 +136,7 @@ def test_a_selector_sees_them() -> None:
     peer.receive()
     peer.say(settled(0, modified(c="1")), Detach(handle=0, closed=True))
     queue = broker.office.queue("q")
-    (reference,) = queue.browse_all()
+    (reference,) = browse_all(queue)
 
     assert reference.lookup("m.x-opt-c") == "1"
 
@@ -188,7 +188,7 @@ def test_a_message_of_another_protocol_takes_them() -> None:
 
     assert annotations(frames) == [{"x-opt-c": "1", "x-opt-d": 2, "x-opt-e": True}]
     peer.say(Detach(handle=0, closed=True))
-    (reference,) = broker.office.queue("q").browse_all()
+    (reference,) = browse_all(broker.office.queue("q"))
     assert reference.lookup("m.x-opt-c") == "1"
 
 

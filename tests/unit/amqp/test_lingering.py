@@ -283,11 +283,11 @@ def test_it_expires_when_it_comes_back() -> None:
     peer.say(Detach(handle=0))
     queue = broker.office.queue("q")
     pass_time(broker.office, 500)
-    queue.expire_due()
+    queue.expiry.expire_due()
     pass_time(broker.office, 1000)
-    queue.expire_due()
+    queue.expiry.expire_due()
     peer.say(settled(0, Released()))
-    queue.expire_due()
+    queue.expiry.expire_due()
 
     assert broker.count() == 0
 

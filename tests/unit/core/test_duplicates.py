@@ -13,7 +13,7 @@ from artemis_py.core.runtime.events import Duplicate, Event
 from artemis_py.core.sessions.session import Producer, Session
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull, TransactionRolledBack
-from tests.core_harness import attach, make_message, make_office, make_queue, make_session, settle_down
+from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, make_session, settle_down
 
 ONE = duplicate_id("one")
 TWO = duplicate_id("two")
@@ -46,7 +46,7 @@ class World:
 
     @property
     def bodies(self) -> list[str]:
-        return [reference.message.data.decode() for reference in self.queue.browse_all()]
+        return [reference.message.data.decode() for reference in browse_all(self.queue)]
 
 
 # -- ids -------------------------------------------------------------------------------------------------------

@@ -89,10 +89,10 @@ def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
     first.close()
     turns = 0
     between = 0
-    while queue.returning:
+    while queue.dispatch.returning:
         office.run(1000)
         turns += 1
-        between += len(sink.deliveries) if queue.returning else 0
+        between += len(sink.deliveries) if queue.dispatch.returning else 0
     settle_down(office)
 
     assert turns >= 9

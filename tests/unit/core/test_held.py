@@ -15,7 +15,17 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import Recorder, attach, make_message, make_office, make_queue, make_session, send, settle_down
+from tests.core_harness import (
+    Recorder,
+    attach,
+    browse_all,
+    make_message,
+    make_office,
+    make_queue,
+    make_session,
+    send,
+    settle_down,
+)
 from tests.memory_harness import check_held, references_of
 from tests.unit.store.world import SMALL_MAP_BYTES, World, plain_bodies, send_plain
 
@@ -74,7 +84,7 @@ def test_what_many_queues_hold_stays_within_the_broker_wide_limit(scratch: Scrat
     assert in_memory(queues) * REFERENCE_BYTES < 1_200_000
     assert not office.addresses["t"].must_wait
     check_held(office)
-    assert plain_bodies(queues[499].browse_all()) == [f"{number:03}" for number in range(100)]
+    assert plain_bodies(browse_all(queues[499])) == [f"{number:03}" for number in range(100)]
 
 
 def test_durable_messages_of_many_queues_leave_memory_when_they_are_stored(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, PageFullPolicy
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import attach, make_office, make_queue, pass_time, send, settle_down
+from tests.core_harness import attach, browse_all, make_office, make_queue, pass_time, send, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, plain_bodies, send_plain
 
 
@@ -51,7 +51,7 @@ def test_the_global_limit_pages_as_well(scratch: ScratchStore) -> None:
 
     assert office.account.size_bytes < 4000
     assert not queues[1].address.must_wait
-    assert [plain_bodies(queue.browse_all()) for queue in queues] == [numbered(50), numbered(50)]
+    assert [plain_bodies(browse_all(queue)) for queue in queues] == [numbered(50), numbered(50)]
 
 
 def test_that_an_address_is_full_is_told_once(scratch: ScratchStore) -> None:
@@ -136,7 +136,7 @@ def test_a_page_limit_drops_or_refuses(
 
     attach(office, queue, credit=3)
     send_plain(office, "q", "again")
-    assert plain_bodies(queue.browse_all()) == [*numbered(5)[3:], "again"]
+    assert plain_bodies(browse_all(queue)) == [*numbered(5)[3:], "again"]
 
 
 def test_changing_the_policy_changes_what_the_limit_is_about(scratch: ScratchStore) -> None:

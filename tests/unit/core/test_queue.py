@@ -277,9 +277,9 @@ def test_the_scan_expires_without_consumers_and_remembers_the_next() -> None:
         office.route(make_message(str(delay), expires_ms=office.now_ms + delay), office.addresses["q"])
 
     office.now_ms += 15
-    first = queue.expire_due()
+    first = queue.expiry.expire_due()
     office.now_ms += 10
-    second = queue.expire_due()
+    second = queue.expiry.expire_due()
 
     assert (first, second, queue.message_count) == (1, 1, 1)
 

@@ -129,7 +129,7 @@ def test_an_expired_message_is_found_in_a_later_slice() -> None:
     waiting = office.queues["t999"].backlog.head()
     assert waiting is not None
     waiting.message.expires_ms = office.now_ms + 1
-    office.queues["t999"].note_expiry(office.now_ms + 1)
+    office.queues["t999"].expiry.note(office.now_ms + 1)
     office.now_ms += 1
 
     Reaper(office).expire_messages()

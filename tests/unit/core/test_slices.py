@@ -6,10 +6,11 @@ import pytest
 
 from artemis_py.core.queues import bulk
 from artemis_py.core.queues.consumer import ACCEPTED
+from artemis_py.core.queues.settlement import forget
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Slices, Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import InvalidRequest, Refusal, StoreError
-from tests.core_harness import attach, make_message, make_office, make_queue, send, settle_down
+from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, send, settle_down
 
 
 class Outcome:
@@ -125,7 +126,7 @@ def test_an_emptied_queue_is_empty_at_once_and_forgets_in_slices() -> None:
     settle_down(office)
 
     assert outcome.result == 3 * SLICE_MESSAGES
-    assert [reference.message.data for reference in queue.browse_all()] == [b"new"]
+    assert [reference.message.data for reference in browse_all(queue)] == [b"new"]
     assert office.account.message_count == 1
 
 
@@ -169,9 +170,9 @@ def test_counting_is_about_what_was_there_and_is_still_there() -> None:
 
     office.hub.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
     assert outcome.result is None
-    for reference in queue.browse_all()[-3:]:
+    for reference in browse_all(queue)[-3:]:
         queue.backlog.unlink(reference)
-        queue.forget(reference)
+        forget(reference)
     consumer.settle(first, ACCEPTED)
     office.route(make_message("new"), office.addresses["q"])
     settle_down(office)
@@ -192,7 +193,7 @@ def test_removing_goes_on_though_the_place_it_stood_at_is_gone() -> None:
     settle_down(office)
     for reference in taker.take():
         consumer.settle(reference, ACCEPTED)
-    left = [int(reference.message.data) for reference in queue.browse_all()]
+    left = [int(reference.message.data) for reference in browse_all(queue)]
 
     assert isinstance(outcome.result, int)
     assert not [number for number in left if number % 2]

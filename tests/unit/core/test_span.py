@@ -6,13 +6,24 @@ import pytest
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.acknowledging import acknowledge_below, acknowledge_numbers
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since, there
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings
 from artemis_py.errors import StoreError
-from tests.core_harness import Recorder, attach, make_office, make_queue, make_session, pass_time, send, settle_down
+from tests.core_harness import (
+    Recorder,
+    attach,
+    browse_all,
+    make_office,
+    make_queue,
+    make_session,
+    pass_time,
+    send,
+    settle_down,
+)
 from tests.unit.store.world import World
 
 DELAYED = {"#": AddressSettings(redelivery_delay=50, max_delivery_attempts=5)}
@@ -52,7 +63,7 @@ def test_what_a_transaction_claims_is_there_until_it_commits(commits: bool) -> N
     assert first_sequence(queue) == 1
     assert first_since(queue, -1) == 1
     assert read(office, queue) == [1, 2, 3]
-    assert queue.acknowledge_below(4, 100) == 1
+    assert acknowledge_below(queue, 4, 100) == 1
     if commits:
         session.commit(transaction)
         assert read(office, queue) == []
@@ -119,11 +130,11 @@ def test_what_is_past_its_time_expires_and_is_not_acknowledged(tmp_path: Path, i
         world.office.now_ms += 5
         assert read(world.office, queue) == [1, 3, 5]
 
-        assert queue.acknowledge_below(6, 100) == 5
+        assert acknowledge_below(queue, 6, 100) == 5
         world.settle()
 
-        assert [one.sequence for one in queue.browse_all()] == [6]
-        assert [one.message.view.body for one in late.browse_all()] == ["1", "3"]
+        assert [one.sequence for one in browse_all(queue)] == [6]
+        assert [one.message.view.body for one in browse_all(late)] == ["1", "3"]
         assert (queue.messages_acknowledged, queue.messages_expired) == (3, 2)
 
 
@@ -131,7 +142,7 @@ def test_what_is_looked_up_is_told_as_far_as_it_goes() -> None:
     office = make_office()
     queue = make_queue(office)
     send(office, "q", *"abcdef")
-    queue.acknowledge_numbers({2, 5})
+    acknowledge_numbers(queue, {2, 5})
 
     assert ([one.sequence for one in there(queue, 1, 7, 2)[0]], there(queue, 1, 7, 2)[1]) == ([1, 3], 4)
     assert ([one.sequence for one in there(queue, 4, 7, 9)[0]], there(queue, 4, 7, 9)[1]) == ([4, 6], 7)
@@ -146,7 +157,7 @@ def test_a_range_that_cannot_be_read_does_not_end(tmp_path: Path) -> None:
         for number in range(6):
             world.office.route(plain_message("q", MessageView(body=str(number)), True), world.office.addresses["q"])
         world.settle()
-        queue.acknowledge_numbers({1, 2})
+        acknowledge_numbers(queue, {1, 2})
         world.settle()
         recorder, consumer = browser(world.office, queue, 1, 100)
         environment, world.store._environment = world.store._environment, None

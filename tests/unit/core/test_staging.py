@@ -13,7 +13,7 @@ from artemis_py.core.services.staging import MAX_STAGES, MAX_WRITERS, STAGING_AD
 from artemis_py.core.sessions.session import Producer, Session
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
-from tests.core_harness import settle_down
+from tests.core_harness import browse_all, settle_down
 from tests.unit.management.world import ANYCAST, NOW_MS, Rules, World
 
 
@@ -97,7 +97,7 @@ def message(body: str, address: str = "orders") -> Message:
 
 def bodies(postoffice: PostOffice, queue: str = "orders") -> list[object]:
     """What waits in a queue."""
-    return [reference.message.view.body for reference in postoffice.queues[queue].browse_all()]
+    return [reference.message.view.body for reference in browse_all(postoffice.queues[queue])]
 
 
 def stages(postoffice: PostOffice) -> int:
@@ -215,12 +215,12 @@ def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice) -> N
     producer.send(due)
     office.now_ms = NOW_MS + 20
     for queue in list(office.queues.values()):
-        queue.expire_due()
+        queue.expiry.expire_due()
     office.handle_deadlines()
 
     writer.commit(0, a=2)
 
-    assert [reference.message.expires_ms for reference in office.queues["orders"].browse_all()] == [NOW_MS + 10]
+    assert [reference.message.expires_ms for reference in browse_all(office.queues["orders"])] == [NOW_MS + 10]
     assert office.queues["orders"].scheduled_count == 1
 
 

@@ -85,7 +85,7 @@ def test_an_expired_message_of_a_topic_goes_to_an_anycast_queue() -> None:
     publish(office, "news", expires_ms=office.now_ms + 10)
     pass_time(office, 10)
 
-    queue.expire_due()
+    queue.expiry.expire_due()
 
     assert office.queues["ExpiryQueue"].message_count == 1
 
@@ -158,7 +158,7 @@ def test_an_expired_message_of_a_topic_goes_to_its_collector() -> None:
     publish(office, "news", expires_ms=office.now_ms + 10)
     pass_time(office, 10)
 
-    queue.expire_due()
+    queue.expiry.expire_due()
 
     assert counts(office) == {"EXP.news": 1}
 

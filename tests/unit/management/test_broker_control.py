@@ -156,7 +156,7 @@ def test_a_queue_is_created_from_json_with_all_its_attributes() -> None:
         queue.durable,
         queue.filter.text,
         queue.settings.max_consumers,
-        queue.exclusive,
+        queue.settings.exclusive,
         queue.purge_on_no_consumers,
         queue.settings.consumers_before_dispatch,
         queue.settings.delay_before_dispatch_ms,

@@ -13,7 +13,7 @@ from artemis_py.core.settings.options import AddressSettings, FullPolicy
 from artemis_py.errors import InvalidRequest, NotAuthorized
 from artemis_py.management.endpoint import MAX_REQUEST_CHARS, OPERATION, RESOURCE, SUCCEEDED
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import settle_down
+from tests.core_harness import browse_all, settle_down
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
 
 VERSION = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getVersion"}
@@ -216,12 +216,12 @@ def test_a_change_is_confirmed_when_it_is_durable() -> None:
         properties={RESOURCE: "broker", OPERATION: "createAddress"},
         body='["news", "MULTICAST"]',
     )
-    before = len(world.replies.browse_all())
+    before = len(browse_all(world.replies))
 
     for callback, _ in store.waiting:
         callback()
 
-    (reply,) = world.replies.browse_all()
+    (reply,) = browse_all(world.replies)
     assert (before, reply.message.view.properties[SUCCEEDED]) == (0, True)
 
 
@@ -238,6 +238,6 @@ def test_a_change_whose_store_failed_is_not_confirmed() -> None:
         assert failed is not None
         failed("disk full")
 
-    (reply,) = world.replies.browse_all()
+    (reply,) = browse_all(world.replies)
     assert reply.message.view.properties[SUCCEEDED] is False
     assert "the store failed: disk full" in str(reply.message.view.body)

@@ -7,6 +7,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_MESSAGES
+from tests.core_harness import browse_all
 from tests.unit.management.world import ANYCAST, Rules, World, consume, outcome
 
 
@@ -137,7 +138,7 @@ def test_address_attributes(world: World, attribute: str, value: object) -> None
 def test_the_size_of_an_address_is_what_its_messages_hold_in_memory(world: World) -> None:
     queue = world.postoffice.queues["q"]
 
-    assert world.read("address.a", "AddressSize") == sum(r.message.size for r in queue.browse_all())
+    assert world.read("address.a", "AddressSize") == sum(r.message.size for r in browse_all(queue))
 
 
 def test_pausing_an_address_holds_its_queues(world: World) -> None:
@@ -186,7 +187,7 @@ def test_messages_are_removed_with_a_filter(world: World) -> None:
 def test_long_work_is_answered_at_its_end(world: World) -> None:
     """And others are answered meanwhile."""
     world.publish("a", 2 * SLICE_MESSAGES)
-    before = len(world.replies.browse_all())
+    before = len(browse_all(world.replies))
     for resource, operation in (("queue.q", "countMessages"), ("broker", "getVersion")):
         properties = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
         body = '["n IS NULL"]' if operation == "countMessages" else ""
@@ -194,7 +195,7 @@ def test_long_work_is_answered_at_its_end(world: World) -> None:
     while world.postoffice.run():
         pass
 
-    answers = [outcome(reference.message.view)[1] for reference in world.replies.browse_all()[before:]]
+    answers = [outcome(reference.message.view)[1] for reference in browse_all(world.replies)[before:]]
     assert answers == ["1.2.3", 2 * SLICE_MESSAGES]
 
 

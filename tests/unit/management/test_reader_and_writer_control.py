@@ -8,8 +8,10 @@ from attrs import evolve
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.queues.acknowledging import acknowledge_numbers
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.settings.options import QueueConfig
+from tests.core_harness import browse_all
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World
 
 
@@ -165,7 +167,7 @@ def test_what_is_below_the_number_to_begin_at_stays() -> None:
     assert json.loads(world.call("reader", "acknowledgeUpTo", {"queues": [["q", queue.id, 6, 3]]}))["acknowledged"] == {
         "q": 3
     }
-    assert [reference.sequence for reference in queue.browse_all()] == [1, 2, 6]
+    assert [reference.sequence for reference in browse_all(queue)] == [1, 2, 6]
 
 
 def finding(world: World, ranges: object, **more: object) -> dict[str, object]:
@@ -179,7 +181,7 @@ def test_what_became_of_numbers_is_told() -> None:
     world = World()
     fill(world, "q", 8)
     queue = world.postoffice.queues["q"]
-    queue.acknowledge_numbers({2, 3})
+    acknowledge_numbers(queue, {2, 3})
     message = plain_message("q", MessageView(body="short"))
     message.expires_ms = world.postoffice.now_ms + 1
     world.postoffice.route(message, world.postoffice.addresses["q"])

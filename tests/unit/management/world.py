@@ -19,7 +19,7 @@ from artemis_py.core.settings.options import AddressSettings, SettingsRepository
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import settle_down
+from tests.core_harness import browse_all, settle_down
 
 ANYCAST = frozenset((RoutingType.ANYCAST,))
 MULTICAST = frozenset((RoutingType.MULTICAST,))
@@ -63,10 +63,10 @@ class World:
     def reply(self, **view: Any) -> MessageView:
         """Send a request and return the reply."""
         view.setdefault("reply_to", self.replies.name)
-        before = len(self.replies.browse_all())
+        before = len(browse_all(self.replies))
         self.send(**view)
         settle_down(self.postoffice)
-        waiting = self.replies.browse_all()
+        waiting = browse_all(self.replies)
         assert len(waiting) == before + 1
         return waiting[-1].message.view
 

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import StoreError
 from artemis_py.store import condition, schema
 from artemis_py.store.condition import NOTE_NAME, NothingKnown, examine, examine_in_use, is_in_use
 from artemis_py.store.environment import DAMAGED_SUFFIX, FILE_NAME, LOCK_NAME, Environment
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.store.page_file import Meta, PageFile
-from artemis_py.store.structure import Walk
+from artemis_py.store.structure import Meta, PageFile, Walk
+from tests.core_harness import browse_all
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies
 from tests.unit.storetools.stores import BODY, body_file, fill_large, large_bodies
 
@@ -149,8 +151,8 @@ def test_counts_of_large_bodies_are_made_again(tmp_path: Path) -> None:
         world.audit()
         for name in ("l.a", "l.b"):
             assert large_bodies(world, name) == [BODY[::-1]]
-            for reference in list(world.queue(name).browse_all()):
-                world.queue(name).acknowledge(reference)
+            for reference in list(browse_all(world.queue(name))):
+                acknowledge(reference)
             world.settle()
         assert not body_file(tmp_path, 2).exists()
         assert body_file(tmp_path, 1).exists()

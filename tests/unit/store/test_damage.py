@@ -8,6 +8,7 @@ import pytest
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import ProtocolError, StoreError
 from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
@@ -16,7 +17,7 @@ from artemis_py.store.message_record import MissingFormat
 from artemis_py.store.numbers import FAR
 from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.check import check_folder
-from tests.core_harness import START_MS
+from tests.core_harness import START_MS, browse_all
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 from tests.unit.storetools.stores import BODY, fill_large, large_bodies
 
@@ -77,8 +78,8 @@ def test_a_store_without_checksums_of_numbers_is_changed_by_its_first_start(tmp_
         world.settle()
         world.audit()
         assert [bodies(world.queue(name)) for name in ("t.a", "t.b")] == [["old", "new"]] * 2
-        for reference in world.queue("t.a").browse_all():
-            world.queue("t.a").acknowledge(reference)
+        for reference in browse_all(world.queue("t.a")):
+            acknowledge(reference)
         world.settle()
         world.audit()
         world.stop()
@@ -109,7 +110,7 @@ def test_a_lowered_mark_overwrites_nothing(tmp_path: Path, caplog: pytest.LogCap
         world.settle()
         world.audit()
         assert bodies(world.queue()) == [*old, *new]
-        last = world.queue().browse_all()[-1].sequence
+        last = browse_all(world.queue())[-1].sequence
         assert world.queue().skipped == ((31, 31 + FAR),)
         assert last == 31 + FAR + 29
         world.stop()
@@ -127,9 +128,9 @@ def test_a_mark_damaged_twice_gives_no_sequence_twice(tmp_path: Path) -> None:
             world.queue()
             world.send("q", "m")
             world.settle()
-            (reference,) = world.queue().browse_all()
+            (reference,) = browse_all(world.queue())
             given.append(reference.sequence)
-            world.queue().acknowledge(reference)
+            acknowledge(reference)
             world.settle()
             world.stop()
         lower(tmp_path, schema.MARKS, schema.U32.pack(1))
@@ -173,8 +174,8 @@ def test_a_damaged_count_keeps_what_it_counts(tmp_path: Path, database: bytes) -
 
     with World(tmp_path) as world:
         for name in ("l.a", "t.a", "big"):
-            for reference in list(world.queue(name).browse_all()):
-                world.queue(name).acknowledge(reference)
+            for reference in list(browse_all(world.queue(name))):
+                acknowledge(reference)
         world.settle()
         assert large_bodies(world, "l.b") == [BODY[::-1]]
         assert bodies(world.queue("t.b")) == ["shared"]
@@ -251,14 +252,14 @@ def test_a_damaged_delivery_count_starts_anew(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         queue = world.queue()
         world.send("q", "m")
-        (reference,) = queue.browse_all()
+        (reference,) = browse_all(queue)
         reference.delivery_count = 3
         world.store.update(reference, 0)
         world.settle()
     spoil(tmp_path, schema.ATTEMPTS)
 
     with World(tmp_path) as world:
-        (reference,) = world.queue().browse_all()
+        (reference,) = browse_all(world.queue())
         assert (reference.message.view.body, reference.delivery_count) == ("m", 0)
 
 
@@ -317,7 +318,7 @@ def test_a_message_whose_protocol_is_missing_waits_for_it(tmp_path: Path) -> Non
         world.settle()
 
     with World(tmp_path) as world:
-        (reference,) = world.queue().browse_all()
+        (reference,) = browse_all(world.queue())
         assert reference.lookup("colour") is None
         with pytest.raises(ProtocolError, match="exotic"):
             _ = reference.message.view

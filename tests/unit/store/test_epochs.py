@@ -13,7 +13,7 @@ from artemis_py.core.services.staging import DROPPED_STAGES, STAGING_ADDRESS
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings, FullPolicy
 from artemis_py.errors import AddressFull, Refusal, StoreError
-from tests.core_harness import settle_down
+from tests.core_harness import browse_all, settle_down
 from tests.unit.store.world import World, bodies
 
 SETTINGS = {"#": AddressSettings(max_read_page_messages=4)}
@@ -190,7 +190,7 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
         queue = world.queue()
 
         assert queue.scheduled_count == 3
-        waiting = [reference.message for reference in queue.browse_all()]
+        waiting = [reference.message for reference in browse_all(queue)]
         assert [(one.view.body, one.expires_ms > 0, one.extra) for one in waiting] == [
             ("1", True, None), ("2", False, None), ("4", True, None),
             ("5", False, None), ("7", True, None), ("8", False, None),

@@ -22,7 +22,7 @@ from artemis_py.store import large, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles, body_files, read_body
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import attach, make_office, make_queue, make_session
+from tests.core_harness import attach, browse_all, make_office, make_queue, make_session
 from tests.unit.store.world import World, multicast
 
 BODY = b"0123456789" * 1000
@@ -69,7 +69,7 @@ def test_a_restart_brings_the_body_back(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        (reference,) = world.queue().browse_all()
+        (reference,) = browse_all(world.queue())
         message = reference.message
 
         assert message.large is not None
@@ -173,7 +173,7 @@ def test_a_queue_that_is_not_durable_keeps_the_file_too(tmp_path: Path) -> None:
         world.settle()
         take(world, durable)
         world.settle()
-        (reference,) = volatile.browse_all()
+        (reference,) = browse_all(volatile)
 
         assert world.count(schema.BODIES) == 0
         assert reference.message.large is not None
@@ -197,7 +197,7 @@ def test_a_dead_letter_keeps_the_file(tmp_path: Path, is_committed_between: bool
 
     with World(tmp_path) as world:
         dead = world.queue("dead")
-        (reference,) = dead.browse_all()
+        (reference,) = browse_all(dead)
         assert count == 1
         assert reference.message.large is not None
         assert reference.message.large.load() == BODY
@@ -310,7 +310,7 @@ def test_a_stop_leaves_only_what_a_start_can_use(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         assert left == 1
         assert world.found.orphans == 0
-        assert len(world.queue().browse_all()) == 1
+        assert len(browse_all(world.queue())) == 1
 
 
 def test_a_batch_that_is_written_twice_counts_once(tmp_path: Path) -> None:
@@ -426,7 +426,7 @@ def test_a_message_whose_file_is_not_there_is_set_aside(tmp_path: Path, damage: 
         path.write_bytes(BODY[:-1])
 
     with World(tmp_path) as world:
-        waiting = world.queue().browse_all()
+        waiting = browse_all(world.queue())
         world.settle()
 
         assert len(waiting) == 1

@@ -13,7 +13,7 @@ from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
-from tests.core_harness import START_MS, attach, make_message, pass_time, settle_down
+from tests.core_harness import START_MS, attach, browse_all, make_message, pass_time, settle_down
 from tests.unit.store.world import World, bodies, multicast
 
 
@@ -116,11 +116,11 @@ def test_messages_come_back_in_order_with_their_positions(tmp_path: Path) -> Non
         world.send("q", "urgent", priority=9)
         world.send("q", "c")
         world.settle()
-        before = [(reference.sequence, reference.message.id) for reference in queue.browse_all()]
+        before = [(reference.sequence, reference.message.id) for reference in browse_all(queue)]
 
     with World(tmp_path) as world:
         queue = world.queue()
-        after = [(reference.sequence, reference.message.id) for reference in queue.browse_all()]
+        after = [(reference.sequence, reference.message.id) for reference in browse_all(queue)]
 
         assert bodies(queue) == ["urgent", "a", "b", "c"]
         assert after == before
@@ -165,7 +165,7 @@ def test_a_message_for_several_queues_is_stored_once_and_goes_with_its_last_refe
     for name in ("a", "b", "c"):
         with World(tmp_path) as world:
             queues = [world.queue(each) for each in ("a", "b", "c")]
-            assert [len(queue.browse_all()) for queue in queues] == [queue.message_count for queue in queues]
+            assert [len(browse_all(queue)) for queue in queues] == [queue.message_count for queue in queues]
             world.queue(name).purge()
             world.settle()
             world.audit()
@@ -199,7 +199,7 @@ def test_sequences_are_never_used_again(tmp_path: Path) -> None:
             queue = world.queue()
             world.settle()
             world.office.route(make_message(), world.office.addresses["q"])
-            (reference,) = queue.browse_all()
+            (reference,) = browse_all(queue)
             assert reference.sequence > last
             last = reference.sequence
             queue.purge()
@@ -213,7 +213,7 @@ def test_a_stop_in_good_order_leaves_no_gap(tmp_path: Path) -> None:
         with World(tmp_path) as world:
             queue = world.queue()
             world.send("q", "m")
-            assert queue.browse_all()[-1].sequence == expected
+            assert browse_all(queue)[-1].sequence == expected
             world.stop()
 
 
@@ -263,7 +263,7 @@ def test_message_ids_are_never_used_again(tmp_path: Path) -> None:
             queue = world.queue()
             world.send("q", "m")
             world.settle()
-            id = queue.browse_all()[-1].message.id
+            id = browse_all(queue)[-1].message.id
             assert id not in seen
             seen.add(id)
             queue.purge()
@@ -302,7 +302,7 @@ def test_what_comes_back_does_not_claim_to_be_new(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        assert [reference.was_acquired for reference in world.queue().browse_all()] == [True]
+        assert [reference.was_acquired for reference in browse_all(world.queue())] == [True]
 
 
 def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
@@ -318,14 +318,14 @@ def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
         waiting = (queue.scheduled_count, bodies(queue))
         pass_time(world.office, 1000)
         world.settle()
-        sequences = [reference.sequence for reference in queue.browse_all()]
+        sequences = [reference.sequence for reference in browse_all(queue)]
         assert waiting == (1, ["now"])
         assert bodies(queue) == ["now", "later"]
 
     with World(tmp_path) as world:
         queue = world.queue()
         assert bodies(queue) == ["now", "later"]
-        assert [reference.sequence for reference in queue.browse_all()] == sequences
+        assert [reference.sequence for reference in browse_all(queue)] == sequences
 
 
 def test_a_scheduled_number_is_not_given_twice(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_a_dead_letter_moves_in_one_batch(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path, settings) as world:
-        (dead,) = world.queue("DLQ").browse_all()
+        (dead,) = browse_all(world.queue("DLQ"))
         assert bodies(world.queue()) == []
         assert dead.message.lookup("_AMQ_ORIG_QUEUE") == "q"
 

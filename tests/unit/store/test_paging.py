@@ -11,7 +11,7 @@ from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store import schema
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import START_MS, attach, pass_time, settle_down
+from tests.core_harness import START_MS, attach, browse_all, pass_time, settle_down
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
@@ -32,7 +32,7 @@ def test_a_start_reads_no_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         multicast(world, "t", "a", "b")
         world.send("t", *numbered(20))
         world.settle()
-        size = sum(reference.message.size for reference in world.queue("a").browse_all())
+        size = sum(reference.message.size for reference in browse_all(world.queue("a")))
 
     with World(tmp_path) as world:
         monkeypatch.setattr(world.store, "read", lambda *_: pytest.fail("a message was read"))

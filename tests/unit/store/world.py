@@ -17,7 +17,7 @@ from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
-from tests.core_harness import START_MS, make_queue, settle_down
+from tests.core_harness import START_MS, browse_all, make_queue, settle_down
 
 SMALL_MAP_BYTES = 1 << 20
 
@@ -158,7 +158,7 @@ class World:
 
 def bodies(queue: Queue) -> list[object]:
     """What waits in a queue, in the order it would be delivered."""
-    return [reference.message.view.body for reference in queue.browse_all()]
+    return [reference.message.view.body for reference in browse_all(queue)]
 
 
 def send_plain(office: PostOffice, address: str, *bodies: str) -> None:

@@ -14,7 +14,7 @@ from artemis_py.core.queues.consumer import FAILED
 from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
-from tests.core_harness import START_MS, attach, settle_down
+from tests.core_harness import START_MS, attach, browse_all, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, World, multicast
 
 BODY = bytes(range(256)) * 2000
@@ -65,7 +65,7 @@ def body_file(folder: Path, id: int = 1) -> Path:
 
 def large_bodies(world: World, queue: str) -> list[bytes]:
     """Of all messages of a queue."""
-    found = [reference.message.large for reference in world.office.queues[queue].browse_all()]
+    found = [reference.message.large for reference in browse_all(world.office.queues[queue])]
     return [b"" if large is None else large.load() for large in found]
 
 

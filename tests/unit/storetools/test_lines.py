@@ -18,7 +18,7 @@ from artemis_py.storetools.export import FileFormat, export_folder
 from artemis_py.storetools.intake import Imported, import_file
 from artemis_py.storetools.lines import write_header
 from artemis_py.storetools.snapshot import opened
-from tests.core_harness import attach
+from tests.core_harness import attach, browse_all
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import World, bodies, multicast
 from tests.unit.storetools.stores import (
@@ -455,6 +455,6 @@ def test_what_consumers_changed_of_a_message_is_taken_along(tmp_path: Path) -> N
     assert content(tmp_path / "b") == content(tmp_path / "a")
     assert check_folder(tmp_path / "b") == []
     with World(tmp_path / "b") as world:
-        ((amended,), (original,)) = [world.office.queues[name].browse_all() for name in ("t.a", "t.b")]
+        ((amended,), (original,)) = [browse_all(world.office.queues[name]) for name in ("t.a", "t.b")]
         assert (amended.message.annotations, amended.message.extra) == (b"annotations", {"m.why": "because"})
         assert (original.message.annotations, original.message.extra) == (b"", None)

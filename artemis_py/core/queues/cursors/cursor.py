@@ -61,4 +61,9 @@ def wants(consumer: "Consumer", reference: Reference) -> bool:
     """Whether the consumer may and would take a message."""
     if reference.hidden_from is not None and consumer.id in reference.hidden_from:
         return False
+    assignment = consumer.queue.assignment
+    if assignment is not None and assignment.is_by_message and not consumer.browse:
+        owner = assignment.owner(consumer.queue, reference)
+        if owner is not None and owner is not consumer:
+            return False
     return consumer.filter is None or consumer.filter.matches(reference)

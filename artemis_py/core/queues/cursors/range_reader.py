@@ -140,7 +140,7 @@ class RangeReader(Cursor):
 def serve_apart(queue: "Queue", budget: int) -> int:
     """Deliver to the consumers whose cursors read apart from the others; how many messages."""
     delivered = 0
-    for consumer in queue.apart:
+    for consumer in queue.dispatch.apart:
         cursor = consumer.cursor
         assert cursor is not None
         delivered += _serve(queue, consumer, cursor, budget - delivered)
@@ -155,7 +155,7 @@ def _serve(queue: "Queue", consumer: "Consumer", cursor: Cursor, budget: int) ->
             return delivered
         reference = cursor.next(consumer, scan) if delivered < budget else None
         if reference is None and (delivered >= budget or scan.left <= 0):
-            queue.mark_ready()
+            queue.dispatch.mark_ready()
             return delivered
         if reference is None:
             break

@@ -29,7 +29,7 @@ class SelectiveCursor(ListCursor):
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
         """The next message the consumer wants: of the highest priority, and there the first."""
         returned = self._returned
-        while returned and returned[0][2].state != WAITING:
+        while returned and not self._may_take(consumer, returned[0][2]):
             heappop(returned)
         lowest = PRIORITIES - returned[0][0] if returned else 0
         backlog = consumer.queue.backlog
@@ -48,6 +48,10 @@ class SelectiveCursor(ListCursor):
                 if budget.left <= 0:
                     return None
         return heappop(returned)[2] if returned else None
+
+    def _may_take(self, consumer: "Consumer", reference: Reference) -> bool:
+        """Whether a message that returned is still there for this consumer: it may have an owner by now."""
+        return reference.state == WAITING and (consumer.queue.assignment is None or wants(consumer, reference))
 
     def _walk(
         self, backlog: "Backlog", consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
@@ -76,7 +80,8 @@ class SelectiveCursor(ListCursor):
         self, backlog: "Backlog", tail: Tail, consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
     ) -> None:
         """Bring into memory what the consumer wants of the next page on disk, as much as it has credit for."""
-        if consumer.filter is None:
+        assignment = consumer.queue.assignment
+        if consumer.filter is None and (assignment is None or not assignment.is_by_message):
             # It wants all of it but what it was refused before, and that is in memory.
             if not backlog.load(priority):
                 self.reach[priority] = backlog.last_sequence
@@ -107,6 +112,8 @@ class SelectiveCursor(ListCursor):
             heappush(self._returned, (PRIORITIES - 1 - priority, reference.sequence, reference))
 
     def reset(self) -> None:
-        """Forget all references, those that returned as well."""
+        """Forget all references, those that returned as well, and look at everything again."""
         super().reset()
         self._returned.clear()
+        for priority in range(PRIORITIES):
+            self.reach[priority] = 0

@@ -1,0 +1,67 @@
+"""Consumers come to a queue and leave it, and what becomes of the deliveries that one leaves behind."""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.core.queues.outcomes import FAILED, RELEASED
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.settlement import give_back
+from artemis_py.core.runtime.accounts import CONSUMER_BYTES
+from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.consumer import Consumer
+    from artemis_py.core.queues.queue import Queue
+
+
+def attach(consumer: "Consumer") -> None:
+    """Attach a consumer to its queue; limits were checked by the session."""
+    queue = consumer.queue
+    queue.consumers.append(consumer)
+    queue.hub.tables.occupy(CONSUMER_BYTES)
+    queue.dispatch.add(consumer)
+    queue.swept = False
+    queue.dispatch.gate.check()
+
+
+def detach(consumer: "Consumer", failed: bool) -> None:
+    """Detach a consumer; what it did not settle goes back to its place, as failed attempts if `failed`."""
+    queue = consumer.queue
+    consumer.is_closed = True
+    queue.consumers.remove(consumer)
+    queue.hub.tables.vacate(CONSUMER_BYTES)
+    queue.hub.starved.discard(consumer)
+    queue.dispatch.remove(consumer)
+    if consumer.cursor is not None:
+        consumer.cursor.reset()
+    if queue.assignment is not None:
+        queue.assignment.left(queue, consumer)
+    outstanding = sorted(consumer.outstanding.values(), key=_sequence_of, reverse=True)
+    consumer.outstanding = {}
+    if not queue.consumers:
+        queue.consumer_removed_ms = queue.hub.now_ms
+        queue.dispatch.gate.check()
+        if queue.purge_on_no_consumers:
+            queue.purge()
+    if outstanding:
+        queue.hub.slices.start(_take_back(queue, outstanding, FAILED if failed else RELEASED))
+    queue.dispatch.mark_ready()
+
+
+def _take_back(queue: "Queue", references: list[Reference], outcome: int) -> Steps:
+    """Put back what a consumer had, in slices. Nothing is delivered until the last is back, so that order holds."""
+    queue.dispatch.returning += 1
+    left = SLICE_MESSAGES
+    # Newest first: each finds its place at the head at once.
+    for reference in references:
+        give_back(reference, outcome)
+        left -= 1
+        if left == 0:
+            left = SLICE_MESSAGES
+            yield None
+    queue.dispatch.returning -= 1
+    queue.dispatch.mark_ready()
+    return None
+
+
+def _sequence_of(reference: Reference) -> int:
+    return reference.sequence

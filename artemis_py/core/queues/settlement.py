@@ -1,0 +1,191 @@
+"""How deliveries end: acknowledged, given back, dead, held by a transaction; and how a reference is forgotten.
+
+All take a delivered (or claimed) reference; its queue is `Reference.queue`.
+"""
+
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.outcomes import FAILED, REJECTED
+from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Reference, hold, unhold
+
+
+def acknowledge(reference: Reference) -> None:
+    """End a delivery whose message was processed."""
+    queue = reference.queue
+    queue.delivering_count -= 1
+    queue.messages_acknowledged += 1
+    # What `forget` does, without the calls: this is the end of nearly every message.
+    reference.state = GONE
+    reference.consumer = None
+    if reference.handle:
+        if queue.backlog.cold_mask:
+            unstore(reference)
+        else:
+            queue.hub.storage.remove(reference)
+    message = reference.message
+    message.references -= 1
+    origin = message.origin
+    if message.references == 0:
+        if origin is not None:
+            origin.discharge(message)
+        if message.large is not None:
+            message.large.release()
+    elif origin is not None:
+        origin.discharge_reference()
+
+
+def give_back(reference: Reference, outcome: int) -> None:
+    """End a delivery whose message was not processed: RELEASED, FAILED or REJECTED."""
+    queue = reference.queue
+    queue.delivering_count -= 1
+    consumer = reference.consumer
+    reference.consumer = None
+    reference.was_acquired = True
+    if queue.is_deleted:
+        forget(reference)
+        return
+    if outcome == REJECTED:
+        _kill(reference)
+        return
+    delay_ms = 0
+    if outcome == FAILED:
+        reference.delivery_count += 1
+        settings = queue.address.settings
+        if not queue.internal:
+            if 0 < settings.max_delivery_attempts <= reference.delivery_count:
+                _kill(reference)
+                return
+            if settings.redelivery_delay > 0:
+                delay_ms = _redelivery_delay_ms(reference)
+        if reference.handle:
+            queue.hub.storage.update(reference, queue.hub.now_ms + delay_ms if delay_ms else 0)
+    if queue.purge_on_no_consumers and not queue.consumers:
+        queue.messages_killed += 1
+        forget(reference)
+    elif delay_ms > 0:
+        delay(reference, queue.hub.now_ms + delay_ms)
+    else:
+        near: Reference | None = None
+        if consumer is not None and consumer.cursor is not None and not consumer.is_closed:
+            near = consumer.cursor.place(queue.backlog.priority_of(reference))
+        put_back(reference, near)
+
+
+def put_back(reference: Reference, near: Reference | None) -> None:
+    """Put a returned reference at its place, looking for it from `near`, or from the head."""
+    queue = reference.queue
+    if queue.entry is not None and not queue.entry.readmit(queue, reference):
+        queue.messages_replaced += 1
+        forget(reference)
+        return
+    queue.backlog.insert(reference, near)
+    if queue.dispatch.cursor_count > 0:
+        for consumer in queue.consumers:
+            if consumer.cursor is not None:
+                consumer.cursor.came_back(consumer, reference)
+    queue.dispatch.mark_ready()
+
+
+def delay(reference: Reference, when_ms: int) -> None:
+    """Keep a failed delivery back until it may be repeated."""
+    queue = reference.queue
+    queue.aside[reference.sequence] = reference
+    queue.schedule.add(reference, when_ms)
+
+
+def _redelivery_delay_ms(reference: Reference) -> int:
+    """Reference §3.10; the cap is applied last."""
+    settings = reference.queue.address.settings
+    maximum = float(settings.max_redelivery_delay)
+    wait_ms = float(settings.redelivery_delay)
+    for _ in range(reference.delivery_count - 1):
+        wait_ms *= settings.redelivery_delay_multiplier
+        if wait_ms >= maximum:
+            break
+    factor = settings.redelivery_collision_avoidance_factor
+    if factor > 0:
+        # One draw decides size and direction: [-1, 1).
+        wait_ms += wait_ms * factor * (2.0 * reference.queue.routing.random() - 1.0)
+    return int(min(wait_ms, maximum))
+
+
+def _kill(reference: Reference) -> None:
+    """Send it to the dead-letter address."""
+    queue = reference.queue
+    queue.messages_killed += 1
+    if not queue.internal:
+        queue.routing.dead_letter(reference)
+    forget(reference)
+
+
+def replace(reference: Reference) -> None:
+    """Remove a waiting message because another takes its room."""
+    queue = reference.queue
+    queue.backlog.unlink(reference)
+    queue.messages_replaced += 1
+    forget(reference)
+
+
+def amend(reference: Reference, message: Message) -> None:
+    """Have a delivered message, as its consumer changed it, come back in place of what it was.
+
+    Other queues that share the message keep it as it was. The change is as durable as the reference.
+    """
+    hold(message)
+    unhold(reference.message)
+    reference.message = message
+    if reference.handle and not reference.queue.is_deleted:
+        reference.queue.hub.storage.update(reference, 0)
+
+
+# -- transactions ----------------------------------------------------------------------------------------------
+
+
+def claim(reference: Reference) -> None:
+    """Acknowledge a delivery in a transaction: its consumer is done with it, the queue not yet."""
+    consumer = reference.consumer
+    if consumer is not None:
+        consumer.relinquish(reference)
+    reference.state = CLAIMED
+    reference.queue.aside[reference.sequence] = reference
+
+
+def end_claim(reference: Reference) -> None:
+    """End a claim with its transaction; `acknowledge`, `give_back` or `unclaim` follows."""
+    reference.queue.aside.pop(reference.sequence, None)
+
+
+def unclaim(reference: Reference) -> bool:
+    """Hand a claimed delivery back to its consumer; False if that is gone. `end_claim` came before."""
+    consumer = reference.consumer
+    if consumer is None or consumer.is_closed:
+        return False
+    reference.state = DELIVERING
+    consumer.adopt(reference)
+    return True
+
+
+# -- the end of a reference ------------------------------------------------------------------------------------
+
+
+def forget(reference: Reference) -> None:
+    """Forget a reference for good. What a deleted queue had in the store goes with the queue."""
+    queue = reference.queue
+    reference.state = GONE
+    reference.consumer = None
+    if queue.aside:
+        queue.aside.pop(reference.sequence, None)
+    if reference.handle and not queue.is_deleted:
+        unstore(reference)
+    unhold(reference.message)
+
+
+def unstore(reference: Reference) -> None:
+    """Have the store forget it, and remember that it can be read until then."""
+    queue = reference.queue
+    if reference.sequence == 0:
+        queue.schedule.left(reference)
+    elif queue.backlog.cold_mask:
+        tail = queue.backlog.tails[queue.backlog.priority_of(reference)]
+        if tail is not None:
+            tail.left(reference)
+    queue.hub.storage.remove(reference)
