@@ -13,7 +13,7 @@ from artemis_py.store.condition import NOTE_NAME, NothingKnown, examine, examine
 from artemis_py.store.environment import DAMAGED_SUFFIX, FILE_NAME, LOCK_NAME, Environment
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.store.page_file import Meta, PageFile
-from artemis_py.store.structure import Meta, PageFile, Walk
+from artemis_py.store.structure import Walk
 from tests.core_harness import browse_all
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies
 from tests.unit.storetools.stores import BODY, body_file, fill_large, large_bodies
