@@ -19,6 +19,7 @@ from artemis_py.config.embedded import embedded_config
 from artemis_py.config.letters import unserved
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess
@@ -99,9 +100,8 @@ class Broker:
         self._scratch = ScratchStore(paging_folder(self.config))
         events = Events()
         EventLog().listen(events)
-        self.postoffice = PostOffice(
-            repository, storage, settings, self._access(), events, self._scratch, Entropy(seed)
-        )
+        hub = Hub(storage, self._scratch, settings)
+        self.postoffice = PostOffice(repository, hub, settings, self._access(), events, Entropy(seed))
         self.postoffice.creations.limit = self.config.login.max_auto_created_per_user
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Broker:
         worker = Worker(loop, turn.enter)
         limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)
         disk = self._disk = DiskMonitor(
-            store.folder, limit, office.disk_changed, period_s=config.disk_scan_period_ms / 1000
+            store.folder, limit, office.hub.disk_changed, period_s=config.disk_scan_period_ms / 1000
         )
         looks = Repeated(loop, turn.enter, disk.scan)
         self.life.add(

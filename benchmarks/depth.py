@@ -25,6 +25,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
@@ -66,7 +67,7 @@ class Run:
         self.store = LmdbStore(folder)
         self.scratch = ScratchStore(folder)
         settings = SettingsRepository(MatchHierarchy(WildcardSyntax()), options)
-        self.office = PostOffice(settings, self.store, options, scratch=self.scratch)
+        self.office = PostOffice(settings, Hub(self.store, self.scratch, options), options)
         self.office.now_ms = int(time.time() * 1000)
         recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
         self.start_s = time.perf_counter() - start

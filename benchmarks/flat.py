@@ -18,6 +18,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import QueueConfig, SettingsRepository
@@ -33,7 +34,7 @@ BODY: Final = bytes(150)
 
 def new_office() -> PostOffice:
     """An empty post office."""
-    return PostOffice(SettingsRepository(MatchHierarchy(WildcardSyntax())), MemoryStore())
+    return PostOffice(SettingsRepository(MatchHierarchy(WildcardSyntax())), Hub(MemoryStore()))
 
 
 class Bindings:

@@ -6,6 +6,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.backlog import PAGE_MESSAGES
 from artemis_py.core.queues.consumer import Consumer, Sink
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.page import END
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import PRIORITIES, Reference
@@ -74,7 +75,7 @@ def make_office(
     repository = SettingsRepository(hierarchy, options)
     for match, values in (settings or {}).items():
         repository.add(match, values)
-    office = PostOffice(repository, MemoryStore(), options, events=events, scratch=scratch)
+    office = PostOffice(repository, Hub(MemoryStore(), scratch, options), options, events=events)
     office.now_ms = START_MS
     return office
 

@@ -9,6 +9,7 @@ from artemis_mqtt.engine.packets import MQTT_5, Connack, Connect, Suback, Subscr
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl
@@ -43,13 +44,13 @@ class Site:
         self.hands = Handmade()
         self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES)
         storage: Storage = MemoryStore() if self._store is None else self._store
-        self.office = PostOffice(repository, storage, options, access, scratch=scratch)
+        self.office = PostOffice(repository, Hub(storage, scratch, options), options, access)
         self.office.now_ms = now_ms
         self.manager = MqttProtocolManager(self.office)
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.office, formats)
-            self._store.start(self.hands, self.hands, self.office.storage_failed, self.office.stored)
+            self._store.start(self.hands, self.hands, self.office.hub.storage_failed, self.office.stored)
             self.office.retained.load(formats)
         self.manager.start()
 

@@ -36,7 +36,7 @@ class AddressControl(Control):
 
     def clear_duplicate_id_cache(self) -> None:
         """Forget under which duplicate ids the address took messages."""
-        self.session.postoffice.duplicates(self.address).clear()
+        self.session.postoffice.duplicates.of(self.address).clear()
 
     attributes: ClassVar = {
         "Address": lambda control: control.address.name,

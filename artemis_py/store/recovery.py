@@ -245,7 +245,7 @@ class _Recovery:
         self._store.know_scheduled(self._scheduled_below)
         next_message_id = self._meta_number(schema.NEXT_MESSAGE_ID)
         self._store.know_message_id(next_message_id)
-        self._office.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
+        self._office.hub.numbers.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
 
     def _counts(self) -> None:
         for key, value in self._all(schema.COUNTS):

@@ -8,6 +8,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
@@ -73,9 +74,9 @@ class World:
         hierarchy = MatchHierarchy[AddressSettings](WildcardSyntax())
         for match, values in (settings or {}).items():
             hierarchy.add(match, values)
-        self.office: Final = PostOffice(
-            SettingsRepository(hierarchy), MemoryStore(), options or BrokerSettings(), access or OpenAccess()
-        )
+        options = options or BrokerSettings()
+        hub = Hub(MemoryStore(), options=options)
+        self.office: Final = PostOffice(SettingsRepository(hierarchy), hub, options, access or OpenAccess())
         self.office.now_ms = NOW_MS
         self.reaper: Final = Reaper(self.office)
         self.session: Final = self.login("tester")

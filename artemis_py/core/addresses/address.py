@@ -7,7 +7,7 @@ resolved settings, and the account that `max-size-bytes` and `address-full-polic
 from collections.abc import Callable
 
 from artemis_py.core.addresses.binding import Binding
-from artemis_py.core.addresses.router import Router
+from artemis_py.core.addresses.router import Router, RouterMaker
 from artemis_py.core.messages.account import MessageAccount
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.accounts import MemoryAccount
@@ -30,6 +30,8 @@ class Address(MessageAccount):
         "internal",
         "is_deleted",
         "is_staging",
+        "make_router",
+        "neighbours",
         "owner",
         "page_full_reported",
         "paged_bytes",
@@ -58,6 +60,7 @@ class Address(MessageAccount):
         temporary: bool = False,
         internal: bool = False,
         creator: str | None = None,
+        neighbours: "dict[str, Address] | None" = None,
     ) -> None:
         super().__init__(name, MemoryAccount(settings.max_size_bytes, settings.max_size_messages), broker_account)
         self.routing_types: frozenset[RoutingType] = routing_types
@@ -66,6 +69,8 @@ class Address(MessageAccount):
         self.internal: bool = internal
         self.creator: str | None = creator
         """The user whose client had it created on demand (`creations`)."""
+        self.neighbours: dict[str, Address] = {} if neighbours is None else neighbours
+        """All addresses of its domain, by name."""
         self.is_staging: bool = False
         """Its queues are stages: nobody consumes from them, so the broker's limit is all that counts for them."""
         self.owner: object = None
@@ -76,6 +81,8 @@ class Address(MessageAccount):
         """What is bound to exactly this address, in the order it was created."""
         self.router: Router | None = None
         """Chooses where messages go, wildcard bindings included; made when first needed."""
+        self.make_router: RouterMaker | None = None
+        """Makes its routers; None: those of anycast and multicast bindings (`Directory.route_by`)."""
         self.settings: ResolvedSettings = settings
         self.changes_messages: bool = settings.changes_messages
         """Whether routing has to look at the settings at all."""

@@ -26,12 +26,16 @@ class Binding:
         """The address it is bound to; a wildcard address stands for many."""
         self.routing_type: RoutingType = routing_type
         """MULTICAST: it gets each message; ANYCAST: it takes turns with the other anycast bindings of its address."""
+        self.takes_any_type: bool = False
+        """It gets messages that ask for the other routing type too."""
+        self.supersedes: bool = False
+        """What it accepts goes to no other binding of the address, but for those that supersede the others too."""
         self.filter: Filter | None = None
         self.is_deleted: bool = False
         """It takes nothing more: a transaction that ends later passes it over."""
 
     def accepts(self, message: Message) -> bool:
-        """Whether its filter wants the message."""
+        """Whether its filter wants the message. Not asked of a binding without a filter: it accepts everything."""
         return self.filter is None or self.filter.matches(message)
 
     def has_consumer_for(self, message: Message) -> bool:

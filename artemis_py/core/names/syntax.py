@@ -16,6 +16,9 @@ FQQN_SEPARATOR: Final = "::"
 ESCAPE: Final = "\\"
 """Fixed, as in Artemis (reference §1.7)."""
 
+RESERVED: Final = "$"
+"""Begins names that a wildcard in the first word does not cover: what brokers say of themselves (MQTT 5.0 §4.7.2)."""
+
 # Names are chosen by clients, so what is remembered about them is bounded. 10,000 results cost a few MB; when they are
 # used up, all are dropped, because finding one again costs microseconds and bookkeeping would cost that at every hit.
 CACHE_LIMIT: Final = 10_000

@@ -7,11 +7,13 @@ from mypy_extensions import mypyc_attr
 
 from artemis_py.core.queues.cursors.cursor import ScanBudget
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.queues.storage import Scratch, Storage
-from artemis_py.core.runtime.accounts import MemoryAccount
+from artemis_py.core.queues.storage import UNLIMITED, Scratch, Storage
+from artemis_py.core.runtime.accounts import MemoryAccount, tables_limit
 from artemis_py.core.runtime.background import Slices
 from artemis_py.core.runtime.meter import Meter
+from artemis_py.core.runtime.numbers import Numbers
 from artemis_py.core.runtime.timers import Timers
+from artemis_py.core.settings.options import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -70,18 +72,24 @@ class Dispatchable:
 class Hub:
     """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
 
-    def __init__(self, storage: Storage, scratch: Scratch | None = None) -> None:
+    def __init__(
+        self, storage: Storage, scratch: Scratch | None = None, options: BrokerSettings = DEFAULT_BROKER_SETTINGS
+    ) -> None:
         self.now_ms: int = 0
         """Milliseconds since 1970, set at the start of each turn."""
         self.meter: Meter = Meter()
         self.storage: Storage = storage
         self.stores: bool = storage.is_durable
         """Whether the storage takes durable messages; false once it failed."""
+        self.storage_failure: str | None = None
+        """Why nothing is stored any more; None while it is."""
+        self.numbers: Numbers = Numbers()
         self.scratch: Scratch | None = scratch
         """Where messages go that are not durable, if they do not fit into memory."""
-        self.account: MemoryAccount = MemoryAccount()
+        self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
         """Memory that messages of all addresses take."""
-        self.tables: MemoryAccount = MemoryAccount()
+        self.account.can_spill = scratch is not None
+        self.tables: MemoryAccount = MemoryAccount(tables_limit(options.global_max_size_bytes))
         """Memory that addresses, queues, consumers, links and sessions take."""
         self.starved: set[Consumer] = set()
         """Consumers that get nothing until memory is free, or they settle something."""
@@ -119,6 +127,22 @@ class Hub:
             self._awaiting_store.append(queue)
         self.storage.hurry(reference)
 
+    def storage_failed(self, reason: str) -> None:
+        """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
+        self.storage_failure = reason
+        self.stores = False
+        self.account.close()
+        self.stored(UNLIMITED)
+
+    def disk_changed(self, is_full: bool, is_exhausted: bool) -> None:
+        """Hold producers back or let them go on, as `disk-full-policy` says; consumers go on in any case.
+
+        `is_exhausted`: so little is left that messages are refused whatever the policy.
+        """
+        self.account.disk_is_full = is_full
+        self.account.disk_is_exhausted = is_exhausted
+        self.account.update()
+
     def stored(self, batch: int) -> bool:
         """Everything up to this batch is durable; True if some queue may have something to deliver now."""
         self.stored_batch = batch
@@ -148,7 +172,15 @@ class Hub:
         consumer.is_starved = True
         self.starved.add(consumer)
 
-    def run(self, budget: int) -> bool:
+    def next_deadline_ms(self) -> int | None:
+        """When `handle_deadlines` is due next."""
+        return self.timers.next_ms()
+
+    def handle_deadlines(self) -> None:
+        """Do what was planned for a moment up to `now_ms`."""
+        self.timers.run(self.now_ms)
+
+    def run(self, budget: int = 1000) -> bool:
         """Let every ready queue deliver, at most `budget` messages in all, then do a slice of long work.
 
         True if some queue had to stop early, or there is more work.

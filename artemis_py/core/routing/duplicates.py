@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from artemis_py.core.queues.storage import Storage
+from artemis_py.core.settings.options import BrokerSettings
 
 if TYPE_CHECKING:
     from artemis_py.core.addresses.address import Address
@@ -123,3 +124,41 @@ class DuplicateCache:
         while self._next_number < number:
             self._append(b"")
         self._append(id)
+
+
+class Duplicates:
+    """The caches of all addresses of one domain, each made when a producer first gives an id."""
+
+    def __init__(self, storage: Storage, options: BrokerSettings) -> None:
+        self._storage: Storage = storage
+        self._options: BrokerSettings = options
+        self._caches: dict[str, DuplicateCache] = {}
+
+    def of(self, address: "Address") -> DuplicateCache:
+        """What an address remembers, read from the store when first asked for."""
+        cache = self._caches.get(address.name)
+        if cache is None:
+            is_stored = self._options.persist_id_cache and not address.temporary
+            cache = self._caches[address.name] = DuplicateCache(address, self._storage if is_stored else None)
+        return cache
+
+    def knows(self, address: "Address", id: bytes) -> bool:
+        """Whether an address that is still there has taken a message under this id."""
+        cache = self._caches.get(address.name)
+        return cache is not None and not address.is_deleted and id in cache
+
+    def add(self, address: "Address", id: bytes, durable: bool) -> None:
+        """Remember an id for an address, unless that was deleted."""
+        if not address.is_deleted:
+            self.of(address).add(id, durable, self.size_of(address))
+
+    def size_of(self, address: "Address") -> int:
+        """How many ids an address remembers."""
+        size = address.settings.id_cache_size
+        return self._options.id_cache_size if size < 0 else size
+
+    def forget(self, address: "Address") -> None:
+        """The address is deleted: so is what it remembers."""
+        cache = self._caches.pop(address.name, None)
+        if cache is not None:
+            cache.give_back()

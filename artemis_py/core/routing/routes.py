@@ -58,20 +58,25 @@ class AnycastGroup:
 class Routes(Router):
     """Everything bound to one address, directly or through wildcards."""
 
-    __slots__ = ("groups", "multicast", "size")
+    __slots__ = ("always", "groups", "multicast", "superseding")
 
-    def __init__(self, bound: list[list[Binding]], previous: "Routes | None", wildcard_version: int) -> None:
+    def __init__(self, bound: list[list[Binding]], previous: "Routes | None") -> None:
         """`bound` holds the bindings of each address that counts here; turns are carried over from `previous`."""
         super().__init__()
-        self.wildcard_version = wildcard_version
+        self.superseding: list[Binding] = []
+        """Asked first: if some of them accept a message, nothing else gets it."""
+        self.always: list[Binding] = []
+        """Get messages of any type."""
         self.multicast: list[Binding] = []
         self.groups: list[AnycastGroup] = []
-        self.size: int = sum([len(bindings) for bindings in bound])
-        """How many are bound."""
         for bindings in bound:
             anycast: list[Binding] = []
             for binding in bindings:
-                if binding.routing_type == RoutingType.ANYCAST:
+                if binding.supersedes:
+                    self.superseding.append(binding)
+                elif binding.takes_any_type:
+                    self.always.append(binding)
+                elif binding.routing_type == RoutingType.ANYCAST:
                     anycast.append(binding)
                 else:
                     self.multicast.append(binding)
@@ -86,15 +91,26 @@ class Routes(Router):
                         if group.address == address:
                             index = group.index
                 self.groups.append(AnycastGroup(address, anycast, index))
-        if not self.multicast and len(self.groups) == 1:
+        for binding in self.superseding + self.always:
+            self.choices += binding.filter is not None
+        if not (self.multicast or self.superseding or self.always) and len(self.groups) == 1:
             bindings = self.groups[0].bindings
             if len(bindings) == 1 and bindings[0].filter is None:
                 self.only = bindings[0]
 
     def select(self, message: Message) -> list[Binding]:
-        """The bindings that get this message."""
+        """Choose the bindings that get this message."""
         routing_type = message.routing_type
         targets: list[Binding] = []
+        if self.superseding or self.always:
+            for binding in self.superseding:
+                if _is_for(binding, routing_type) and binding.accepts(message):
+                    targets.append(binding)
+            if targets:
+                return targets
+            for binding in self.always:
+                if binding.accepts(message):
+                    targets.append(binding)
         if routing_type != _ANYCAST:
             for binding in self.multicast:
                 if binding.filter is None or binding.filter.matches(message):
@@ -105,3 +121,12 @@ class Routes(Router):
                 if chosen is not None:
                     targets.append(chosen)
         return targets
+
+
+def make_routes(bound: list[list[Binding]], previous: Router | None) -> Router:
+    """Make the usual kind of router (`RouterMaker`)."""
+    return Routes(bound, previous if isinstance(previous, Routes) else None)
+
+
+def _is_for(binding: Binding, routing_type: int) -> bool:
+    return binding.takes_any_type or routing_type == NO_TYPE or routing_type == int(binding.routing_type)

@@ -14,27 +14,30 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.routing_services import RoutingServices
+from artemis_py.core.routing.discards import Discards
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.settings.options import QueueConfig, ResolvedSettings
 from artemis_py.errors import Refusal
 
 if TYPE_CHECKING:
-    from artemis_py.core.routing.post_office import PostOffice
+    from artemis_py.core.routing.directory import Directory
 
 BOTH_TYPES: Final = frozenset(RoutingType)
 
 
 class Undeliverable(RoutingServices):
-    """What queues ask of the post office."""
+    """Takes what the queues of one directory cannot deliver."""
 
-    def __init__(self, office: "PostOffice") -> None:
-        self._office = office
-        self._discards = office.discards
+    def __init__(self, directory: "Directory", discards: Discards, entropy: Entropy) -> None:
+        self._directory: Directory = directory
+        self._discards: Discards = discards
+        self._entropy: Entropy = entropy
 
     def random(self) -> float:
-        """A number in [0, 1)."""
-        return self._office.random()
+        """Return a number in [0, 1)."""
+        return self._entropy.random()
 
     def account_of(self, message: Message, address: Address) -> Address:
         """The address that a message was sent to.
@@ -43,7 +46,7 @@ class Undeliverable(RoutingServices):
         """
         if message.address == address.name or address.is_staging:
             return address
-        return self._office.addresses.get(message.address, address)
+        return self._directory.addresses.get(message.address, address)
 
     def dead_letter(self, reference: Reference) -> None:
         """Copy a message to the dead-letter address of its queue's address (reference §3.8)."""
@@ -74,7 +77,7 @@ class Undeliverable(RoutingServices):
             prefix, suffix = settings.expiry_queue_prefix, settings.expiry_queue_suffix
             collector = self._collector(target, f"{prefix}{message.address}{suffix}", message.address)
         copy = _copy(message, target, queue.name)
-        copy.set_extra("_AMQ_ACTUAL_EXPIRY", self._office.hub.now_ms)
+        copy.set_extra("_AMQ_ACTUAL_EXPIRY", self._directory.hub.now_ms)
         self._deliver(copy, target, collector, None, queue.name, "expired, and expiry address")
 
     def unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
@@ -102,7 +105,7 @@ class Undeliverable(RoutingServices):
         address = self._address(target)
         targets: list[Binding] = []
         if address is not None:
-            copy.id = self._office.new_message_id()
+            copy.id = self._directory.hub.numbers.new_message_id()
             copy.address = address.name
             copy.origin = address
             copy.stored_first = True
@@ -120,14 +123,14 @@ class Undeliverable(RoutingServices):
 
     def _address(self, target: str) -> Address | None:
         """The address that a setting means, made if only queues of wildcard addresses are there to take something."""
-        office = self._office
+        directory = self._directory
         name, queue_name = parse_fqqn(target)
         if not name and queue_name:
-            queue = office.queues.get(queue_name)
+            queue = directory.queues.get(queue_name)
             return None if queue is None else queue.address
-        address = office.addresses.get(name)
-        if address is None and name and office.has_wildcard_queue(name):
-            address = office.create_address(name, BOTH_TYPES, auto_created=True)
+        address = directory.addresses.get(name)
+        if address is None and name and directory.has_wildcard_queue(name):
+            address = directory.create_address(name, BOTH_TYPES, auto_created=True)
         return address
 
     def _targets(
@@ -135,8 +138,8 @@ class Undeliverable(RoutingServices):
     ) -> list[Binding]:
         """The bindings that get a copy, and keep it."""
         if queue_name is not None:
-            return [queue for queue in self._office.named_target(copy, address, queue_name) if queue.keeps]
-        targets = self._office.router(address).select(copy)
+            return [queue for queue in self._directory.named_target(copy, address, queue_name) if queue.keeps]
+        targets = self._directory.router(address).select(copy)
         if collector is not None and collector not in targets and collector.accepts(copy) and collector.keeps:
             # An anycast collector takes no turns with the other anycast queues of its address: it collects everything.
             targets = [binding for binding in targets if not _takes_turns(binding, collector)]
@@ -159,21 +162,21 @@ class Undeliverable(RoutingServices):
         None if there cannot be one: the target names a queue itself, or is where the message comes from; the name is
         too long, or taken by a queue of another address.
         """
-        office = self._office
+        directory = self._directory
         if "::" in target or target == origin:
             return None
-        queue = office.queues.get(queue_name)
+        queue = directory.queues.get(queue_name)
         if queue is not None:
             return queue if queue.address.name == target else None
         quoted = origin.replace("'", "''")
         try:
-            if target not in office.addresses:
-                office.create_address(target, BOTH_TYPES, auto_created=True)
-            address = office.addresses[target]
+            if target not in directory.addresses:
+                directory.create_address(target, BOTH_TYPES, auto_created=True)
+            address = directory.addresses[target]
             routing_type = address.settings.default_queue_routing_type
             if routing_type not in address.routing_types:
-                office.update_address(target, address.routing_types | {routing_type})
-            return office.create_queue(
+                directory.update_address(target, address.routing_types | {routing_type})
+            return directory.create_queue(
                 QueueConfig(
                     name=queue_name,
                     address=target,

@@ -139,8 +139,8 @@ class Epochs:
         left = SLICE_MESSAGES
         unstored = unstored_bytes = 0
         while undone:
-            if office.storage_failure is not None:
-                raise StoreError(f"what is decided cannot be stored any more: {office.storage_failure}")
+            if office.hub.storage_failure is not None:
+                raise StoreError(f"what is decided cannot be stored any more: {office.hub.storage_failure}")
             stage = undone[0]
             while stage.queue.waiting_count > 0 and left > 0:
                 address = office.addresses.get(stage.address)

@@ -209,7 +209,7 @@ class Reaper:
         if self._office.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
             return False
         # With the address its duplicate ids would be forgotten, and a message could be taken twice.
-        return len(self._office.duplicates(address)) == 0
+        return len(self._office.duplicates.of(address)) == 0
 
     def _may_go(self, address: Address) -> bool:
         return (

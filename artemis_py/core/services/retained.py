@@ -24,7 +24,7 @@ from typing import Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message, MessageFormat
-from artemis_py.core.names.syntax import WildcardSyntax
+from artemis_py.core.names.syntax import RESERVED, WildcardSyntax
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.reference import hold, unhold
 from artemis_py.core.runtime.timers import Timer
@@ -38,9 +38,6 @@ RETAINED_SHARE: Final = 2
 
 _NUMBER: Final = Struct(">Q")
 _HEAD: Final = Struct(">QBBHHHI")
-
-RESERVED: Final = "$"
-"""Begins names that a wildcard in the first word does not cover [MQTT-4.7.2-1]."""
 
 
 class _Node:
@@ -121,9 +118,10 @@ class RetainedMessages:
     """All of a broker's; the last message counts."""
 
     def __init__(self, hub: Hub, syntax: WildcardSyntax, addresses: Mapping[str, Address]) -> None:
+        """`addresses`: all of the domain, by name."""
         self._hub: Final = hub
-        self._syntax: Final = syntax
         self._addresses: Final = addresses
+        self._syntax: Final = syntax
         self._root = _Node()
         self._next_number = 1
         self.count = 0

@@ -239,7 +239,7 @@ def test_a_smaller_size_holds_from_the_next_id_on() -> None:
 
     world.send("m", ONE)
 
-    assert len(world.office.duplicates(world.office.address("q"))) == 2
+    assert len(world.office.duplicates.of(world.office.address("q"))) == 2
 
 
 # -- transactions ----------------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_an_address_that_remembers_duplicate_ids_is_in_use() -> None:
     reaper = Reaper(office)
 
     kept = passes(office, reaper)
-    office.duplicates(office.addresses["a"]).clear()
+    office.duplicates.of(office.addresses["a"]).clear()
 
     assert (kept, passes(office, reaper)) == (["a"], [])
 

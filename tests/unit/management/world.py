@@ -9,6 +9,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import Sink
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Storage
@@ -42,7 +43,7 @@ class World:
 
     def __init__(self, access: AccessControl | None = None, storage: Storage | None = None) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
-        self.postoffice = PostOffice(settings, storage or MemoryStore(), access=access or OpenAccess())
+        self.postoffice = PostOffice(settings, Hub(storage or MemoryStore()), access=access or OpenAccess())
         self.postoffice.now_ms = NOW_MS
         facts = BrokerFacts(
             version="1.2.3",

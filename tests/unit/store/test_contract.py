@@ -9,6 +9,7 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
@@ -36,7 +37,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     """One for each store."""
     if request.param == "memory":
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(BrokerSettings().wildcards)
-        office = PostOffice(SettingsRepository(hierarchy), MemoryStore())
+        office = PostOffice(SettingsRepository(hierarchy), Hub(MemoryStore()))
         office.now_ms = START_MS
         yield Rig(office, lambda: None)
     else:

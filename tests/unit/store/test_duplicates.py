@@ -212,7 +212,7 @@ def test_a_temporary_address_stores_no_ids(tmp_path: Path) -> None:
         world.office.route_once(message, queue.address, "", None, ID)
         world.settle()
 
-        assert ID in world.office.duplicates(queue.address)
+        assert ID in world.office.duplicates.of(queue.address)
         assert world.count(schema.DUPLICATES) == 0
 
 
@@ -225,7 +225,7 @@ def test_clearing_the_cache_clears_it_on_disk(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        assert world.office.duplicates(world.office.address("q")).clear() == 3
+        assert world.office.duplicates.of(world.office.address("q")).clear() == 3
         world.settle()
         assert world.count(schema.DUPLICATES) == 0
 

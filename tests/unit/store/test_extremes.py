@@ -10,7 +10,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.storage import MAX_RECORD_KEY_BYTES, Storage
 from artemis_py.core.routing.duplicates import duplicate_id
-from artemis_py.core.routing.post_office import MAX_NAME_LENGTH
+from artemis_py.core.routing.names import MAX_NAME_LENGTH
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, LimitExceeded

@@ -489,7 +489,7 @@ def test_a_failed_store_does_not_hold_producers_back_that_need_nothing_stored(tm
     """Credit is about memory; a refusal says why."""
     with World(tmp_path) as world:
         queue = world.queue()
-        world.office.storage_failed("disk full")
+        world.office.hub.storage_failed("disk full")
 
         assert not queue.address.must_wait
 

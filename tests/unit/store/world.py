@@ -8,6 +8,7 @@ from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch
@@ -69,7 +70,7 @@ class World:
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
             repository.add(match, values)
-        self.office = PostOffice(repository, self.store, options, scratch=scratch)
+        self.office = PostOffice(repository, Hub(self.store, scratch, options), options)
         self.office.now_ms = START_MS
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
@@ -77,7 +78,7 @@ class World:
 
     def _failed(self, reason: str) -> None:
         self.failures.append(reason)
-        self.office.storage_failed(reason)
+        self.office.hub.storage_failed(reason)
 
     def __enter__(self) -> "World":
         return self

@@ -29,7 +29,7 @@ def fill(folder: Path) -> None:
         world.send("q", "later", delivery_time_ms=START_MS + 1000)
         multicast(world, "t", "t.a", "t.b")
         world.send("t", "shared")
-        world.office.duplicates(queue.address).add(b"id", durable=True, size=10)
+        world.office.duplicates.of(queue.address).add(b"id", durable=True, size=10)
         recorder, consumer = attach(world.office, queue, credit=1)
         settle_down(world.office)
         consumer.settle(recorder.take()[0], FAILED)

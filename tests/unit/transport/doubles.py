@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
+from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.settings.options import AddressSettings, SettingsRepository
@@ -174,7 +175,7 @@ class AnyName:
 def small_postoffice() -> PostOffice:
     """A core with default settings and no storage."""
     hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(WildcardSyntax())
-    return PostOffice(SettingsRepository(hierarchy), MemoryStore())
+    return PostOffice(SettingsRepository(hierarchy), Hub(MemoryStore()))
 
 
 class Bench:

@@ -1,0 +1,118 @@
+"""Admission: whether an address takes a message, and what its settings make of one before it is routed.
+
+An address may be full, at its page limit, or on a disk that is; its policies say whether a message is then dropped or
+refused, or taken while producers are held back (reference §3.15).
+"""
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.runtime.accounts import GLOBAL_REJECT_FACTOR, MemoryAccount
+from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull, Events
+from artemis_py.core.settings.options import DiskFullPolicy, FullPolicy, PageFullPolicy, ResolvedSettings
+from artemis_py.errors import AddressFull, StoreError
+
+# How long an address that was full must have room before that is told.
+LASTING_ROOM_MS = 10_000
+
+
+class Admission:
+    """Decides for the addresses of one domain."""
+
+    def __init__(self, hub: Hub, events: Events) -> None:
+        self._hub: Hub = hub
+        self._account: MemoryAccount = hub.account
+        self._events: Events = events
+
+    def drops(self, message: Message, address: Address) -> bool:
+        """Whether a message is dropped, for an address or broker whose account says that it needs a closer look.
+
+        Raises AddressFull, and StoreError for a durable message after the storage failed.
+        """
+        failure = self._hub.storage_failure
+        if failure is not None and message.durable:
+            raise StoreError(f"nothing can be stored any more: {failure}")
+        return self._is_dropped(address)
+
+    def _is_dropped(self, address: Address) -> bool:
+        """A message arrives for a full address: True to drop it, False to take it. Raises AddressFull."""
+        if self._account.disk_is_full and self._is_dropped_for_disk(address):
+            return True
+        if address.is_page_full:
+            return self._is_page_dropped(address)
+        if not address.account.is_full and not self._account.is_over_limit:
+            return False
+        policy = address.settings.address_full_policy
+        account = address.account if address.account.is_full else self._account
+        if not address.full_reported:
+            address.full_reported = True
+            self._events.emit(AddressIsFull(address.name, policy.value, account.size_bytes))
+            account.when_room(lambda: self._has_room(address, account))
+        if policy is FullPolicy.DROP:
+            return True
+        threshold = address.settings.max_size_bytes_reject_threshold
+        hard_limit = GLOBAL_REJECT_FACTOR * self._account.max_bytes
+        if (
+            policy is FullPolicy.FAIL
+            or 0 <= threshold <= address.account.size_bytes
+            or 0 <= hard_limit <= self._account.size_bytes
+        ):
+            raise AddressFull(f"address '{address.name}' is full")
+        # PAGE: what is not durable goes to disk. BLOCK: credit that is out is honoured, no more is given.
+        return False
+
+    def _is_page_dropped(self, address: Address) -> bool:
+        """A message arrives for an address at its page limit: True to drop it. Raises AddressFull."""
+        policy = address.settings.page_full_policy
+        if not address.page_full_reported:
+            address.page_full_reported = True
+            self._events.emit(AddressIsFull(address.name, f"PAGE, then {policy.value}", address.paged_bytes))
+        if policy is PageFullPolicy.FAIL:
+            raise AddressFull(f"address '{address.name}' has reached its page limit")
+        return True
+
+    def _is_dropped_for_disk(self, address: Address) -> bool:
+        """The same while the disk is nearly full: credit that is out is honoured until little of it is left."""
+        policy = address.settings.disk_full_policy
+        if policy is DiskFullPolicy.DROP:
+            return True
+        if policy is DiskFullPolicy.FAIL or self._account.disk_is_exhausted:
+            raise AddressFull(f"address '{address.name}' takes no messages: the broker's disk is nearly full")
+        return False
+
+    def _has_room(self, address: Address, account: MemoryAccount) -> None:
+        """Tell it if that lasts: an address that stays at its limit has room again and again."""
+        self._hub.timers.at(self._hub.now_ms + LASTING_ROOM_MS, lambda: self._still_has_room(address, account))
+
+    def _still_has_room(self, address: Address, account: MemoryAccount) -> None:
+        if account.is_over_limit:
+            account.when_room(lambda: self._has_room(address, account))
+            return
+        address.full_reported = False
+        self._events.emit(AddressHasRoom(address.name))
+
+    def change(self, message: Message, settings: ResolvedSettings) -> None:
+        """Do to a message what the settings of its address say (`ResolvedSettings.changes_messages`)."""
+        if settings.enable_ingress_timestamp:
+            message.set_extra("_AMQ_INGRESS_TIMESTAMP", self._hub.now_ms)
+        self._apply_expiry(message, settings)
+
+    def _apply_expiry(self, message: Message, settings: ResolvedSettings) -> None:
+        """Reference §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""
+        now_ms = self._hub.now_ms
+        if settings.no_expiry:
+            message.expires_ms = 0
+        elif settings.expiry_delay >= 0:
+            if message.expires_ms == 0:
+                message.expires_ms = now_ms + settings.expiry_delay
+        else:
+            shortest, longest = settings.min_expiry_delay, settings.max_expiry_delay
+            if message.expires_ms == 0:
+                if longest >= 0:
+                    message.expires_ms = now_ms + longest
+                elif shortest >= 0:
+                    message.expires_ms = now_ms + shortest
+            elif longest >= 0 and message.expires_ms > now_ms + longest:
+                message.expires_ms = now_ms + longest
+            elif shortest >= 0 and message.expires_ms < now_ms + shortest:
+                message.expires_ms = now_ms + shortest

@@ -1,0 +1,371 @@
+"""The directory: which addresses and queues there are in one domain, and what is bound to what.
+
+It creates, changes, finds and deletes them; it knows nothing of messages. `routing` asks it for the router of an
+address, which stays as it is until bindings of the address, or of a wildcard address, change.
+"""
+
+from collections.abc import Mapping
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.addresses.router import Router, RouterMaker
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.queues.storage import Storage
+from artemis_py.core.routing.creations import Creations
+from artemis_py.core.routing.discards import Discards
+from artemis_py.core.routing.duplicates import Duplicates
+from artemis_py.core.routing.names import check_address_name, check_name, check_queue_name
+from artemis_py.core.routing.routes import make_routes
+from artemis_py.core.routing.undeliverable import Undeliverable
+from artemis_py.core.routing.wildcards import Wildcards
+from artemis_py.core.runtime.accounts import ADDRESS_BYTES, NAME_FACTOR, QUEUE_BYTES, MemoryAccount
+from artemis_py.core.runtime.entropy import Entropy
+from artemis_py.core.runtime.events import (
+    AddressAdded,
+    AddressRemoved,
+    BindingAdded,
+    BindingRemoved,
+    Events,
+    QueueAdded,
+    QueueRemoved,
+)
+from artemis_py.core.runtime.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
+from artemis_py.core.settings.options import BrokerSettings, SettingsRepository
+from artemis_py.core.settings.queue_config import CHANGEABLE, QueueConfig
+from artemis_py.errors import (
+    AddressExists,
+    InUse,
+    InvalidRequest,
+    NoSuchAddress,
+    NoSuchQueue,
+    QueueExists,
+    RoutingTypeMismatch,
+)
+
+# A routing table of so many queues is made in the time of a unit of work.
+BINDINGS_PER_UNIT = 16
+
+
+class Directory:
+    """The addresses, queues and other bindings of one domain."""
+
+    def __init__(
+        self, settings: SettingsRepository, hub: Hub, options: BrokerSettings, events: Events, entropy: Entropy
+    ) -> None:
+        self.settings: SettingsRepository = settings
+        self.options: BrokerSettings = options
+        self.events: Events = events
+        self.entropy: Entropy = entropy
+        self.hub: Hub = hub
+        self.meter: Meter = hub.meter
+        self.account: MemoryAccount = hub.account
+        self.storage: Storage = hub.storage
+        self.addresses: dict[str, Address] = {}
+        self.queues: dict[str, Queue] = {}
+        self.others: dict[str, Binding] = {}
+        """Bindings that are no queues, by name: diverts, and what packages of others bind."""
+        self.creations: Creations = Creations()
+        self.duplicates: Duplicates = Duplicates(hub.storage, options)
+        self.discards: Discards = Discards(hub, events)
+        self.undeliverable: Undeliverable = Undeliverable(self, self.discards, entropy)
+        self.wildcards: Wildcards = Wildcards(options.wildcards, hub.meter)
+
+    # -- addresses -------------------------------------------------------------------------------------------
+
+    def create_address(
+        self,
+        name: str,
+        routing_types: frozenset[RoutingType],
+        auto_created: bool = False,
+        temporary: bool = False,
+        internal: bool = False,
+        creator: str | None = None,
+    ) -> Address:
+        """Create an address; it counts for `creator`. Raises AddressExists, InvalidRequest."""
+        check_address_name(name)
+        if not routing_types:
+            raise InvalidRequest(f"address '{name}' needs a routing type: ANYCAST, MULTICAST or both")
+        if name in self.addresses:
+            raise AddressExists(f"address '{name}' exists already")
+        address = Address(
+            name,
+            routing_types,
+            self.settings.resolve(name),
+            self.account,
+            auto_created,
+            temporary,
+            internal,
+            creator,
+        )
+        self.creations.add(creator)
+        address.created_ms = self.hub.now_ms
+        self.hub.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
+        self.meter.work += ADDRESS_UNITS
+        self.addresses[name] = address
+        self.wildcards.add(address)
+        self._save(address)
+        self.events.emit(AddressAdded(name, auto_created))
+        return address
+
+    def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
+        """Change an address' routing types. Raises NoSuchAddress, InUse if a queue still needs one, InvalidRequest."""
+        address = self.address(name)
+        if not routing_types:
+            raise InvalidRequest(f"address '{name}' needs a routing type: ANYCAST, MULTICAST or both")
+        for queue in queues_of(address):
+            if queue.routing_type not in routing_types:
+                raise InUse(
+                    f"address '{name}' cannot drop {queue.routing_type.name}: queue '{queue.name}' is of that type"
+                )
+        address.routing_types = routing_types
+        self._save(address)
+        return address
+
+    def delete_address(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
+        """Delete an address; with `force` its queues too. Raises NoSuchAddress, InUse."""
+        address = self.address(name)
+        if address.bindings and not force:
+            names = ", ".join(f"'{binding.name}'" for binding in address.bindings[:5])
+            raise InUse(f"address '{name}' still has queues: {names}")
+        for queue in queues_of(address):
+            self.delete_queue(queue.name, force=True, reason=reason)
+        for binding in list(address.bindings):
+            self.unbind(binding)
+        # Deleting the last queue of an auto-created address may have taken the address along.
+        if self.addresses.pop(name, None) is not None:
+            self.hub.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
+            self.meter.work += ADDRESS_UNITS
+            address.is_deleted = True
+            self.duplicates.forget(address)
+            self.creations.remove(address.creator)
+            # It refers back to it: without it the address goes at once, and not with a pause for all garbage together.
+            address.router = None
+            self.wildcards.remove(address)
+            if not address.temporary:
+                self.storage.forget_address(address)
+            self.events.emit(AddressRemoved(name, reason))
+
+    def address(self, name: str) -> Address:
+        """The address of this name. Raises NoSuchAddress."""
+        address = self.addresses.get(name)
+        if address is None:
+            raise NoSuchAddress(f"address '{name}' does not exist")
+        return address
+
+    def pause_address(self, name: str, paused: bool) -> None:
+        """Stop or resume deliveries of all its queues, present and future. Raises NoSuchAddress."""
+        address = self.address(name)
+        address.paused = paused
+        self._save(address)
+        if not paused:
+            for queue in queues_of(address):
+                queue.dispatch.mark_ready()
+
+    def _save(self, address: Address) -> None:
+        if not address.temporary:
+            self.storage.save_address(address)
+
+    # -- queues ----------------------------------------------------------------------------------------------
+
+    def create_queue(self, config: QueueConfig, id: int = 0) -> Queue:
+        """Create a queue on an address that exists; `id` is the number it had before a restart.
+
+        Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest.
+        """
+        check_queue_name(config.name, is_stored=id != 0)
+        self._check_unused(config.name)
+        address = self.address(config.address)
+        routing_type = config.routing_type
+        if routing_type is None:
+            routing_type = address.settings.default_queue_routing_type
+        if routing_type not in address.routing_types:
+            raise RoutingTypeMismatch(
+                f"address '{address.name}' is not configured for {_kind(routing_type)} support; "
+                f"queue '{config.name}' needs {routing_type.name}"
+            )
+        numbers = self.hub.numbers
+        queue = Queue(self.hub, config, address, id or numbers.queue_id, routing_type, self.undeliverable)
+        queue.configure(config)
+        numbers.queue_id = max(numbers.queue_id, queue.id + 1)
+        self.hub.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
+        self.meter.work += QUEUE_UNITS
+        self.queues[config.name] = queue
+        self.creations.add(config.creator)
+        address.bindings.append(queue)
+        self.bindings_changed(address)
+        if queue.is_stored:
+            self.storage.save_queue(queue)
+            queue.reserve_sequences()
+        self.events.emit(QueueAdded(queue.name, address.name, queue.auto_created))
+        self._tell_bound(queue)
+        return queue
+
+    def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
+        """Change attributes, named as in QueueConfig.
+
+        Raises NoSuchQueue, InvalidRequest for an attribute that is fixed or a value that cannot be, InvalidFilter.
+        """
+        queue = self.queue(name)
+        for attribute in changes:
+            if attribute not in CHANGEABLE:
+                raise InvalidRequest(f"'{attribute}' of queue '{name}' cannot be changed")
+        config = queue.config.changed(**changes)
+        routing_type = config.routing_type if config.routing_type is not None else queue.routing_type
+        if routing_type not in queue.address.routing_types:
+            raise RoutingTypeMismatch(
+                f"address '{queue.address.name}' is not configured for {_kind(routing_type)} support"
+            )
+        consumers = sum(not consumer.browse for consumer in queue.consumers)
+        if config.max_consumers is not None and 0 <= config.max_consumers < consumers:
+            raise InvalidRequest(f"queue '{name}' has {consumers} consumers, more than max-consumers would be")
+        queue.configure(config)
+        queue.routing_type = routing_type
+        # Routing tables remember types and whether there is a filter.
+        self.bindings_changed(queue.address)
+        if queue.is_stored:
+            self.storage.save_queue(queue)
+        return queue
+
+    def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
+        """Delete a queue with its messages; with `force` although it has consumers. Raises NoSuchQueue, InUse."""
+        queue = self.queue(name)
+        if queue.consumers and not force:
+            raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
+        address = queue.address
+        self.hub.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
+        self.meter.work += QUEUE_UNITS
+        del self.queues[name]
+        self.creations.remove(queue.config.creator)
+        self._remove(queue)
+        queue.delete(reason)
+        self.events.emit(QueueRemoved(name, address.name, reason))
+        self._tell_unbound(queue)
+
+    def queue(self, name: str) -> Queue:
+        """The queue of this name. Raises NoSuchQueue."""
+        queue = self.queues.get(name)
+        if queue is None:
+            raise NoSuchQueue(f"queue '{name}' does not exist")
+        return queue
+
+    def find_queue(self, text: str) -> Queue | None:
+        """The queue that `name`, `address::name` or `::name` means, if it is there."""
+        address, name = parse_fqqn(text)
+        if name is None:
+            return self.queues.get(address)
+        queue = self.queues.get(name)
+        if queue is None or (address and queue.address.name != address):
+            return None
+        return queue
+
+    def named_target(self, message: Message, address: Address, queue_name: str) -> list[Binding]:
+        """The one queue an FQQN means, if it is bound here and its filter wants the message (reference §1.5)."""
+        queue = self.queues.get(queue_name)
+        if queue is None or not queue.accepts(message):
+            return []
+        if queue.address is not address and not self.options.wildcards.matches(queue.address.name, address.name):
+            return []
+        return [queue]
+
+    # -- bindings --------------------------------------------------------------------------------------------
+
+    def bind(self, binding: Binding) -> None:
+        """Have a binding that is no queue take messages of its address; queues are bound by `create_queue`.
+
+        Raises NoSuchAddress if its address is not of this domain, QueueExists if something else has its name,
+        InvalidRequest for a name that cannot be.
+        """
+        check_name("binding", binding.name)
+        self._check_unused(binding.name)
+        address = binding.address
+        if self.address(address.name) is not address:
+            raise NoSuchAddress(f"address '{address.name}' was deleted, and another one has its name")
+        self.others[binding.name] = binding
+        address.bindings.append(binding)
+        self.bindings_changed(address)
+        self._tell_bound(binding)
+
+    def unbind(self, binding: Binding) -> None:
+        """Have a binding that is no queue take nothing more; harmless if it is not bound."""
+        if self.others.get(binding.name) is binding:
+            del self.others[binding.name]
+            binding.is_deleted = True
+            self._remove(binding)
+            self._tell_unbound(binding)
+
+    def route_by(self, address: Address, maker: RouterMaker) -> None:
+        """Have another kind of router choose where the messages of an address go."""
+        address.make_router = maker
+        self.bindings_changed(address)
+
+    def router(self, address: Address) -> Router:
+        """The router of an address, made again if bindings changed."""
+        router = address.router
+        if router is None or router.is_stale or router.wildcard_version != self.wildcards.version:
+            bound = self.wildcards.bound(address)
+            maker = address.make_router
+            router = make_routes(bound, router) if maker is None else maker(bound, router)
+            router.wildcard_version = self.wildcards.version
+            address.router = router
+            self.meter.work += sum([len(bindings) for bindings in bound]) // BINDINGS_PER_UNIT
+        return router
+
+    def has_wildcard_queue(self, name: str) -> bool:
+        """Whether a queue of a wildcard address gets what is sent to this name."""
+        return self.wildcards.have_binding_for(name)
+
+    def bindings_changed(self, address: Address) -> None:
+        """Bindings of this address came, went or changed: routers that know them are made again when they are needed.
+
+        To be called for a change of what a router remembers of a binding: its type, and whether it has a filter.
+        """
+        address.unrouted_reported = False
+        router = address.router
+        if router is not None:
+            router.is_stale = True
+            router.only = None
+        self.wildcards.bindings_changed(address)
+
+    def _remove(self, binding: Binding) -> None:
+        address = binding.address
+        address.bindings.remove(binding)
+        address.binding_removed_ms = self.hub.now_ms
+        self.bindings_changed(address)
+
+    def _tell_bound(self, binding: Binding) -> None:
+        if self.events.wants(BindingAdded):
+            self.events.emit(BindingAdded(binding.name, binding.address.name, binding.routing_type))
+
+    def _tell_unbound(self, binding: Binding) -> None:
+        if self.events.wants(BindingRemoved):
+            self.events.emit(BindingRemoved(binding.name, binding.address.name, binding.routing_type))
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    def _check_unused(self, name: str) -> None:
+        queue = self.queues.get(name)
+        if queue is not None:
+            raise QueueExists(
+                f"queue '{name}' exists already, on address '{queue.address.name}'; "
+                "queue names are unique in the whole broker"
+            )
+        other = self.others.get(name)
+        if other is not None:
+            raise QueueExists(f"'{name}' is bound to address '{other.address.name}' already")
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def apply_settings(self) -> None:
+        """Address settings changed: addresses and queues take them over."""
+        for address in self.addresses.values():
+            address.apply_settings(self.settings.resolve(address.name))
+        for queue in self.queues.values():
+            queue.configure(queue.config)
+
+
+def _kind(routing_type: RoutingType) -> str:
+    return "queue" if routing_type is RoutingType.ANYCAST else "topic"

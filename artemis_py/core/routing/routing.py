@@ -1,0 +1,160 @@
+"""Routing: the way of a message through an address into its bindings.
+
+`route` is what a producer's message takes: it is admitted (`admission`), its address' router says which bindings get it
+(`routes`), and they take it, or a transaction does until its commit. What nobody wants goes to `undeliverable`.
+"""
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.admission import Admission
+from artemis_py.core.routing.directory import Directory
+from artemis_py.core.routing.duplicates import readable
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.entropy import Entropy
+from artemis_py.core.runtime.events import Duplicate, Events, Unrouted
+from artemis_py.core.runtime.numbers import Numbers
+from artemis_py.core.settings.options import BrokerSettings, SettingsRepository
+from artemis_py.errors import DuplicateMessage
+
+
+class Routing(Directory):
+    """A directory whose addresses messages are sent through.
+
+    A subclass and not a user of the directory: both are in every message's path, and all that send also define.
+    """
+
+    def __init__(
+        self, settings: SettingsRepository, hub: Hub, options: BrokerSettings, events: Events, entropy: Entropy
+    ) -> None:
+        super().__init__(settings, hub, options, events, entropy)
+        self._admission: Admission = Admission(hub, events)
+        self._numbers: Numbers = hub.numbers
+
+    def admit(self, message: Message, address: Address) -> bool:
+        """Take responsibility for a message that is sent to an address; False: it is dropped.
+
+        What its producer addressed stays in the message; if it says nothing of that, it was this address. Raises
+        AddressFull when that is the address' policy, StoreError for a durable message after the storage failed.
+        """
+        numbers = self._numbers
+        message.id = numbers.message_id
+        numbers.message_id += 1
+        if not message.address:
+            message.address = address.name
+        message.origin = address
+        if (address.account.is_full or self.account.is_full) and not address.internal:
+            if self._admission.drops(message, address):
+                return False
+        if address.changes_messages:
+            self._admission.change(message, address.settings)
+        return True
+
+    def route(
+        self, message: Message, address: Address, queue_name: str = "", transaction: Transaction | None = None
+    ) -> int:
+        """Send a message through an address, or to one queue of it; returns how many bindings got it.
+
+        With a transaction they get it at its commit. Raises what `admit` raises.
+        """
+        if not self.admit(message, address):
+            return 0
+        router = address.router
+        if (
+            router is not None
+            and router.only is not None
+            and router.wildcard_version == self.wildcards.version
+            and message.routing_type != 0
+            and not queue_name
+            and transaction is None
+        ):
+            address.routed += 1
+            router.only.take(message)
+            return 1
+        return self._hand_over(message, address, queue_name, transaction)
+
+    def route_once(
+        self,
+        message: Message,
+        address: Address,
+        queue_name: str,
+        transaction: Transaction | None,
+        duplicate_id: bytes,
+    ) -> int:
+        """As `route`, for a message under an id: 0 if the address has taken one under the same id (reference §3.13).
+
+        A transaction can then only be rolled back; outside of one the sender need not know. The id is remembered with
+        the message: both are durable at the same moment.
+        """
+        cache = self.duplicates.of(address)
+        if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
+            self.events.emit(Duplicate(address.name, readable(duplicate_id)))
+            if transaction is not None:
+                transaction.fail(DuplicateMessage(f"address '{address.name}' took a message under the same id before"))
+            return 0
+        message.stored_first = True
+        count = self.route(message, address, queue_name, transaction)
+        if transaction is None:
+            cache.add(duplicate_id, message.durable, self.duplicates.size_of(address))
+        else:
+            transaction.claim(address, duplicate_id)
+        return count
+
+    def release(self, message: Message, address: Address) -> int:
+        """Route a message that was admitted before; returns how many queues got it."""
+        address.take_over(message)
+        message.stored_first = True
+        return self._hand_over(message, address, "", None)
+
+    def deposit(self, message: Message, queue: Queue) -> None:
+        """Put a message into one queue, past routing and the limits of its address: a copy for a late subscriber."""
+        message.id = self._numbers.new_message_id()
+        message.origin = queue.address
+        queue.take(message)
+
+    def commit(self, transaction: Transaction) -> None:
+        """Make everything happen. Raises TransactionRolledBack, everything undone, if something had failed.
+
+        It also fails if an address has meanwhile taken a message under an id that this transaction uses.
+        """
+        claims = transaction.claims
+        if not claims:
+            transaction.commit()
+            return
+        for address, id in claims:
+            if self.duplicates.knows(address, id):
+                self.events.emit(Duplicate(address.name, readable(id)))
+                transaction.fail(
+                    DuplicateMessage(f"address '{address.name}' took a message under the same id meanwhile")
+                )
+        durable = transaction.is_durable
+        transaction.commit()
+        for address, id in claims:
+            self.duplicates.add(address, id, durable)
+
+    def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
+        if queue_name:
+            targets = self.named_target(message, address, queue_name)
+        else:
+            router = self.router(address)
+            targets = router.select(message)
+            self.meter.work += router.choices
+        if not targets:
+            self._unrouted(message, address, transaction)
+            return 0
+        address.routed += 1
+        self.meter.work += len(targets)
+        if transaction is not None:
+            transaction.send(message, targets)
+        else:
+            for target in targets:
+                target.take(message)
+        return len(targets)
+
+    def _unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
+        address.unrouted += 1
+        if not address.unrouted_reported and not address.internal:
+            address.unrouted_reported = True
+            self.events.emit(Unrouted(address.name))
+        self.undeliverable.unrouted(message, address, transaction)
