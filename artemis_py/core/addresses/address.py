@@ -82,7 +82,7 @@ class Address(MessageAccount):
         self.router: Router | None = None
         """Chooses where messages go, wildcard bindings included; made when first needed."""
         self.make_router: RouterMaker | None = None
-        """Makes its routers; None: those of anycast and multicast bindings (`Directory.route_by`)."""
+        """Makes its routers; None: those of anycast and multicast bindings (`Routers.replace`)."""
         self.settings: ResolvedSettings = settings
         self.changes_messages: bool = settings.changes_messages
         """Whether routing has to look at the settings at all."""

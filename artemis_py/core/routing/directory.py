@@ -1,14 +1,13 @@
 """The directory: which addresses and queues there are in one domain, and what is bound to what.
 
-It creates, changes, finds and deletes them; it knows nothing of messages. `routing` asks it for the router of an
-address, which stays as it is until bindings of the address, or of a wildcard address, change.
+It creates, changes, finds and deletes them, and keeps the store and the routers of addresses up to date; messages are
+handled in `routing`.
 """
 
 from collections.abc import Mapping
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
-from artemis_py.core.addresses.router import Router, RouterMaker
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
@@ -19,9 +18,8 @@ from artemis_py.core.routing.creations import Creations
 from artemis_py.core.routing.discards import Discards
 from artemis_py.core.routing.duplicates import Duplicates
 from artemis_py.core.routing.names import check_address_name, check_name, check_queue_name
-from artemis_py.core.routing.routes import make_routes
+from artemis_py.core.routing.routers import Routers
 from artemis_py.core.routing.undeliverable import Undeliverable
-from artemis_py.core.routing.wildcards import Wildcards
 from artemis_py.core.runtime.accounts import ADDRESS_BYTES, NAME_FACTOR, QUEUE_BYTES, MemoryAccount
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import (
@@ -46,9 +44,6 @@ from artemis_py.errors import (
     RoutingTypeMismatch,
 )
 
-# A routing table of so many queues is made in the time of a unit of work.
-BINDINGS_PER_UNIT = 16
-
 
 class Directory:
     """The addresses, queues and other bindings of one domain."""
@@ -72,7 +67,7 @@ class Directory:
         self.duplicates: Duplicates = Duplicates(hub.storage, options)
         self.discards: Discards = Discards(hub, events)
         self.undeliverable: Undeliverable = Undeliverable(self, self.discards, entropy)
-        self.wildcards: Wildcards = Wildcards(options.wildcards, hub.meter)
+        self.routers: Routers = Routers(options.wildcards, hub.meter)
 
     # -- addresses -------------------------------------------------------------------------------------------
 
@@ -106,7 +101,7 @@ class Directory:
         self.hub.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
         self.meter.work += ADDRESS_UNITS
         self.addresses[name] = address
-        self.wildcards.add(address)
+        self.routers.add(address)
         self._save(address)
         self.events.emit(AddressAdded(name, auto_created))
         return address
@@ -144,7 +139,7 @@ class Directory:
             self.creations.remove(address.creator)
             # It refers back to it: without it the address goes at once, and not with a pause for all garbage together.
             address.router = None
-            self.wildcards.remove(address)
+            self.routers.remove(address)
             if not address.temporary:
                 self.storage.forget_address(address)
             self.events.emit(AddressRemoved(name, reason))
@@ -196,7 +191,7 @@ class Directory:
         self.queues[config.name] = queue
         self.creations.add(config.creator)
         address.bindings.append(queue)
-        self.bindings_changed(address)
+        self._bindings_changed(address)
         if queue.is_stored:
             self.storage.save_queue(queue)
             queue.reserve_sequences()
@@ -225,7 +220,7 @@ class Directory:
         queue.configure(config)
         queue.routing_type = routing_type
         # Routing tables remember types and whether there is a filter.
-        self.bindings_changed(queue.address)
+        self._bindings_changed(queue.address)
         if queue.is_stored:
             self.storage.save_queue(queue)
         return queue
@@ -286,7 +281,7 @@ class Directory:
             raise NoSuchAddress(f"address '{address.name}' was deleted, and another one has its name")
         self.others[binding.name] = binding
         address.bindings.append(binding)
-        self.bindings_changed(address)
+        self._bindings_changed(address)
         self._tell_bound(binding)
 
     def unbind(self, binding: Binding) -> None:
@@ -297,44 +292,19 @@ class Directory:
             self._remove(binding)
             self._tell_unbound(binding)
 
-    def route_by(self, address: Address, maker: RouterMaker) -> None:
-        """Have another kind of router choose where the messages of an address go."""
-        address.make_router = maker
-        self.bindings_changed(address)
-
-    def router(self, address: Address) -> Router:
-        """The router of an address, made again if bindings changed."""
-        router = address.router
-        if router is None or router.is_stale or router.wildcard_version != self.wildcards.version:
-            bound = self.wildcards.bound(address)
-            maker = address.make_router
-            router = make_routes(bound, router) if maker is None else maker(bound, router)
-            router.wildcard_version = self.wildcards.version
-            address.router = router
-            self.meter.work += sum([len(bindings) for bindings in bound]) // BINDINGS_PER_UNIT
-        return router
-
     def has_wildcard_queue(self, name: str) -> bool:
         """Whether a queue of a wildcard address gets what is sent to this name."""
-        return self.wildcards.have_binding_for(name)
-
-    def bindings_changed(self, address: Address) -> None:
-        """Bindings of this address came, went or changed: routers that know them are made again when they are needed.
-
-        To be called for a change of what a router remembers of a binding: its type, and whether it has a filter.
-        """
-        address.unrouted_reported = False
-        router = address.router
-        if router is not None:
-            router.is_stale = True
-            router.only = None
-        self.wildcards.bindings_changed(address)
+        return self.routers.have_binding_for(name)
 
     def _remove(self, binding: Binding) -> None:
         address = binding.address
         address.bindings.remove(binding)
         address.binding_removed_ms = self.hub.now_ms
-        self.bindings_changed(address)
+        self._bindings_changed(address)
+
+    def _bindings_changed(self, address: Address) -> None:
+        address.unrouted_reported = False
+        self.routers.bindings_changed(address)
 
     def _tell_bound(self, binding: Binding) -> None:
         if self.events.wants(BindingAdded):

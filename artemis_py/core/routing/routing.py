@@ -64,7 +64,7 @@ class Routing(Directory):
         if (
             router is not None
             and router.only is not None
-            and router.wildcard_version == self.wildcards.version
+            and router.wildcard_version == self.routers.version
             and message.routing_type != 0
             and not queue_name
             and transaction is None
@@ -137,7 +137,7 @@ class Routing(Directory):
         if queue_name:
             targets = self.named_target(message, address, queue_name)
         else:
-            router = self.router(address)
+            router = self.routers.of(address)
             targets = router.select(message)
             self.meter.work += router.choices
         if not targets:

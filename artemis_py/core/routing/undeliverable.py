@@ -139,7 +139,7 @@ class Undeliverable(RoutingServices):
         """The bindings that get a copy, and keep it."""
         if queue_name is not None:
             return [queue for queue in self._directory.named_target(copy, address, queue_name) if queue.keeps]
-        targets = self._directory.router(address).select(copy)
+        targets = self._directory.routers.of(address).select(copy)
         if collector is not None and collector not in targets and collector.accepts(copy) and collector.keeps:
             # An anycast collector takes no turns with the other anycast queues of its address: it collects everything.
             targets = [binding for binding in targets if not _takes_turns(binding, collector)]

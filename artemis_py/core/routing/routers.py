@@ -1,16 +1,25 @@
-"""Wildcard addresses: what is bound to one of them gets what is sent to every address that it matches."""
+"""The routers of addresses: made when the first message comes, and again when something bound there has changed.
+
+What is bound to a wildcard address gets what is sent to every address that it matches, so a router is also out of date
+when bindings of any wildcard address have changed. One number says that for all of them.
+"""
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.addresses.router import Router, RouterMaker
 from artemis_py.core.names.syntax import RESERVED, WildcardSyntax, WildcardTrie
+from artemis_py.core.routing.routes import make_routes
 from artemis_py.core.runtime.meter import Meter
 
-# Nodes of the trie that are visited in the time of a unit of work.
+# A router of so many bindings is made in the time of a unit of work.
+BINDINGS_PER_UNIT = 16
+
+# Nodes of the trie of wildcard addresses that are visited in it.
 STEPS_PER_UNIT = 4
 
 
-class Wildcards:
-    """The wildcard addresses of one domain. With wildcards switched off in the settings there are none."""
+class Routers:
+    """The routers of one domain, and its wildcard addresses; with wildcards switched off there are none of those."""
 
     def __init__(self, syntax: WildcardSyntax, meter: Meter) -> None:
         self.version: int = 0
@@ -20,7 +29,7 @@ class Wildcards:
         self._trie: WildcardTrie[Address] = WildcardTrie(syntax)
 
     def add(self, address: Address) -> None:
-        """Take up an address, if it is a wildcard address."""
+        """Take up a new address."""
         if self._stands_for_many(address.name):
             self._trie.add(address.name, address)
 
@@ -30,12 +39,36 @@ class Wildcards:
             self._trie.remove(address.name, address)
             self.version += 1
 
+    def of(self, address: Address) -> Router:
+        """Return the router of an address."""
+        router = address.router
+        if router is None or router.is_stale or router.wildcard_version != self.version:
+            bound = self._bound(address)
+            maker = address.make_router
+            router = make_routes(bound, router) if maker is None else maker(bound, router)
+            router.wildcard_version = self.version
+            address.router = router
+            self._meter.work += sum([len(bindings) for bindings in bound]) // BINDINGS_PER_UNIT
+        return router
+
+    def replace(self, address: Address, maker: RouterMaker) -> None:
+        """Have routers of another kind choose where the messages of an address go."""
+        address.make_router = maker
+        self.bindings_changed(address)
+
     def bindings_changed(self, address: Address) -> None:
-        """Bindings of an address came, went or changed: other addresses' routers have them if it is a wildcard one."""
+        """Bindings of an address came, went or changed: have the routers that know them made again.
+
+        To be called for a change of what a router remembers of a binding: its type, and whether it has a filter.
+        """
+        router = address.router
+        if router is not None:
+            router.is_stale = True
+            router.only = None
         if self._stands_for_many(address.name):
             self.version += 1
 
-    def bound(self, address: Address) -> list[list[Binding]]:
+    def _bound(self, address: Address) -> list[list[Binding]]:
         """The bindings of an address: its own, then those of each wildcard address that matches it."""
         bound = [address.bindings]
         if self._syntax.routing_enabled:
