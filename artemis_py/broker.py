@@ -25,7 +25,8 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events
-from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.services.services import Services
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
 from artemis_py.core.settings.queue_config import CHANGEABLE
 from artemis_py.deployment.folders import journal_folder, large_messages_folder, paging_folder
@@ -36,7 +37,7 @@ from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts, installed_version
-from artemis_py.protocol import Authenticator, ManagerFactory, ProtocolManager
+from artemis_py.protocol import Authenticator, Host, ManagerFactory, ProtocolManager
 from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
 from artemis_py.security.logins import LoginService
 from artemis_py.security.permissions import AccessRules
@@ -103,6 +104,9 @@ class Broker:
         hub = Hub(storage, self._scratch, settings)
         self.postoffice = PostOffice(repository, hub, settings, self._access(), events, Entropy(seed))
         self.postoffice.creations.limit = self.config.login.max_auto_created_per_user
+        self.services = Services(Sessions(self.postoffice))
+        self.host = Host(self.services)
+        """What the managers of protocols are made with."""
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -166,7 +170,7 @@ class Broker:
         turn = Turn(office, loop)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
-        managers = [factory(office) for factory in factories]
+        managers = [factory(self.host) for factory in factories]
         problems = [problem for acceptor in config.acceptors for problem in check_parameters(acceptor, managers)]
         if problems:
             raise ConfigError(problems)
@@ -184,13 +188,12 @@ class Broker:
         ]
         if self._store is not None:
             self._keep(self._store, managers, loop, turn)
-        reaper = Reaper(office)
         self.life.add(
             Part("addresses", State.RECOVERING, self._deploy),
             Part("lost letters", State.RECOVERING, self._warn_of_lost_letters),
             Part("management", State.RECOVERING, self._manage),
             *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
-            Part("reaper", State.ACTIVE, reaper.start, reaper.stop),
+            Part("reaper", State.ACTIVE, self.services.reaper.start, self.services.reaper.stop),
             Part("clients", State.ACTIVE, turn.plan, self._say_goodbye),
             *[Part(each.config.name, State.ACTIVE, each.start, each.stop) for each in self._acceptors],
         )
@@ -205,7 +208,7 @@ class Broker:
         worker = Worker(loop, turn.enter)
         logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
         self.postoffice.subject_now = lambda subject: subject_now(logins.users, subject)
-        watch = UsersWatch(files, logins, self.postoffice, self.connections.end_logins, turn.plan)
+        watch = UsersWatch(files, logins, self.services.sessions, self.connections.end_logins, turn.plan)
         looks = Repeated(loop, turn.enter, watch.look)
         self.life.add(
             Part("login worker", State.STANDBY, stop=worker.stop),
@@ -254,9 +257,9 @@ class Broker:
                 lambda: store.start(loop, worker, turn.storage_failed, turn.stored),
                 worker.stop,
             ),
-            Part("retained messages", State.RECOVERING, lambda: restore_retained(office, formats)),
+            Part("retained messages", State.RECOVERING, lambda: restore_retained(self.services.retained, formats)),
             Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
-            Part("stages", State.RECOVERING, office.staging.restore),
+            Part("stages", State.RECOVERING, self.services.staging.restore),
         )
 
     async def _say_goodbye(self) -> None:
@@ -338,5 +341,5 @@ class Broker:
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )
-        endpoint = ManagementEndpoint(self.postoffice, facts)
-        self.postoffice.register_endpoint(self.config.settings.management_address, endpoint)
+        endpoint = ManagementEndpoint(self.services, facts)
+        self.services.sessions.register_endpoint(self.config.settings.management_address, endpoint)

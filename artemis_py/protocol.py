@@ -5,15 +5,17 @@ into bytes. It never sees a socket: the transport feeds it bytes and time, and t
 the loop. Managers are found through the entry points `artemis_py.protocols`; a package of its own can add one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import frozen
 
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.services.services import Services
 from artemis_py.core.settings.options import Option
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
@@ -146,7 +148,7 @@ class ProtocolConnection(Protocol):
 
 
 class ProtocolManager(Protocol):
-    """A protocol, as the broker sees it. Constructed once per broker with its `PostOffice`."""
+    """A protocol, as the broker sees it. Constructed once per broker with its `Host`."""
 
     @property
     def name(self) -> str:
@@ -190,5 +192,69 @@ class ProtocolManager(Protocol):
         """Start a conversation with a new peer."""
 
 
-ManagerFactory = Callable[[PostOffice], ProtocolManager]
-"""What an entry point of the group `artemis_py.protocols` names."""
+class Domains:
+    """The domains of a broker: namespaces of addresses, which clients choose by the host name that they ask for."""
+
+    def __init__(self, only: PostOffice) -> None:
+        self._only: Final = only
+
+    def find(self, hostname: str | None) -> PostOffice:
+        """Return the domain of a host name. There is one, and every name leads to it."""
+        return self._only
+
+
+class Records:
+    """What a protocol keeps through restarts: one space of keys and values in the store."""
+
+    def __init__(self, storage: Storage, space: str) -> None:
+        self._storage: Final = storage
+        self._space: Final = space
+
+    def load(self) -> Iterable[tuple[bytes, bytes]]:
+        """Return what an earlier run saved; called from `ProtocolManager.start`."""
+        return self._storage.load_records(self._space)
+
+    def save(self, key: bytes, value: bytes | None) -> None:
+        """Write a record, or remove it (None); durable with what is stored in the same turn."""
+        self._storage.save_record(self._space, key, value)
+
+
+class Host:
+    """The broker, as a protocol manager gets it: made once, when everything that it names is there.
+
+    Clients are served through `sessions`, which check permissions; the rest is what a protocol needs for itself.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.sessions: Final = services.sessions
+        """Opens sessions for those that have logged in."""
+        self.postoffice: Final = services.sessions.postoffice
+        self.domains: Final = Domains(self.postoffice)
+        self.staging: Final = services.staging
+        self.retained: Final = services.retained
+        self.events: Final = self.postoffice.events
+        self.options: Final = self.postoffice.options
+        hub = self.postoffice.hub
+        self.timers: Final = hub.timers
+        self.background: Final = hub.slices
+        """Work that takes many turns."""
+        self.meter: Final = hub.meter
+        """Work done in this turn; see `ProtocolConnection.receive_data`."""
+        self.memory: Final = hub.account
+        """Memory that messages take, those included that are received in part."""
+        self.storage: Final = hub.storage
+        """For answers that wait until something is durable (`when_durable`)."""
+        self._hub: Final = hub
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as it was at the start of this turn."""
+        return self._hub.now_ms
+
+    def records(self, space: str) -> Records:
+        """Return the records of one space; its name begins with that of the protocol."""
+        return Records(self.storage, space)
+
+
+ManagerFactory = Callable[[Host], ProtocolManager]
+"""What an entry point of the group `artemis_py.protocols` names; called once, before the store is read."""

@@ -33,7 +33,7 @@ from artemis_py.core.settings.options import AddressSettings
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, read_frames
-from tests.core_harness import make_office, make_queue, settle_down
+from tests.core_harness import make_host, make_office, make_queue, settle_down
 
 WINDOW: Final = 1000
 _BODY: Final = re.compile(rb"\x00\x53(?:\x77\xa1|\x75\xa0).", re.DOTALL)
@@ -44,7 +44,7 @@ class Broker:
 
     def __init__(self, settings: dict[str, AddressSettings] | None = None, office: PostOffice | None = None) -> None:
         self.office: Final = make_office(settings) if office is None else office
-        self.manager: Final = AmqpProtocolManager(self.office)
+        self.manager: Final = AmqpProtocolManager(make_host(self.office))
         self._ids: Final = count(1)
 
     def queue(self, name: str = "q", **options: object) -> None:

@@ -14,8 +14,11 @@ from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.events import Events
+from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.protocol import Host
 from artemis_py.store.memory import MemoryStore
 
 START_MS = 1_000_000
@@ -78,6 +81,16 @@ def make_office(
     office = PostOffice(repository, Hub(MemoryStore(), scratch, options), options, events=events)
     office.now_ms = START_MS
     return office
+
+
+def make_services(office: PostOffice) -> Services:
+    """What stands above routing."""
+    return Services(Sessions(office))
+
+
+def make_host(office: PostOffice) -> Host:
+    """What the manager of a protocol is made with."""
+    return Host(make_services(office))
 
 
 def make_session(office: PostOffice, client_id: str = "client") -> Session:

@@ -23,12 +23,11 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import Kind, Option, option, options_of
 from artemis_py.errors import Refusal
-from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, ProtocolConnection
+from artemis_py.protocol import ConnectionContext, Host, LoginOutcome, LoginResult, ProtocolConnection
 from artemis_py.wire.parameters import read_parameters
 
 MAX_LINE_BYTES: Final = 4096
@@ -49,8 +48,8 @@ class LineProtocolManager:
     formats: Sequence[MessageFormat] = ()
     parameters: Sequence[Option] = options_of(LineParameters)
 
-    def __init__(self, postoffice: PostOffice) -> None:
-        self._postoffice = postoffice
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self.opened: list[LineConnection] = []
 
     websocket_subprotocols: Sequence[str] = ("line",)
@@ -67,7 +66,7 @@ class LineProtocolManager:
         return True if head.startswith(wanted) else None if wanted.startswith(head) else False
 
     def connect(self, context: ConnectionContext) -> ProtocolConnection:
-        connection = LineConnection(self._postoffice, context)
+        connection = LineConnection(self._host, context)
         self.opened.append(connection)
         return connection
 
@@ -75,7 +74,7 @@ class LineProtocolManager:
 class LineConnection(Sink):
     """One client; also the sink of its consumers."""
 
-    def __init__(self, postoffice: PostOffice, context: ConnectionContext) -> None:
+    def __init__(self, host: Host, context: ConnectionContext) -> None:
         self.context = context
         self.closed = False
         self.waits_for_answer = False
@@ -83,7 +82,7 @@ class LineConnection(Sink):
         self.has_input = False
         self.is_paused = False
         self.lost_count = 0
-        self._postoffice = postoffice
+        self._host = host
         self._session: Session | None = None
         self._consumers: list[Consumer] = []
         self._received = b""
@@ -105,7 +104,7 @@ class LineConnection(Sink):
         self._work()
 
     def _work(self) -> None:
-        meter = self._postoffice.hub.meter
+        meter = self._host.meter
         self.has_input = False
         while not self.closed and b"\n" in self._received:
             if meter.work >= meter.end:
@@ -187,7 +186,7 @@ class LineConnection(Sink):
     def _logged_in(self, result: LoginResult) -> None:
         if result.outcome is LoginOutcome.OK:
             subject = result.subject or Subject(None)
-            self._session = Session(self._postoffice, subject, peer=self.context.peer, protocol="LINE")
+            self._session = self._host.sessions.open(subject, peer=self.context.peer, protocol="LINE")
             parameters = self.context.parameters
             greeting = parameters.greeting if isinstance(parameters, LineParameters) else "HELLO"
             self._say(f"{greeting} {subject.name}")

@@ -8,6 +8,8 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import CLAIMED, COLD, PRIORITIES, Reference
 from artemis_py.core.queues.tail import Tail
 from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.services.retained import RetainedMessages
+from artemis_py.core.sessions.session import Session
 
 
 def references_of(queue: Queue) -> list[Reference]:
@@ -29,17 +31,22 @@ def references_of(queue: Queue) -> list[Reference]:
     return found
 
 
-def held(office: PostOffice, others: Iterable[Message] = ()) -> dict[Message, int]:
+def held(
+    office: PostOffice,
+    others: Iterable[Message] = (),
+    sessions: Iterable[Session] = (),
+    retained: RetainedMessages | None = None,
+) -> dict[Message, int]:
     """How often each message is held: by queues, open transactions, as a retained one, and as `others` says."""
     count: dict[Message, int] = {}
     messages = [reference.message for queue in office.queues.values() for reference in references_of(queue)]
-    for session in office.sessions.values():
+    for session in sessions:
         for transaction in session.transactions.values():
             messages += [message for message, _ in transaction._sends]
             for settlement in transaction._settlements:
                 if settlement.reference.state == CLAIMED:
                     messages.append(settlement.reference.message)
-    nodes = [office.retained._root]
+    nodes = [] if retained is None else [retained._root]
     while nodes:
         node = nodes.pop()
         nodes += [] if node.children is None else node.children.values()
@@ -49,14 +56,20 @@ def held(office: PostOffice, others: Iterable[Message] = ()) -> dict[Message, in
     return count
 
 
-def check_held(office: PostOffice, others: Iterable[Message] = (), beside: int = 0) -> None:
+def check_held(
+    office: PostOffice,
+    others: Iterable[Message] = (),
+    beside: int = 0,
+    sessions: Iterable[Session] = (),
+    retained: RetainedMessages | None = None,
+) -> None:
     """Each account says what is held: a message once, and every reference to it beyond the first.
 
     `beside` is what the broker's account has on top: the tree of retained messages.
     """
     sizes: dict[MessageAccount, int] = {}
     counts: dict[MessageAccount, int] = {}
-    for message, references in held(office, others).items():
+    for message, references in held(office, others, sessions, retained).items():
         assert message.references == references
         origin = message.origin
         assert origin is not None

@@ -14,13 +14,13 @@ from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
-from artemis_py.protocol import Authenticator, ConnectionContext
+from artemis_py.protocol import Authenticator, ConnectionContext, Host
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.recovery import recover
 from tests import mqtt_harness as wire
-from tests.core_harness import START_MS
+from tests.core_harness import START_MS, make_services
 from tests.unit.store.world import SMALL_MAP_BYTES, Handmade
 
 
@@ -46,12 +46,13 @@ class Site:
         storage: Storage = MemoryStore() if self._store is None else self._store
         self.office = PostOffice(repository, Hub(storage, scratch, options), options, access)
         self.office.now_ms = now_ms
-        self.manager = MqttProtocolManager(self.office)
+        self.services = make_services(self.office)
+        self.manager = MqttProtocolManager(Host(self.services))
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.office, formats)
             self._store.start(self.hands, self.hands, self.office.hub.storage_failed, self.office.stored)
-            self.office.retained.load(formats)
+            self.services.retained.load(formats)
         self.manager.start()
 
     def __enter__(self) -> "Site":

@@ -20,8 +20,8 @@ def examine(file: Path) -> BrokerConfig:
     """Read a broker.xml and all that it refers to. Raises ConfigError with every mistake."""
     config = load(file)
     problems: list[Problem] = problems_of_letters(config, config.places)
-    postoffice = Broker(config).postoffice
-    managers = [factory(postoffice) for factory in installed_protocols()]
+    host = Broker(config).host
+    managers = [factory(host) for factory in installed_protocols()]
     for acceptor in config.acceptors:
         problems += check_parameters(acceptor, managers)
         try:

@@ -193,8 +193,8 @@ def _file_format(file: Path, name: str | None) -> FileFormat:
 
 def _formats(config: BrokerConfig) -> Mapping[str, MessageFormat]:
     """Those of the installed protocols, by name."""
-    postoffice = Broker(config).postoffice
-    managers = [factory(postoffice) for factory in installed_protocols()]
+    host = Broker(config).host
+    managers = [factory(host) for factory in installed_protocols()]
     return {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
 
 

@@ -8,10 +8,10 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.queue import Queue, queues_of
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
@@ -129,9 +129,10 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
 class BrokerControl(Control):
     """The broker, for the duration of one request."""
 
-    def __init__(self, postoffice: PostOffice, facts: BrokerFacts, session: Session) -> None:
+    def __init__(self, sessions: Sessions, facts: BrokerFacts, session: Session) -> None:
         super().__init__("broker")
-        self.postoffice = postoffice
+        self.sessions = sessions
+        self.postoffice = sessions.postoffice
         self.facts = facts
         self.session = session
 
@@ -163,7 +164,7 @@ class BrokerControl(Control):
 
     def consumers(self) -> list[Attached]:
         """Every consumer of every session."""
-        sessions = self.postoffice.sessions.values()
+        sessions = self.sessions.opened.values()
         return [Attached(session, consumer) for session in sessions for consumer in session.consumers.values()]
 
     def find_address(self, name: str) -> Address:
@@ -326,7 +327,7 @@ class BrokerControl(Control):
         "AddressMemoryUsage": lambda control: control.postoffice.account.size_bytes,
         "RoutedMessageCount": lambda control: sum(a.routed for a in control.postoffice.addresses.values()),
         "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.postoffice.addresses.values()),
-        "ConnectionCount": lambda control: len(control.postoffice.sessions),
+        "ConnectionCount": lambda control: len(control.sessions.opened),
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
         "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
     }
@@ -337,7 +338,7 @@ class BrokerControl(Control):
         "listBindingsForAddress": (Operation(bindings, ADDRESS),),
         "listQueues": _listing(lambda control: control.postoffice.queues.values(), QUEUE_COLUMNS),
         "listAddresses": _listing(lambda control: control.postoffice.addresses.values(), ADDRESS_COLUMNS),
-        "listConnections": _listing(lambda control: control.postoffice.sessions.values(), CONNECTION_COLUMNS),
+        "listConnections": _listing(lambda control: control.sessions.opened.values(), CONNECTION_COLUMNS),
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
         "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
         "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),

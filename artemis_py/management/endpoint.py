@@ -16,8 +16,9 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.services.leases import Leases
-from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.services.services import Services
+from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.management.acceptor_control import AcceptorControl
@@ -47,12 +48,12 @@ MAX_REQUEST_CHARS: Final = 256 * 1024
 
 
 class ManagementEndpoint:
-    """Takes every message sent to the management address; register it with `PostOffice.register_endpoint`."""
+    """Takes every message sent to the management address; register it with `Sessions.register_endpoint`."""
 
-    def __init__(self, postoffice: PostOffice, facts: BrokerFacts) -> None:
-        self._postoffice: Final = postoffice
+    def __init__(self, services: Services, facts: BrokerFacts) -> None:
+        self._services: Final = services
+        self._postoffice: Final = services.sessions.postoffice
         self._facts: Final = facts
-        self._leases: Final = Leases()
 
     def receive(self, message: Message, session: Session) -> None:
         """Answer one request, when all of it is done; without a reply-to nobody hears of it.
@@ -115,7 +116,7 @@ class ManagementEndpoint:
         if address is not None and address.temporary:
             temporary = address
             return lambda view: _send_to(self._postoffice, temporary, view)
-        if parse_fqqn(name)[0] in self._postoffice.endpoints:
+        if parse_fqqn(name)[0] in self._services.sessions.endpoints:
             raise InvalidRequest("the reply to a management request cannot be a request")
         producer = session.producer(name)
         return lambda view: _send_by(producer, view)
@@ -135,13 +136,13 @@ class ManagementEndpoint:
 
     def _control(self, resource: str, session: Session) -> Control:
         kind, _, name = resource.partition(".")
-        broker = BrokerControl(self._postoffice, self._facts, session)
+        broker = BrokerControl(self._services.sessions, self._facts, session)
         if resource == "broker":
             return broker
         if resource == READER:
-            return ReaderControl(self._postoffice, self._facts, self._leases, session)
+            return ReaderControl(self._postoffice, self._facts, self._services.leases, session)
         if resource == WRITER:
-            return WriterControl(self._postoffice, session)
+            return WriterControl(self._services.staging, session)
         if kind == "address" and name:
             return AddressControl(broker.find_address(name), session)
         if kind == "queue" and name:

@@ -7,8 +7,8 @@ permission to send to each address it routes to.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.background import Steps
+from artemis_py.core.services.staging import Staging
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Control, Kind, Operation, Parameter
@@ -24,9 +24,9 @@ ABORTED = Parameter("attempts", Kind.TEXTS)
 class WriterControl(Control):
     """One client's staged writes, for the duration of one request."""
 
-    def __init__(self, postoffice: PostOffice, session: Session) -> None:
+    def __init__(self, staging: Staging, session: Session) -> None:
         super().__init__(WRITER)
-        self._postoffice: Final = postoffice
+        self._staging: Final = staging
         self._session: Final = session
 
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, object]) -> Steps:
@@ -39,19 +39,19 @@ class WriterControl(Control):
             if not isinstance(count, int) or isinstance(count, bool):
                 raise InvalidRequest(f"attempt {attempt!r} needs the number of its messages")
             counts[attempt] = count
-        return self._postoffice.staging.commit(self._session, writer, epoch, counts)
+        return self._staging.commit(self._session, writer, epoch, counts)
 
     def abort_epoch(self, writer: str, epoch: int) -> Steps:
         """Drop what is staged for an epoch and those before it; how many attempts there were."""
-        return self._postoffice.staging.abort(self._session, writer, epoch)
+        return self._staging.abort(self._session, writer, epoch)
 
     def abort_attempts(self, writer: str, epoch: int, attempts: Sequence[str]) -> Steps:
         """Drop what these attempts have staged and nothing else; how many of them there were."""
-        return self._postoffice.staging.abort(self._session, writer, epoch, frozenset(attempts))
+        return self._staging.abort(self._session, writer, epoch, frozenset(attempts))
 
     def last_epoch(self, writer: str) -> int:
         """The epoch that was committed last, -1 if none was."""
-        return self._postoffice.staging.last_epoch(self._session.subject.name, writer)
+        return self._staging.last_epoch(self._session.subject.name, writer)
 
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
         "commitEpoch": (Operation(commit_epoch, NAME, EPOCH, ATTEMPTS),),

@@ -6,8 +6,8 @@ the rights of the new ones from now on: what its connections have open and may n
 
 from attrs import frozen
 
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.security.users import Users
 
 
@@ -19,10 +19,10 @@ class Revoked:
     changed: int
 
 
-def apply_change(office: PostOffice, old: Users, new: Users) -> Revoked:
+def apply_change(sessions: Sessions, old: Users, new: Users) -> Revoked:
     """Have all open sessions follow the users of now."""
     ended = changed = 0
-    for session in list(office.sessions.values()):
+    for session in list(sessions.opened.values()):
         subject = session.subject
         if subject.user is None:
             continue

@@ -7,7 +7,7 @@ as the new files say (`revocation`). Somebody else calls `look` from time to tim
 from collections.abc import Callable
 from typing import Final
 
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.logs import named_logger
 from artemis_py.security.logins import LoginService
 from artemis_py.security.revocation import apply_change
@@ -29,14 +29,14 @@ class UsersWatch:
         self,
         files: UserFiles,
         logins: LoginService,
-        office: PostOffice,
+        sessions: Sessions,
         end_logins: Callable[[str], None],
         plan: Callable[[], None],
     ) -> None:
         """`end_logins` ends the logins that are under way, with a reason; `plan` has the loop send what that caused."""
         self._files: Final = files
         self._logins: Final = logins
-        self._office: Final = office
+        self._sessions: Final = sessions
         self._end_logins: Final = end_logins
         self._plan: Final = plan
 
@@ -48,7 +48,7 @@ class UsersWatch:
         if users is not None:
             old = self._logins.users
             self._logins.replace_users(users)
-            revoked = apply_change(self._office, old, users)
+            revoked = apply_change(self._sessions, old, users)
             # These were checked against the old ones, or are about to be.
             self._end_logins("the users were changed: log in again")
             self._plan()

@@ -31,6 +31,7 @@ from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES
 from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.errors import Refusal, StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
@@ -87,9 +88,9 @@ def restore(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, Mess
     )
 
 
-def restore_retained(postoffice: PostOffice, formats: Mapping[str, MessageFormat]) -> None:
+def restore_retained(retained: RetainedMessages, formats: Mapping[str, MessageFormat]) -> None:
     """Bring back the retained messages, and tell the log if some are lost. The store has started."""
-    lost = postoffice.retained.load(formats)
+    lost = retained.load(formats)
     if lost:
         LOGGER.error("retained messages that cannot be read were forgotten: count=%d", lost)
 

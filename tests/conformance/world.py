@@ -14,8 +14,9 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.selectors.filter import parse_filter
-from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import browse_all
@@ -78,12 +79,13 @@ class World:
         hub = Hub(MemoryStore(), options=options)
         self.office: Final = PostOffice(SettingsRepository(hierarchy), hub, options, access or OpenAccess())
         self.office.now_ms = NOW_MS
-        self.reaper: Final = Reaper(self.office)
+        self.services: Final = Services(Sessions(self.office))
+        self.reaper: Final = self.services.reaper
         self.session: Final = self.login("tester")
 
     def login(self, user: str, *roles: str) -> Session:
         """A session of a user."""
-        return Session(self.office, Subject(user, frozenset(roles)), f"client-{user}")
+        return self.services.sessions.open(Subject(user, frozenset(roles)), f"client-{user}")
 
     def address(self, name: str, *types: RoutingType, auto_created: bool = False) -> None:
         """Create an address."""

@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     session = Session(office, Subject("job"), "job-1")
     for attempt, bodies in (("a", EVERYTHING[:FIRST]), ("b", EVERYTHING[FIRST:]), ("c", EVERYTHING)):
         producer = session.producer("news")
-        producer.stage(office.staging.open("job", "w", 0, attempt, "news", _Holder()))
+        world.services.staging.plug(world.services.staging.open("job", "w", 0, attempt, "news", _Holder()), producer)
         for body in bodies:
             producer.send(plain_message("news", MessageView(body=body), True))
     office.storage.when_durable(lambda: print("staged", flush=True))
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     def done(result: object) -> None:
         office.storage.when_durable(lambda: print("committed", flush=True))
 
-    office.hub.slices.start(office.staging.commit(session, "w", 0, attempts), done)
+    office.hub.slices.start(world.services.staging.commit(session, "w", 0, attempts), done)
     world.settle()
 
 

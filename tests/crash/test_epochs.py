@@ -28,9 +28,9 @@ def routed(folder: Path) -> int:
         return 0
     with World(folder) as world:
         before = len(bodies(world.queue(QUEUES[0]))) if QUEUES[0] in world.office.queues else 0
-        world.office.staging.restore()
+        world.services.staging.restore()
         world.settle()
-        is_committed = world.office.staging.last_epoch("job", "w") == 0
+        is_committed = world.services.staging.last_epoch("job", "w") == 0
         for name in QUEUES if is_committed or before else ():
             assert bodies(world.queue(name)) == EVERYTHING
         assert not world.store.load_records("commits")

@@ -200,9 +200,9 @@ def live(broker: Broker, operations: list[tuple[object, ...]]) -> None:
     try:
         for operation in operations:
             broker.apply(operation)
-            check_held(broker.office)
+            check_held(broker.office, sessions=(broker.session,))
         broker.empty()
-        check_held(broker.office)
+        check_held(broker.office, sessions=(broker.session,))
         assert broker.office.account.size_bytes == 0
         for address in broker.office.addresses.values():
             assert (address.size_bytes, address.message_count) == (0, 0)

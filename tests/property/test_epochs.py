@@ -65,7 +65,8 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
         for index, attempt in enumerate(ATTEMPTS):
             address = ADDRESSES[index % 2]
             producers[attempt] = session.producer(address)
-            producers[attempt].stage(office.staging.open("job", "w", number, attempt, address, _Holder()))
+            stage = world.services.staging.open("job", "w", number, attempt, address, _Holder())
+            world.services.staging.plug(stage, producers[attempt])
         for index, (attempt, priority, durable, due_ms, expires_ms) in enumerate(messages):
             message = plain_message("", MessageView(body=f"{number}.{index}"), durable or crashes, priority)
             message.delivery_time_ms = office.now_ms + due_ms if due_ms else 0
@@ -76,7 +77,7 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
         committed = {attempt: counts[attempt] for attempt in sorted(chosen)}
         if crashes:
             world.settle()
-            office.hub.slices.start(office.staging.commit(session, "w", number, committed))
+            office.hub.slices.start(world.services.staging.commit(session, "w", number, committed))
             world.hands.turn()
             while world.hands.jobs:
                 world.hands.work()
@@ -84,9 +85,9 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
             world.crash()
             world = World(folder, limits)
             world.office.now_ms = now_ms
-            world.office.staging.restore()
+            world.services.staging.restore()
         else:
-            office.hub.slices.start(office.staging.commit(session, "w", number, committed), seen.append)
+            office.hub.slices.start(world.services.staging.commit(session, "w", number, committed), seen.append)
         world.settle()
         for name in QUEUES:
             queue = world.office.queues[name]

@@ -18,6 +18,7 @@ from artemis_py.transport.config import AcceptorConfig, TlsConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
+from tests.core_harness import make_host
 from tests.line_protocol import LineProtocolManager
 from tests.unit.transport.doubles import AnyName, small_postoffice
 
@@ -29,7 +30,7 @@ class Site:
 
     def __init__(self, config: AcceptorConfig, limits: ConnectionLimits) -> None:
         postoffice = small_postoffice()
-        self.manager = LineProtocolManager(postoffice)
+        self.manager = LineProtocolManager(make_host(postoffice))
         self.turn = Turn(postoffice, asyncio.get_running_loop())
         self.connections = Connections(limits)
         self.acceptor = Acceptor(

@@ -29,7 +29,6 @@ class Address(MessageAccount):
         "has_page_limit",
         "internal",
         "is_deleted",
-        "is_staging",
         "make_router",
         "neighbours",
         "owner",
@@ -42,6 +41,7 @@ class Address(MessageAccount):
         "router",
         "routing_types",
         "seen_messages",
+        "sets_aside",
         "settings",
         "swept",
         "temporary",
@@ -71,8 +71,9 @@ class Address(MessageAccount):
         """The user whose client had it created on demand (`creations`)."""
         self.neighbours: dict[str, Address] = {} if neighbours is None else neighbours
         """All addresses of its domain, by name."""
-        self.is_staging: bool = False
-        """Its queues are stages: nobody consumes from them, so the broker's limit is all that counts for them."""
+        self.sets_aside: bool = False
+        """Its queues keep what was sent to other addresses and is routed there later: all of that counts here, and
+        since nobody consumes it, the broker's limit is all that decides whether it goes to disk."""
         self.owner: object = None
         """The session a temporary address belongs to: nobody else may consume from it."""
         self.paused: bool = False
@@ -126,7 +127,7 @@ class Address(MessageAccount):
     @property
     def must_spill(self) -> bool:
         """Whether a message that is not durable goes to disk."""
-        if self.is_staging:
+        if self.sets_aside:
             return self.broker_account.can_spill and self.broker_account.is_tight
         return (
             self.pages

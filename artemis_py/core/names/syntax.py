@@ -15,7 +15,6 @@ T = TypeVar("T")
 FQQN_SEPARATOR: Final = "::"
 ESCAPE: Final = "\\"
 """Fixed, as in Artemis (reference §1.7)."""
-
 RESERVED: Final = "$"
 """Begins names that a wildcard in the first word does not cover: what brokers say of themselves (MQTT 5.0 §4.7.2)."""
 

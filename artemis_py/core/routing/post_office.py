@@ -5,27 +5,13 @@ It is built in layers, each a class that knows nothing of the next: what there i
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
 
-from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.routing import Routing
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events, StoreFailed
-from artemis_py.core.services.retained import RetainedMessages
-from artemis_py.core.services.staging import Staging
 from artemis_py.core.settings.options import DEFAULT_BROKER_SETTINGS, BrokerSettings, SettingsRepository
-
-if TYPE_CHECKING:
-    from artemis_py.core.sessions.session import Session
-
-
-class Endpoint(Protocol):
-    """Takes what is sent to one address, in place of queues: how the broker itself is spoken to."""
-
-    def receive(self, message: Message, session: "Session") -> None:
-        """Act on a message; whatever goes wrong is the reply's business, nothing is raised."""
 
 
 class PostOffice(Routing):
@@ -50,11 +36,6 @@ class PostOffice(Routing):
         self.access: AccessControl = OpenAccess() if access is None else access
         self.subject_now: Callable[[Subject], Subject] = _as_it_was
         """A subject of an earlier login with its rights of now, to act in the name of a client that is gone."""
-        self.endpoints: dict[str, Endpoint] = {}
-        self.sessions: dict[int, Session] = {}
-        """Open sessions by id, for management."""
-        self.retained: RetainedMessages = RetainedMessages(self.hub, options.wildcards, self.addresses)
-        self.staging: Staging = Staging(self)
         settings.on_change(self.apply_settings)
 
     @property
@@ -90,10 +71,6 @@ class PostOffice(Routing):
         """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
         self.hub.storage_failed(reason)
         self.events.emit(StoreFailed(reason))
-
-    def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
-        """Have `endpoint` take everything that is sent to `address`."""
-        self.endpoints[address] = endpoint
 
 
 def _as_it_was(subject: Subject) -> Subject:

@@ -42,9 +42,9 @@ class Undeliverable(RoutingServices):
     def account_of(self, message: Message, address: Address) -> Address:
         """The address that a message was sent to.
 
-        If that is gone, or the message is staged, it counts for that of its queue.
+        If that is gone, or the message is set aside, it counts for that of its queue.
         """
-        if message.address == address.name or address.is_staging:
+        if message.address == address.name or address.sets_aside:
             return address
         return self._directory.addresses.get(message.address, address)
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.settlement import forget
+from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.settings.options import FullPolicy
 from artemis_py.errors import LimitExceeded, StoreError
 
 if TYPE_CHECKING:
-    from artemis_py.core.routing.post_office import PostOffice
     from artemis_py.core.services.staging import Stage
 
 EPOCHS: Final = "epochs"
@@ -55,7 +55,7 @@ WriterKey = tuple[str, str]
 class Epochs:
     """What was decided, for all writers of a broker."""
 
-    def __init__(self, postoffice: "PostOffice", on_routed: Callable[["Stage"], None]) -> None:
+    def __init__(self, postoffice: PostOffice, on_routed: Callable[["Stage"], None]) -> None:
         """`on_routed` is told of each stage that is empty now, in the turn in which its last message left it."""
         self._office: Final = postoffice
         self._on_routed: Final = on_routed

@@ -9,8 +9,9 @@ from typing import Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
+from artemis_py.core.services.staging import Staging
+from artemis_py.core.sessions.sessions import Sessions
 
 # How fast queues are searched on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
 SWEEP_PERIOD_MS: Final = 50
@@ -23,8 +24,10 @@ DELETION_COST: Final = 25
 class Reaper:
     """Plans its own passes on the post office's timers, from `start` to `stop`."""
 
-    def __init__(self, postoffice: PostOffice) -> None:
-        self._office = postoffice
+    def __init__(self, sessions: Sessions, staging: Staging) -> None:
+        self._office = sessions.postoffice
+        self._sessions = sessions
+        self._staging = staging
         self._is_running = False
         self._to_sweep: dict[Queue, None] = {}
         """In the order of their turns."""
@@ -100,7 +103,7 @@ class Reaper:
     def end_transactions(self) -> None:
         """Roll back transactions that are older than `transaction-timeout`."""
         oldest_ms = self._office.now_ms - self._office.options.transaction_timeout_ms
-        for session in list(self._office.sessions.values()):
+        for session in list(self._sessions.opened.values()):
             for transaction in list(session.transactions.values()):
                 if transaction.started_ms <= oldest_ms:
                     session.rollback(transaction)
@@ -189,7 +192,7 @@ class Reaper:
             return False
         if queue.paused or queue.address.paused or queue.address.producers > 0:
             return False
-        return not self._office.staging.awaits(queue.address.name)
+        return not self._staging.awaits(queue.address.name)
 
     def _is_unused_address(self, address: Address) -> bool:
         if not self._may_go(address) or address.bindings:
@@ -219,5 +222,5 @@ class Reaper:
             and not address.paused
             and address.producers == 0
             and address.settings.auto_delete_addresses
-            and not self._office.staging.awaits(address.name)
+            and not self._staging.awaits(address.name)
         )

@@ -17,22 +17,22 @@ What may be staged depends on the policy of that address:
 
 import json
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import is_unicode
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.services.epochs import DUE, EXPIRES, Epochs, WriterKey
+from artemis_py.core.services.stage_inlet import StageInlet
+from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import FullPolicy, PageFullPolicy, QueueConfig
 from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue
-
-if TYPE_CHECKING:
-    from artemis_py.core.routing.post_office import PostOffice
-    from artemis_py.core.sessions.session import Session
 
 STAGING_ADDRESS: Final = "$artemis.staging"
 STAGES: Final = "stages"
@@ -113,7 +113,7 @@ StageKey = tuple[str, str, int, str]
 class Staging:
     """All stages of a broker, and the last epoch of every writer."""
 
-    def __init__(self, postoffice: "PostOffice") -> None:
+    def __init__(self, postoffice: PostOffice) -> None:
         self._office: Final = postoffice
         self._stages: Final[dict[StageKey, Stage]] = {}
         self._epochs: Final = Epochs(postoffice, self._end)
@@ -134,7 +134,7 @@ class Staging:
             if queue is None:
                 storage.save_record(STAGES, key, None)
                 continue
-            queue.address.is_staging = True
+            queue.address.sets_aside = True
             user, writer, epoch, attempt, address, refused, dropped = json.loads(value)
             stage = Stage(user, writer, epoch, attempt, address, queue)
             stage.refused = refused
@@ -214,13 +214,17 @@ class Staging:
                 auto_delete=False,
             )
         )
-        queue.address.is_staging = True
+        queue.address.sets_aside = True
         stage = Stage(*key, address, queue)
         self._save(stage)
         self._stages[key] = stage
         self._await(stage)
         self._plan_sweep()
         return stage
+
+    def plug(self, stage: Stage, producer: Producer) -> None:
+        """Have what a producer sends from now on go into a stage, until its epoch is committed."""
+        producer.inlet = StageInlet(self, stage, producer.inlet)
 
     def take(self, stage: Stage, message: Message, address: Address) -> None:
         """Keep one message. Raises NoSuchQueue if the stage is gone, and what routing to the address raises."""
@@ -298,7 +302,7 @@ class Staging:
         if stage.holder is holder:
             stage.holder = None
 
-    def commit(self, session: "Session", writer: str, epoch: int, attempts: dict[str, int]) -> Steps:
+    def commit(self, session: Session, writer: str, epoch: int, attempts: dict[str, int]) -> Steps:
         """Route what these attempts hold, each with as many messages as it says; all of it or nothing.
 
         The result is False if the epoch was committed before: nothing is done then. In both cases all other stages of
@@ -324,7 +328,7 @@ class Staging:
             self._epochs.end_turn(key)
         return is_new
 
-    def _chosen(self, session: "Session", user: str, writer: str, epoch: int, attempts: dict[str, int]) -> list[Stage]:
+    def _chosen(self, session: Session, user: str, writer: str, epoch: int, attempts: dict[str, int]) -> list[Stage]:
         chosen = []
         for attempt, count in attempts.items():
             stage = self._stages.get((user, writer, epoch, attempt))
@@ -338,7 +342,7 @@ class Staging:
             chosen.append(stage)
         return chosen
 
-    def abort(self, session: "Session", writer: str, epoch: int, attempts: Collection[str] | None = None) -> Steps:
+    def abort(self, session: Session, writer: str, epoch: int, attempts: Collection[str] | None = None) -> Steps:
         """Drop what is staged for an epoch and those before it, or some attempts at it; how many stages there were."""
         stages = [stage for stage in self._of(session.subject.name, writer) if stage.epoch <= epoch]
         if attempts is not None:

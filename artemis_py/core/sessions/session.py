@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import Cursor
-from artemis_py.core.queues.dispatcher import ADDRESS_PARTS, QUEUE_PARTS
+from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.creations import creator_of
-from artemis_py.core.routing.post_office import Endpoint, PostOffice
+from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission, Subject
@@ -32,143 +31,19 @@ from artemis_py.core.runtime.events import (
 )
 from artemis_py.core.runtime.meter import CONSUMER_UNITS
 from artemis_py.core.selectors.filter import Filter
-from artemis_py.core.services.staging import Stage
+from artemis_py.core.sessions.inlet import AddressInlet, Endpoint, EndpointInlet
+from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.temporary import TemporaryResources
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import (
-    InvalidRequest,
     LimitExceeded,
     MaxConsumersReached,
     NoSuchAddress,
     NoSuchQueue,
     NotAuthorized,
-    Refusal,
     RoutingTypeMismatch,
     UnknownTransaction,
 )
-
-
-class Producer:
-    """Sends to one address, with the permission that was checked when it was made."""
-
-    __slots__ = (
-        "_endpoint",
-        "_is_held",
-        "_session",
-        "_stage",
-        "address",
-        "explicit_type",
-        "messages_sent",
-        "name",
-        "queue_name",
-    )
-
-    def __init__(
-        self, session: "Session", name: str, queue_name: str, explicit_type: int, endpoint: Endpoint | None
-    ) -> None:
-        self._session: Session = session
-        self.name: str = name
-        self.queue_name: str = queue_name
-        self.explicit_type: int = explicit_type
-        """What the client asked for; NO_TYPE leaves it to the message and the address."""
-        self.address: Address | None = None
-        self._endpoint: Endpoint | None = endpoint
-        self._stage: Stage | None = None
-        self._is_held: bool = False
-        self.messages_sent: int = 0
-
-    def prepare(self) -> Address | None:
-        """Make sure that the destination is there, creating it if allowed; None for an endpoint.
-
-        Raises NoSuchAddress, NotAuthorized, RoutingTypeMismatch, LimitExceeded.
-        """
-        if self._endpoint is not None:
-            return None
-        session = self._session
-        office = session.postoffice
-        existing = office.addresses.get(self.name)
-        if existing is None:
-            office.hub.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
-            routing_type = self.explicit_type
-            if routing_type == NO_TYPE:
-                routing_type = office.settings.resolve(self.name).default_address_routing_type
-            session.ensure_destination(self.name, self.queue_name, RoutingType(routing_type))
-        elif self.explicit_type != NO_TYPE:
-            session.ensure_destination(self.name, self.queue_name, RoutingType(self.explicit_type))
-        elif len(existing.routing_types) == 1:
-            session.ensure_destination(self.name, self.queue_name, next(iter(existing.routing_types)))
-        address = office.address(self.name)
-        if self._is_held and address is not self.address:
-            if self.address is not None:
-                self.address.producers -= 1
-            address.producers += 1
-        self.address = address
-        return address
-
-    def hold(self) -> None:
-        """The client stays attached: its address is in use, and stays too, until `let_go` or the session's end."""
-        if not self._is_held and self.address is not None:
-            self._is_held = True
-            self.address.producers += 1
-            self._session.held_producers.add(self)
-
-    def let_go(self) -> None:
-        """Undo `hold`; harmless if it did not happen."""
-        if self._is_held:
-            self._is_held = False
-            self._session.held_producers.discard(self)
-            if self.address is not None:
-                self.address.producers -= 1
-
-    def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
-        """Route a message; returns how many queues got (or will get) it, 1 for a stage.
-
-        `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `PostOffice.route_once`.
-        Raises Refusal of some kind; a transaction it was part of can then only be rolled back.
-        """
-        self.messages_sent += 1
-        if self.explicit_type != NO_TYPE:
-            message.routing_type = self.explicit_type
-        try:
-            stage = self._stage
-            if stage is not None:
-                return self._send_to_stage(message, transaction, stage)
-            address = self.address
-            if address is None or address.is_deleted or (not address.bindings and message.routing_type != 0):
-                address = self.prepare()
-            if address is None:
-                assert self._endpoint is not None
-                message.address = self.name
-                self._endpoint.receive(message, self._session)
-                return 1
-            if duplicate_id:
-                return self._session.postoffice.route_once(message, address, self.queue_name, transaction, duplicate_id)
-            return self._session.postoffice.route(message, address, self.queue_name, transaction)
-        except Refusal as refusal:
-            if transaction is not None:
-                transaction.fail(refusal)
-            raise
-
-    def stage(self, stage: Stage) -> None:
-        """Keep what is sent from now on in a stage, until its epoch is committed (`staging`)."""
-        self._stage = stage
-
-    def refused(self) -> None:
-        """A message was not taken: its stage, if there is one, remembers that."""
-        if self._stage is not None:
-            self._session.postoffice.staging.refuse(self._stage)
-
-    def _send_to_stage(self, message: Message, transaction: Transaction | None, stage: Stage) -> int:
-        if transaction is not None:
-            raise InvalidRequest("a stage takes no transactions: its epoch is one")
-        address = self.prepare() if self.address is None or self.address.is_deleted else self.address
-        assert address is not None
-        self._session.postoffice.staging.take(stage, message, address)
-        return 1
-
-    @property
-    def must_wait(self) -> bool:
-        """Whether the client should get no more credit for now."""
-        return self.address is not None and self.address.must_wait
 
 
 class Client(Protocol):
@@ -185,8 +60,16 @@ class Session:
     """One client's rights, and all it has open: consumers, transactions, temporary addresses and queues."""
 
     def __init__(
-        self, postoffice: PostOffice, subject: Subject, client_id: str = "", peer: str = "", protocol: str = ""
+        self,
+        postoffice: PostOffice,
+        subject: Subject,
+        client_id: str = "",
+        peer: str = "",
+        protocol: str = "",
+        opened: "dict[int, Session] | None" = None,
+        endpoints: dict[str, Endpoint] | None = None,
     ) -> None:
+        """Open a session that is in `opened` until it ends, and may send to `endpoints`: see `Sessions.open`."""
         self.postoffice: PostOffice = postoffice
         self.subject: Subject = subject
         self.client: Client | None = None
@@ -199,9 +82,10 @@ class Session:
         self.transactions: dict[int, Transaction] = {}
         self.held_producers: set[Producer] = set()
         self._peer: str = peer
-        self._temporary_queues: dict[str, Queue] = {}
-        self._temporary_addresses: dict[str, Address] = {}
-        postoffice.sessions[self.id] = self
+        self._temporary: TemporaryResources = TemporaryResources(self)
+        self._opened: dict[int, Session] = {} if opened is None else opened
+        self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
+        self._opened[self.id] = self
         if postoffice.events.wants(SessionOpened):
             postoffice.events.emit(SessionOpened(self.id, subject.name, client_id, protocol, peer))
 
@@ -332,7 +216,7 @@ class Session:
 
     def _delete(self, queue: Queue, force: bool, reason: str) -> None:
         self.postoffice.delete_queue(queue.name, force, reason)
-        self._temporary_queues.pop(queue.name, None)
+        self._temporary.forget(queue.name)
         address = queue.address
         settings = address.settings
         if (
@@ -410,69 +294,53 @@ class Session:
     def create_temporary_queue(
         self, routing_type: RoutingType, address: str | None = None, filter: str | None = None
     ) -> Queue:
-        """A queue of a random name that lives as long as this session, on an address of its own or a given one."""
-        name = self.postoffice.entropy.uuid()
-        if address is None:
-            self.create_temporary_address(routing_type, name)
-            address = name
-        config = QueueConfig(
-            name=name,
-            address=address,
-            routing_type=routing_type,
-            durable=False,
-            filter=filter,
-            temporary=True,
-            max_consumers=-1,
-        )
-        queue = self.create_queue(config)
-        queue.owner = self
-        self._temporary_queues[name] = queue
-        return queue
+        """Create a queue of a random name that lives as long as this session, on an address of its own or a given one.
 
-    def create_temporary_address(self, routing_type: RoutingType, name: str | None = None) -> Address:
-        """An address of a random name that lives as long as this session."""
-        name = self.postoffice.entropy.uuid() if name is None else name
-        self.check(Permission.CREATE_ADDRESS, name)
-        self.postoffice.hub.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
-        address = self.postoffice.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
-        address.owner = self
-        self._temporary_addresses[name] = address
-        return address
+        Raises NotAuthorized, LimitExceeded, NoSuchAddress, RoutingTypeMismatch.
+        """
+        return self._temporary.create_queue(routing_type, address, filter)
 
-    def let_go(self, name: str) -> None:
-        """A temporary queue or address is not to be deleted with this session: somebody else sees to that."""
-        self._temporary_queues.pop(name, None)
-        self._temporary_addresses.pop(name, None)
+    def create_temporary_address(self, routing_type: RoutingType) -> Address:
+        """Create an address of a random name that lives as long as this session.
 
-    def adopt(self, queue: Queue) -> None:
-        """Delete this queue when the session ends: a non-durable subscription."""
-        queue.owner = self
-        self._temporary_queues[queue.name] = queue
+        Raises NotAuthorized, LimitExceeded.
+        """
+        return self._temporary.create_address(routing_type, None)
 
     def delete_temporary(self, name: str) -> None:
         """Delete a temporary queue or address of this session; nothing happens if it is gone."""
-        queue = self._temporary_queues.pop(name, None)
-        if queue is not None and not queue.is_deleted:
-            self.postoffice.delete_queue(name, force=True, reason="temporary")
-        address = self._temporary_addresses.pop(name, None)
-        if address is not None and not address.is_deleted:
-            self.postoffice.delete_address(name, force=True, reason="temporary")
+        self._temporary.delete(name)
+
+    def let_go(self, name: str) -> None:
+        """Keep a temporary queue or address beyond the end of this session: somebody else sees to its deletion."""
+        self._temporary.forget(name)
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def producer(self, text: str, routing_type: RoutingType | None = None) -> Producer:
-        """A producer for an address or FQQN, whose destination exists when this returns.
+    def producer(
+        self, text: str, routing_type: RoutingType | None = None, new_type: RoutingType | None = None
+    ) -> Producer:
+        """Open a producer for an address or FQQN, whose destination exists when this returns.
 
-        Raises NotAuthorized, NoSuchAddress, NoSuchQueue, RoutingTypeMismatch.
+        `routing_type`: of the address, which gets it if need be, and of each message. `new_type`: of the address if it
+        has to be created; from then on its own types decide. Raises NotAuthorized, NoSuchAddress, NoSuchQueue,
+        RoutingTypeMismatch.
         """
         name, queue_name = parse_fqqn(text)
         if not name and queue_name:
             name = self.postoffice.queue(queue_name).address.name
         self.check(Permission.SEND, name, queue_name)
-        explicit = NO_TYPE if routing_type is None else int(routing_type)
-        producer = Producer(self, name, queue_name or "", explicit, self.postoffice.endpoints.get(name))
-        producer.prepare()
-        return producer
+        endpoint = self._endpoints.get(name)
+        if endpoint is not None:
+            return Producer(self, name, queue_name or "", EndpointInlet(self, name, endpoint))
+        if routing_type is None and text not in self.postoffice.addresses:
+            inlet = AddressInlet(self, name, queue_name or "", NO_TYPE if new_type is None else int(new_type))
+            inlet.prepare()
+            inlet.explicit_type = NO_TYPE
+        else:
+            inlet = AddressInlet(self, name, queue_name or "", NO_TYPE if routing_type is None else int(routing_type))
+            inlet.prepare()
+        return Producer(self, name, queue_name or "", inlet)
 
     def consume(
         self,
@@ -549,7 +417,7 @@ class Session:
 
         What is much is given back in slices, the first one now. Nothing is delivered to its consumers any more.
         """
-        if self.postoffice.sessions.pop(self.id, None) is None:
+        if self._opened.pop(self.id, None) is None:
             return
         for transaction in list(self.transactions.values()):
             transaction.rollback()
@@ -575,20 +443,7 @@ class Session:
                 end = meter.work + SLICE_UNITS
         for producer in list(self.held_producers):
             producer.let_go()
-        for name in [*self._temporary_queues, *self._temporary_addresses]:
-            address = self._temporary_addresses.get(name)
-            if address is not None:
-                # Others may have any number of subscriptions there.
-                for queue in queues_of(address):
-                    if not queue.is_deleted:
-                        self.postoffice.delete_queue(queue.name, force=True, reason="temporary")
-                    if meter.work >= end:
-                        yield None
-                        end = meter.work + SLICE_UNITS
-            self.delete_temporary(name)
-            if meter.work >= end:
-                yield None
-                end = meter.work + SLICE_UNITS
+        yield from self._temporary.delete_all()
         return None
 
 

@@ -215,7 +215,7 @@ class AmqpHandler:
 
     def admitted(self, subject: Subject) -> None:
         """The client is let in: from now on it has a session of the core."""
-        self._session = Session(self.postoffice, subject, self.container_id, self.context.peer, "AMQP")
+        self._session = self.manager.host.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
         self._session.client = self
         self.manager.remember(self)
 

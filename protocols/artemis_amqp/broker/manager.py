@@ -16,10 +16,9 @@ from artemis_amqp.engine.states import SASL_HEADER
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext
+from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.parameters import read_parameters
 
 _HEAD: Final = b"AMQP"
@@ -122,8 +121,9 @@ class AmqpProtocolManager:
     websocket_subprotocols: Sequence[str] = ("amqp",)
     greeting: bytes = SASL_HEADER
 
-    def __init__(self, postoffice: PostOffice) -> None:
-        self.postoffice: Final = postoffice
+    def __init__(self, host: Host) -> None:
+        self.host: Final = host
+        postoffice = self.postoffice = host.postoffice
         self.lifetimes: Final = Lifetimes(postoffice)
         self.termini: Final = Termini(postoffice.hub.timers, lambda: postoffice.now_ms)
         self.version: Final = _version()

@@ -19,7 +19,7 @@ from artemis_amqp.engine.performatives import Attach, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.services.staging import Stage
-from artemis_py.core.sessions.session import Producer
+from artemis_py.core.sessions.producer import Producer
 from artemis_py.errors import NoSuchQueue
 
 if TYPE_CHECKING:
@@ -121,4 +121,4 @@ class ProducerEnd(LinkEnd):
                 session.drop_deliveries(self.link)
         self.depart(parting)
         if self._stage is not None:
-            self.handler.postoffice.staging.release(self._stage, self)
+            self.handler.manager.host.staging.release(self._stage, self)

@@ -34,7 +34,8 @@ from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, MalformedFrame, Refusal
 from artemis_py.logs import named_logger
 from artemis_py.wire.answers import Answers

@@ -5,7 +5,7 @@ from artemis_amqp.broker.link_end import LinkEnd
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.services.staging import Stage
-from artemis_py.core.sessions.session import Producer
+from artemis_py.core.sessions.producer import Producer
 
 
 def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
@@ -17,14 +17,15 @@ def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
     if wanted is None:
         return None
     names = _stage_names(wanted)
-    if names is None or producer is None or producer.address is None or producer.queue_name:
+    if names is None or producer is None or producer.inlet.address is None or producer.queue_name:
         text = "artemis:stage is a list of writer, epoch and attempt, on a link whose target is an address"
         raise errors.Condition(errors.INVALID_FIELD, text)
     writer, epoch, attempt = names
     handler = end.handler
     user = handler.core_session.subject.name
-    stage = handler.postoffice.staging.open(user, writer, epoch, attempt, producer.name, end)
-    producer.stage(stage)
+    staging = handler.manager.host.staging
+    stage = staging.open(user, writer, epoch, attempt, producer.name, end)
+    staging.plug(stage, producer)
     return stage
 
 

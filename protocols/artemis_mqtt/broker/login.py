@@ -72,7 +72,7 @@ class Login:
             handler.engine.refuse(reasons.NOT_AUTHORIZED if is_anonymous else reasons.BAD_USER_NAME_OR_PASSWORD)
         else:
             handler.client_id = connect.client_id or f"auto-{uuid4()}"
-            core = Session(handler.postoffice, subject, handler.client_id, handler.context.peer, "MQTT")
+            core = handler.manager.host.sessions.open(subject, handler.client_id, handler.context.peer, "MQTT")
             core.client = handler
             self._open(core)
         handler.wake()
@@ -227,7 +227,7 @@ class Login:
     def _welcome(self, session: ClientSession, core: Session, outlet: Outlet) -> None:
         """Answer CONNECT."""
         handler, connect, manager = self._handler, self._connect, self._handler.manager
-        publisher = Publisher(core, manager.names, manager.format, manager.limits)
+        publisher = Publisher(core, manager.host.retained, manager.names, manager.format, manager.limits)
         exchange = handler.exchange = Exchange(handler, session, publisher, outlet)
         handler.engine.accept(
             packets.Connack(

@@ -11,10 +11,9 @@ from artemis_mqtt.broker.sessions import Sessions
 from artemis_mqtt.broker.system_topics import SystemTopics
 from artemis_mqtt.engine.topics import topic_field
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.options import Option
 from artemis_py.logs import LogBrake, named_logger
-from artemis_py.protocol import ConnectionContext
+from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.parameters import read_parameters
 
 _CONNECT: Final = 0x10
@@ -31,8 +30,9 @@ class MqttProtocolManager:
     websocket_subprotocols: Sequence[str] = ("mqtt", "mqttv3.1")
     greeting: bytes = b""
 
-    def __init__(self, postoffice: PostOffice) -> None:
-        self.postoffice: Final = postoffice
+    def __init__(self, host: Host) -> None:
+        self.host: Final = host
+        postoffice = self.postoffice = host.postoffice
         syntax = postoffice.options.wildcards
         self.names: Final = Names(syntax)
         self.format: Final = MqttFormat(syntax)
@@ -40,7 +40,7 @@ class MqttProtocolManager:
         # For what clients can have logged.
         brake = LogBrake(named_logger("artemis_mqtt"))
         self.limits: Final = BrokerLimits()
-        self.sessions: Final = Sessions(postoffice, self.names, self.format, brake, self.limits)
+        self.sessions: Final = Sessions(host, self.names, self.format, brake, self.limits)
         self.system_topics: Final = SystemTopics(self)
         self.brake: Final = brake
         self._topic_fields: dict[str, bytes] = {}

@@ -12,7 +12,8 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.services.retained import RetainedMessages
-from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded, NotAuthorized
 
 # Producers kept ready, by topic. Each costs about 1 KiB and saves a permission check per message.
@@ -31,10 +32,12 @@ _FLAGS: Final = [bytes((value,)) for value in range(8)]
 class Publisher:
     """What one client, or its will, sends."""
 
-    def __init__(self, session: Session, names: Names, format: MqttFormat, limits: BrokerLimits) -> None:
+    def __init__(
+        self, session: Session, retained: RetainedMessages, names: Names, format: MqttFormat, limits: BrokerLimits
+    ) -> None:
         self._session: Session = session
         self._hub: Hub = session.postoffice.hub
-        self._retained: RetainedMessages = session.postoffice.retained
+        self._retained: RetainedMessages = retained
         self._names: Names = names
         self._format: MqttFormat = format
         self._limits: BrokerLimits = limits
@@ -46,10 +49,11 @@ class Publisher:
     def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> int:
         """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""
         producer = self._producers.get(topic)
-        if producer is None or producer.address is None or producer.address.is_deleted:
+        address = None if producer is None else producer.inlet.address
+        if producer is None or address is None or address.is_deleted:
             producer = self._make_producer(topic)
+            address = producer.inlet.address
         routing_type = NO_TYPE
-        address = producer.address
         if address is not None and not address.bindings and RoutingType.ANYCAST not in address.routing_types:
             # Only subscriptions with wildcards can get it: saying so spares the core to look for a queue to create.
             routing_type = _MULTICAST
@@ -70,10 +74,10 @@ class Publisher:
         # A subscriber that saw it would see it again if a crash took it back, for the client repeats it.
         message.stored_first = qos == 2
         count = producer.send(message)
-        address = producer.address
+        address = producer.inlet.address
         if address is not None and (address.account.is_full or self._hub.account.is_full) and address.must_wait:
             self.full = address
-        if retain and producer.address is not None:
+        if retain and address is not None:
             if payload:
                 self._retained.put(message)
             else:
@@ -90,13 +94,7 @@ class Publisher:
             raise NotAuthorized(f"'{topic}' is the broker's own")
         name = self._names.address(topic)
         session = self._session
-        office = session.postoffice
-        if name in office.addresses or name in office.endpoints:
-            producer = session.producer(name)
-        else:
-            producer = session.producer(name, RoutingType.MULTICAST)
-            # From now on the address' own types count, should it get another.
-            producer.explicit_type = NO_TYPE
+        producer = session.producer(name, new_type=RoutingType.MULTICAST)
         if len(self._producers) >= PRODUCER_CACHE_LIMIT:
             self._producers.clear()
         self._producers[topic] = producer

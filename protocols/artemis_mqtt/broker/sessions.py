@@ -14,12 +14,12 @@ from artemis_mqtt.broker.subscriptions import give_back, suspend, unsubscribe
 from artemis_mqtt.engine.flight import RELEASED, SENT, Delivery, IncomingFlight
 from artemis_mqtt.engine.publish import subscription_identifier_property
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded, Refusal
 from artemis_py.logs import LogBrake, named_logger
+from artemis_py.protocol import Host
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.addressing import Names
@@ -31,10 +31,9 @@ LOGGER: Final = named_logger(__name__)
 class Sessions:
     """Sessions by client identifier."""
 
-    def __init__(
-        self, postoffice: PostOffice, names: "Names", format: "MqttFormat", brake: LogBrake, limits: BrokerLimits
-    ) -> None:
-        self.postoffice: Final = postoffice
+    def __init__(self, host: Host, names: "Names", format: "MqttFormat", brake: LogBrake, limits: BrokerLimits) -> None:
+        self.host: Final = host
+        self.postoffice: Final = host.postoffice
         self._brake: Final = brake
         self._limits: Final = limits
         self._names: Final = names
@@ -199,9 +198,9 @@ class Sessions:
         if will is None:
             return
         subject = self.postoffice.subject_now(Subject(will.user, frozenset(will.roles)))
-        core = Session(self.postoffice, subject, session.client_id, "will", "MQTT")
+        core = self.host.sessions.open(subject, session.client_id, "will", "MQTT")
         try:
-            Publisher(core, self._names, self._format, self._limits).publish(
+            Publisher(core, self.host.retained, self._names, self._format, self._limits).publish(
                 will.topic, will.payload, will.qos, will.retain, will.properties, will.expiry_s
             )
         except Refusal as refusal:

@@ -72,8 +72,9 @@ def subscribe(
         _change(subscription, outlet, core, request, identifier)
     session.save_subscription(subscription)
     if not group and (request.retain_handling == _SEND_ALWAYS or (is_new and request.retain_handling == _SEND_IF_NEW)):
-        if office.retained.count:
-            subscription.search = office.retained.search(address)
+        retained = sessions.host.retained
+        if retained.count:
+            subscription.search = retained.search(address)
             hand_over_retained(subscription, office)
     return request.qos
 

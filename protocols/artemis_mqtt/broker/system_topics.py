@@ -37,6 +37,7 @@ class SystemTopics:
         self._office: Final[PostOffice] = manager.postoffice
         self._version: Final = version("artemis_py")
         self._is_planned = False
+        self._retained: Final = manager.host.retained
         self._started_ms = manager.postoffice.now_ms
 
     def wanted(self, queue: Queue) -> None:
@@ -83,7 +84,7 @@ class SystemTopics:
             "clients/disconnected": str(len(sessions) - connected),
             "clients/total": str(len(sessions)),
             "subscriptions/count": str(sessions.subscription_count),
-            "retained messages/count": str(office.retained.count),
+            "retained messages/count": str(self._retained.count),
             "store/messages/count": str(messages),
             "store/messages/bytes": str(office.account.size_bytes),
             "messages/received": str(sum(address.routed + address.unrouted for address in office.addresses.values())),

@@ -23,7 +23,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.states import AMQP_HEADER
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.protocol import ConnectionContext
+from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, kinds, read_frames
 from tests.core_harness import settle_down
@@ -39,7 +39,7 @@ class Client:
     def __init__(self, folder: Path) -> None:
         self.world = World(folder)
         self.woken = 0
-        manager = AmqpProtocolManager(self.world.office)
+        manager = AmqpProtocolManager(Host(self.world.services))
         context = ConnectionContext(
             connection_id=1, peer="peer", is_loopback=True, authenticator=OpenAuthenticator(), wake=self.wake
         )

@@ -10,7 +10,8 @@ from artemis_py.core.routing.duplicates import ID_BYTES, LONGEST_KEPT, duplicate
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.events import Duplicate, Event
-from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.errors import AddressFull, TransactionRolledBack
 from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, make_session, settle_down

@@ -6,7 +6,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings
-from tests.core_harness import make_message, make_office, make_queue, make_session, send
+from tests.core_harness import make_message, make_office, make_queue, make_services, make_session, send
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST
 
@@ -48,7 +48,7 @@ def test_a_pass_over_many_addresses_is_spread_over_turns() -> None:
     for name in names(1000):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
     office.now_ms += 1000
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
     reap(reaper, office, passes=1)
 
     reaper.reap()
@@ -66,7 +66,7 @@ def test_a_pass_over_many_queues_is_spread_over_turns() -> None:
     for name in names(1000):
         make_queue(office, name, auto_created=True)
     office.now_ms += 1000
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     reaper.reap()
     first = turns_of(office)
@@ -84,7 +84,7 @@ def test_no_pass_begins_before_the_last_has_ended() -> None:
     for name in names(1000):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
     office.now_ms += 1000
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     for _ in range(10):
         reaper.reap()
@@ -99,7 +99,7 @@ def test_what_is_used_while_a_pass_is_under_way_stays() -> None:
     for name in names(1000):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
     office.now_ms += 1000
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
     reap(reaper, office, passes=1)
 
     reaper.reap()
@@ -115,7 +115,7 @@ def test_a_search_for_expired_messages_is_spread_over_turns() -> None:
     for name in names(2000):
         make_queue(office, name)
 
-    Reaper(office).expire_messages()
+    make_services(office).reaper.expire_messages()
 
     assert turns_of(office) >= 3
 
@@ -132,7 +132,7 @@ def test_an_expired_message_is_found_in_a_later_slice() -> None:
     office.queues["t999"].expiry.note(office.now_ms + 1)
     office.now_ms += 1
 
-    Reaper(office).expire_messages()
+    make_services(office).reaper.expire_messages()
     turns_of(office)
 
     assert late.message_count == 1
@@ -142,14 +142,14 @@ def test_a_session_that_reaps_nothing_leaves_no_work_behind() -> None:
     office = make_office({"#": SHIPPED})
     make_session(office).producer("a", ANYCAST)
 
-    Reaper(office).reap()
+    make_services(office).reaper.reap()
 
     assert not office.hub.slices.has_work
 
 
 def passes(office: PostOffice, reaper: Reaper | None = None) -> list[str]:
     """Which addresses are left when nobody has come for longer than the delay."""
-    reaper = Reaper(office) if reaper is None else reaper
+    reaper = make_services(office).reaper if reaper is None else reaper
     # An address goes after its queue, when its own delay is over.
     for _ in range(3):
         reap(reaper, office)
@@ -177,7 +177,7 @@ def test_nothing_goes_before_the_delay_is_over() -> None:
     session.producer("queue", ANYCAST)
     office.now_ms += 999
 
-    reap(Reaper(office), office, passes=5)
+    reap(make_services(office).reaper, office, passes=5)
 
     assert sorted(office.addresses) == ["queue", "topic"]
 
@@ -197,7 +197,7 @@ def test_an_address_that_a_producer_is_attached_to_is_in_use() -> None:
     first, second = session.producer("a", ANYCAST), session.producer("b", ANYCAST)
     for producer in (first, first, second):
         producer.hold()
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     held = passes(office, reaper)
     first.let_go()
@@ -227,7 +227,7 @@ def test_an_address_that_is_sent_to_is_in_use() -> None:
     office = make_office({"#": SHIPPED})
     make_queue(office, "all", MULTICAST, address="news.#")
     office.create_address("news.eu", frozenset((MULTICAST,)), auto_created=True)
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     for _ in range(5):
         office.now_ms += 2000
@@ -267,7 +267,7 @@ def test_an_address_that_remembers_duplicate_ids_is_in_use() -> None:
     session.producer("a", ANYCAST).send(make_message(), duplicate_id=b"tid")
     session.producer("b", ANYCAST)
     office.queues["a"].purge()
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     kept = passes(office, reaper)
     office.duplicates.of(office.addresses["a"]).clear()
@@ -281,7 +281,7 @@ def test_a_delay_begins_with_the_start() -> None:
     session = make_session(office)
     session.producer("queue", ANYCAST)
     session.ensure_destination("topic", "", MULTICAST)
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     reaper.reap_at_start()
     at_start = sorted(office.addresses)

@@ -10,11 +10,10 @@ from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.services.retained import NODE_BYTES
+from artemis_py.core.services.retained import NODE_BYTES, RetainedMessages
 from artemis_py.core.settings.options import BrokerSettings
 from artemis_py.errors import LimitExceeded
-from tests.core_harness import START_MS, make_office
+from tests.core_harness import START_MS, make_office, make_services
 from tests.unit.store.world import World
 
 
@@ -24,8 +23,8 @@ def message(address: str, body: str = "m", expires_ms: int = 0) -> Message:
     return made
 
 
-def found(office: PostOffice, pattern: str) -> list[str]:
-    return [each.address for each in office.retained.search(pattern).next(10_000, 100_000)]
+def found(retained: RetainedMessages, pattern: str) -> list[str]:
+    return [each.address for each in retained.search(pattern).next(10_000, 100_000)]
 
 
 @pytest.mark.parametrize(
@@ -45,60 +44,65 @@ def found(office: PostOffice, pattern: str) -> list[str]:
 def test_patterns(pattern: str, expected: list[str]) -> None:
     """Any-words also stands for none; a leading wildcard leaves names with `$` alone [MQTT-4.7.2-1]."""
     office = make_office()
+    retained = make_services(office).retained
     for address in ("a.c", "a.b", "a", "a.b.c", "$sys.x"):
-        office.retained.put(message(address))
+        retained.put(message(address))
 
-    assert sorted(found(office, pattern)) == expected
+    assert sorted(found(retained, pattern)) == expected
 
 
 def test_the_last_one_counts() -> None:
     """One message an address, and the memory of one."""
     office = make_office()
+    retained = make_services(office).retained
     first, second = message("a", "one"), message("a", "two")
-    office.retained.put(first)
-    office.retained.put(second)
+    retained.put(first)
+    retained.put(second)
 
-    assert office.retained.get("a") is second
-    assert (office.retained.count, first.references, second.references) == (1, 0, 1)
+    assert retained.get("a") is second
+    assert (retained.count, first.references, second.references) == (1, 0, 1)
 
 
 def test_a_removed_one_is_gone() -> None:
     """With the nodes that led to it, and none that lead elsewhere."""
     office = make_office()
+    retained = make_services(office).retained
     for address in ("a.b", "a.b.c", "x.y.z"):
-        office.retained.put(message(address))
+        retained.put(message(address))
 
-    assert office.retained.remove("a.b")
-    assert office.retained.remove("x.y.z")
-    assert not office.retained.remove("x.y")
-    assert found(office, "#") == ["a.b.c"]
-    assert office.retained.count == 1
+    assert retained.remove("a.b")
+    assert retained.remove("x.y.z")
+    assert not retained.remove("x.y")
+    assert found(retained, "#") == ["a.b.c"]
+    assert retained.count == 1
 
 
 def test_an_expired_one_is_gone() -> None:
     """At its time, whether anybody looks or not; one that replaced it stays."""
     office = make_office()
-    office.retained.put(message("a", expires_ms=START_MS + 10))
-    office.retained.put(message("b", expires_ms=START_MS + 10))
-    office.retained.put(message("b"))
+    retained = make_services(office).retained
+    retained.put(message("a", expires_ms=START_MS + 10))
+    retained.put(message("b", expires_ms=START_MS + 10))
+    retained.put(message("b"))
     office.now_ms = START_MS + 10
 
-    seen = found(office, "#"), office.retained.get("a")
+    seen = found(retained, "#"), retained.get("a")
     office.handle_deadlines()
 
     assert seen == (["b"], None)
-    assert office.retained.count == 1
+    assert retained.count == 1
 
 
 def test_a_search_goes_on_where_it_stopped() -> None:
     """In slices, of messages and of steps, while others come and go."""
     office = make_office()
+    retained = make_services(office).retained
     for number in range(100):
-        office.retained.put(message(f"a.{number}"))
-    search = office.retained.search("a.#")
+        retained.put(message(f"a.{number}"))
+    search = retained.search("a.#")
     seen = [each.address for each in search.next(30, 1000)]
-    office.retained.remove("a.50")
-    office.retained.put(message("a.60", "newer"))
+    retained.remove("a.50")
+    retained.put(message("a.60", "newer"))
     while not search.is_done:
         some = search.next(30, 7)
         assert len(some) <= 7
@@ -116,12 +120,13 @@ def test_a_search_finds_what_the_wildcard_syntax_matches(addresses: list[str], p
     words, ends_any = pattern
     text = ".".join([*words, *("#" if ends_any else ())]) or "a"
     office = make_office()
+    retained = make_services(office).retained
     for address in addresses:
-        office.retained.put(message(address))
+        retained.put(message(address))
 
     expected = {address for address in addresses if office.options.wildcards.matches(text, address)}
 
-    assert set(found(office, text)) == expected
+    assert set(found(retained, text)) == expected
 
 
 def test_they_survive_a_restart(tmp_path: Path) -> None:
@@ -129,33 +134,33 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
     formats = {PLAIN_FORMAT.name: PLAIN_FORMAT}
     with World(tmp_path) as world:
         for made in (message("a", "old"), message("b"), message("c", expires_ms=START_MS + 5), message("a", "new")):
-            world.office.retained.put(made)
-        world.office.retained.remove("b")
+            world.services.retained.put(made)
+        world.services.retained.remove("b")
         world.settle()
 
     with World(tmp_path) as world:
         world.office.now_ms = START_MS + 10
-        assert world.office.retained.load(formats) == 0
-        kept = world.office.retained.get("a")
+        assert world.services.retained.load(formats) == 0
+        kept = world.services.retained.get("a")
         assert kept is not None
-        assert (kept.view.body, kept.durable, world.office.retained.count) == ("new", True, 1)
-        world.office.retained.put(message("d"))
+        assert (kept.view.body, kept.durable, world.services.retained.count) == ("new", True, 1)
+        world.services.retained.put(message("d"))
         world.settle()
 
     with World(tmp_path) as world:
-        world.office.retained.load(formats)
-        assert sorted(found(world.office, "#")) == ["a", "d"]
+        world.services.retained.load(formats)
+        assert sorted(found(world.services.retained, "#")) == ["a", "d"]
 
 
 def test_a_record_of_no_use_is_forgotten(tmp_path: Path) -> None:
     """A protocol that was uninstalled, or nonsense: said, and not kept for ever."""
     with World(tmp_path) as world:
-        world.office.retained.put(message("a"))
+        world.services.retained.put(message("a"))
         world.store.save_record("retained", bytes(7) + b"\x09", b"nonsense")
         world.settle()
 
     with World(tmp_path) as world:
-        assert world.office.retained.load({}) == 2
+        assert world.services.retained.load({}) == 2
         world.settle()
         assert world.store.load_records("retained") == []
 
@@ -165,12 +170,12 @@ def test_what_is_retained_is_counted_with_the_tree(tmp_path: Path) -> None:
     names = ["a.b.c", "a.b", "x"]
     with World(tmp_path) as world:
         for name in names:
-            world.office.retained.put(message(name))
+            world.services.retained.put(message(name))
         world.settle()
         before = world.office.account.size_bytes
     with World(tmp_path) as world:
         world.office.create_address("x", frozenset(RoutingType))
-        retained = world.office.retained
+        retained = world.services.retained
         retained.load({PLAIN_FORMAT.name: PLAIN_FORMAT})
         after = (world.office.account.size_bytes, retained.size_bytes)
 
@@ -186,7 +191,7 @@ def test_what_is_retained_is_counted_with_the_tree(tmp_path: Path) -> None:
 def test_retained_messages_leave_half_of_memory_to_others() -> None:
     """One that is no larger than what it replaces is still taken, and there is room again when some are gone."""
     office = make_office(options=BrokerSettings(global_max_size_bytes=10_000))
-    retained = office.retained
+    retained = make_services(office).retained
     kept = 0
     while retained.size_bytes < 10_000 // 2:
         made = message(f"a{kept}")

@@ -6,8 +6,8 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, RELEASED
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
 from artemis_py.errors import (
     AddressFull,
@@ -19,7 +19,16 @@ from artemis_py.errors import (
     TransactionRolledBack,
     UnknownTransaction,
 )
-from tests.core_harness import Recorder, attach, make_message, make_office, make_queue, make_session, settle_down
+from tests.core_harness import (
+    Recorder,
+    attach,
+    make_message,
+    make_office,
+    make_queue,
+    make_services,
+    make_session,
+    settle_down,
+)
 
 ANYCAST = RoutingType.ANYCAST
 MULTICAST = RoutingType.MULTICAST
@@ -204,13 +213,14 @@ def test_max_consumers_does_not_count_browsers() -> None:
 
 def test_a_session_takes_its_temporary_resources_along() -> None:
     office = make_office()
-    session = make_session(office)
+    sessions = Sessions(office)
+    session = sessions.open(Subject("tester"))
     session.create_temporary_queue(ANYCAST)
     session.create_temporary_address(MULTICAST)
 
     session.close()
 
-    assert (office.addresses, office.queues, office.sessions) == ({}, {}, {})
+    assert (office.addresses, office.queues, sessions.opened) == ({}, {}, {})
 
 
 def test_a_broken_session_returns_deliveries_and_undoes_its_transactions() -> None:
@@ -378,7 +388,7 @@ def test_the_reaper_needs_two_passes() -> None:
     """Reference §2.4."""
     office = make_office()
     used_queue(office)
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
     reaper.reap()
     after_one = list(office.queues)
 
@@ -392,7 +402,7 @@ def test_the_reaper_needs_two_passes() -> None:
 def test_a_consumer_between_two_passes_saves_the_queue() -> None:
     office = make_office()
     used_queue(office)
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
     reaper.reap()
     used_queue(office)
 
@@ -405,7 +415,7 @@ def test_a_queue_nobody_used_is_kept_unless_the_check_is_skipped() -> None:
     for skip, expected in ((False, ["a"]), (True, [])):
         office = make_office({"#": AddressSettings(auto_delete_queues_skip_usage_check=skip)})
         make_session(office).producer("a", ANYCAST)
-        reaper = Reaper(office)
+        reaper = make_services(office).reaper
 
         reaper.reap()
         reaper.reap()
@@ -418,7 +428,7 @@ def test_a_queue_with_messages_is_kept_unless_the_count_allows_it() -> None:
         office = make_office({"#": AddressSettings(auto_delete_queues_message_count=count)})
         used_queue(office)
         make_session(office).producer("a", ANYCAST).send(make_message())
-        reaper = Reaper(office)
+        reaper = make_services(office).reaper
 
         reaper.reap()
         reaper.reap()
@@ -429,7 +439,7 @@ def test_a_queue_with_messages_is_kept_unless_the_count_allows_it() -> None:
 def test_the_delay_counts_from_the_last_consumer() -> None:
     office = make_office({"#": AddressSettings(auto_delete_queues_delay=1000)})
     used_queue(office)
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
     for _ in range(3):
         reaper.reap()
     early = list(office.queues)
@@ -446,7 +456,7 @@ def test_the_start_up_pass_deletes_empty_queues_at_once() -> None:
     make_session(office).producer("a", ANYCAST)
     make_session(office).producer("b", ANYCAST).send(make_message())
 
-    Reaper(office).reap_at_start()
+    make_services(office).reaper.reap_at_start()
 
     assert list(office.queues) == ["b"]
 
@@ -458,7 +468,7 @@ def test_configured_queues_are_never_reaped() -> None:
     session = make_session(office)
     session.consume(office.queues["a"], Recorder())
     session.close()
-    reaper = Reaper(office)
+    reaper = make_services(office).reaper
 
     reaper.reap()
     reaper.reap()
@@ -478,9 +488,10 @@ def test_a_client_that_deletes_the_last_queue_takes_an_auto_created_address_alon
 
 def test_old_transactions_are_rolled_back() -> None:
     office = make_office(options=BrokerSettings(transaction_timeout_ms=1000))
-    session = make_session(office)
+    services = make_services(office)
+    session = services.sessions.open(Subject("tester"))
     transaction = session.begin()
-    reaper = Reaper(office)
+    reaper = services.reaper
     reaper.start()
 
     office.now_ms += 1000
@@ -493,8 +504,9 @@ def test_old_transactions_are_rolled_back() -> None:
 
 def test_a_stopped_reaper_does_nothing_more() -> None:
     office = make_office(options=BrokerSettings(transaction_timeout_ms=1000))
-    transaction = make_session(office).begin()
-    reaper = Reaper(office)
+    services = make_services(office)
+    transaction = services.sessions.open(Subject("tester")).begin()
+    reaper = services.reaper
     reaper.start()
     reaper.stop()
 

@@ -8,9 +8,9 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.services.services import Services
 from artemis_py.core.services.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
-from artemis_py.core.sessions.session import Producer, Session
+from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
 from tests.core_harness import browse_all, settle_down
@@ -30,18 +30,19 @@ class Link:
 class Writer:
     """A job with a session of its own."""
 
-    def __init__(self, postoffice: PostOffice, user: str = "job") -> None:
-        self.postoffice = postoffice
-        self.session = Session(postoffice, Subject(user), "job-1", "127.0.0.1:1", "AMQP")
+    def __init__(self, services: Services, user: str = "job") -> None:
+        self.services = services
+        self.postoffice = services.sessions.postoffice
+        self.session = services.sessions.open(Subject(user), "job-1", "127.0.0.1:1", "AMQP")
 
     def stage(self, epoch: int, attempt: str, address: str = "orders", link: Link | None = None) -> Stage:
-        return self.postoffice.staging.open(
+        return self.services.staging.open(
             self.session.subject.name, "w", epoch, attempt, address, Link() if link is None else link
         )
 
     def send(self, epoch: int, attempt: str, *bodies: str, address: str = "orders") -> Producer:
         producer = self.session.producer(address)
-        producer.stage(self.stage(epoch, attempt, address))
+        self.services.staging.plug(self.stage(epoch, attempt, address), producer)
         for body in bodies:
             producer.send(message(body, address))
         return producer
@@ -55,7 +56,7 @@ class Writer:
     def abort(self, epoch: int, *attempts: str) -> object:
         """Until all are gone."""
         answer = Answer()
-        steps = self.postoffice.staging.abort(self.session, "w", epoch, frozenset(attempts) or None)
+        steps = self.services.staging.abort(self.session, "w", epoch, frozenset(attempts) or None)
         self.postoffice.hub.slices.start(steps, answer.done, answer.refused)
         settle_down(self.postoffice)
         return answer.take()
@@ -63,7 +64,7 @@ class Writer:
     def ask(self, epoch: int, **attempts: int) -> "Answer":
         """The first slice of a commit."""
         answer = Answer()
-        steps = self.postoffice.staging.commit(self.session, "w", epoch, attempts)
+        steps = self.services.staging.commit(self.session, "w", epoch, attempts)
         self.postoffice.hub.slices.start(steps, answer.done, answer.refused)
         return answer
 
@@ -107,17 +108,24 @@ def stages(postoffice: PostOffice) -> int:
 
 
 @pytest.fixture
-def office() -> PostOffice:
+def services() -> Services:
     """A broker with the queue `orders`."""
-    postoffice = World().postoffice
+    services = World().services
+    postoffice = services.sessions.postoffice
     for name in ("orders", "bills"):
         postoffice.create_address(name, ANYCAST)
         postoffice.create_queue(QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST))
-    return postoffice
+    return services
 
 
-def test_nothing_is_routed_before_the_commit(office: PostOffice) -> None:
-    writer = Writer(office)
+@pytest.fixture
+def office(services: Services) -> PostOffice:
+    """Its post office."""
+    return services.sessions.postoffice
+
+
+def test_nothing_is_routed_before_the_commit(office: PostOffice, services: Services) -> None:
+    writer = Writer(services)
 
     writer.send(0, "a", "1", "2")
 
@@ -127,9 +135,9 @@ def test_nothing_is_routed_before_the_commit(office: PostOffice) -> None:
     assert stages(office) == 0
 
 
-def test_exactly_the_named_attempts_are_routed(office: PostOffice) -> None:
+def test_exactly_the_named_attempts_are_routed(office: PostOffice, services: Services) -> None:
     """A task that ran twice has two attempts; its job names the one that finished."""
-    writer = Writer(office)
+    writer = Writer(services)
     writer.send(0, "a", "1")
     writer.send(0, "b", "1")
     writer.send(0, "c", "2")
@@ -140,9 +148,9 @@ def test_exactly_the_named_attempts_are_routed(office: PostOffice) -> None:
     assert stages(office) == 0
 
 
-def test_an_epoch_is_committed_once(office: PostOffice) -> None:
+def test_an_epoch_is_committed_once(office: PostOffice, services: Services) -> None:
     """A job that crashed after its commit writes its last epoch again."""
-    writer = Writer(office)
+    writer = Writer(services)
     writer.send(3, "a", "1")
     writer.commit(3, a=1)
     writer.send(3, "b", "1")
@@ -153,9 +161,9 @@ def test_an_epoch_is_committed_once(office: PostOffice) -> None:
     assert stages(office) == 0
 
 
-def test_an_incomplete_attempt_commits_nothing(office: PostOffice) -> None:
+def test_an_incomplete_attempt_commits_nothing(office: PostOffice, services: Services) -> None:
     """Messages that were not durable may have gone with a crash: the job must write them again."""
-    writer = Writer(office)
+    writer = Writer(services)
     writer.send(0, "a", "1")
     writer.send(0, "b", "2")
 
@@ -167,8 +175,8 @@ def test_an_incomplete_attempt_commits_nothing(office: PostOffice) -> None:
     assert writer.commit(0, a=1, b=1) is True
 
 
-def test_attempts_may_go_to_several_addresses(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_attempts_may_go_to_several_addresses(office: PostOffice, services: Services) -> None:
+    writer = Writer(services)
     writer.send(0, "a", "1")
     writer.send(0, "b", "2", address="bills")
 
@@ -177,17 +185,17 @@ def test_attempts_may_go_to_several_addresses(office: PostOffice) -> None:
     assert (bodies(office), bodies(office, "bills")) == (["1"], ["2"])
 
 
-def test_an_attempt_keeps_its_address(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_an_attempt_keeps_its_address(services: Services) -> None:
+    writer = Writer(services)
     writer.stage(0, "a")
 
     with pytest.raises(InvalidRequest, match="writes to 'orders', not to 'bills'"):
         writer.stage(0, "a", "bills")
 
 
-def test_a_stage_counts_what_it_did_not_take(office: PostOffice) -> None:
+def test_a_stage_counts_what_it_did_not_take(services: Services) -> None:
     """Whoever sends without a stage has nothing to count."""
-    writer = Writer(office)
+    writer = Writer(services)
     staging = writer.send(0, "a", "1")
     staging.refused()
     writer.session.producer("orders").refused()
@@ -196,17 +204,17 @@ def test_a_stage_counts_what_it_did_not_take(office: PostOffice) -> None:
     assert writer.stage(0, "b").refused == 0
 
 
-def test_another_link_takes_the_stage_over(office: PostOffice) -> None:
+def test_another_link_takes_the_stage_over(services: Services) -> None:
     """What the first one still has under way must not count: the second was told how much there is."""
-    writer, first, second = Writer(office), Link(), Link()
+    writer, first, second = Writer(services), Link(), Link()
     stage = writer.stage(0, "a", link=first)
     assert writer.stage(0, "a", link=second) is stage
 
     assert (first.is_stolen, second.is_stolen) == (True, False)
 
 
-def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice, services: Services) -> None:
+    writer = Writer(services)
     producer = writer.send(0, "a")
     late, due = message("late"), message("due")
     late.expires_ms = NOW_MS + 10
@@ -224,8 +232,8 @@ def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice) -> N
     assert office.queues["orders"].scheduled_count == 1
 
 
-def test_an_abort_drops_what_was_staged(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_an_abort_drops_what_was_staged(office: PostOffice, services: Services) -> None:
+    writer = Writer(services)
     producer = writer.send(1, "a", "1")
     writer.send(2, "b", "2")
 
@@ -236,9 +244,9 @@ def test_an_abort_drops_what_was_staged(office: PostOffice) -> None:
         producer.send(message("3"))
 
 
-def test_an_abort_of_attempts_leaves_the_others(office: PostOffice) -> None:
+def test_an_abort_of_attempts_leaves_the_others(office: PostOffice, services: Services) -> None:
     """A task that failed takes back its own; another one of its job is done and waits for the commit."""
-    writer = Writer(office)
+    writer = Writer(services)
     writer.send(0, "a", "0")
     producer = writer.send(1, "a", "1")
     writer.send(1, "b", "2")
@@ -251,13 +259,13 @@ def test_an_abort_of_attempts_leaves_the_others(office: PostOffice) -> None:
     assert writer.commit(1, b=1) is True
 
 
-def test_a_stage_that_nobody_touches_goes(office: PostOffice) -> None:
+def test_a_stage_that_nobody_touches_goes(office: PostOffice, services: Services) -> None:
     """Its job died without a word."""
-    writer = Writer(office)
+    writer = Writer(services)
     kept = writer.stage(0, "kept")
     left = writer.stage(0, "left")
     assert left.holder is not None
-    office.staging.release(left, left.holder)
+    services.staging.release(left, left.holder)
 
     for now_ms in range(NOW_MS, NOW_MS + TIMEOUT_MS + 2 * SWEEP_MS, SWEEP_MS):
         office.now_ms = now_ms
@@ -267,18 +275,18 @@ def test_a_stage_that_nobody_touches_goes(office: PostOffice) -> None:
     assert left.queue.is_deleted is True
 
 
-def test_stages_are_their_users_own(office: PostOffice) -> None:
-    Writer(office, "ann").send(0, "a", "1")
-    other = Writer(office, "bob")
+def test_stages_are_their_users_own(services: Services) -> None:
+    Writer(services, "ann").send(0, "a", "1")
+    other = Writer(services, "bob")
 
     with pytest.raises(InvalidRequest, match="nothing is staged"):
         other.commit(0, a=1)
     assert other.abort(5) == 0
-    assert Writer(office, "ann").commit(0, a=1) is True
+    assert Writer(services, "ann").commit(0, a=1) is True
 
 
-def test_a_commit_needs_the_permission_to_send(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_a_commit_needs_the_permission_to_send(office: PostOffice, services: Services) -> None:
+    writer = Writer(services)
     writer.send(0, "a", "1")
     office.access = Rules((Permission.SEND, "orders"))
 
@@ -287,8 +295,8 @@ def test_a_commit_needs_the_permission_to_send(office: PostOffice) -> None:
     assert bodies(office) == []
 
 
-def test_an_address_that_went_meanwhile_stops_the_commit(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_an_address_that_went_meanwhile_stops_the_commit(office: PostOffice, services: Services) -> None:
+    writer = Writer(services)
     writer.send(0, "a", "1")
     office.delete_address("orders", force=True)
 
@@ -308,23 +316,23 @@ def test_an_address_that_went_meanwhile_stops_the_commit(office: PostOffice) -> 
         ("w" * 300, 0, "a"),
     ],
 )
-def test_what_cannot_name_a_stage_is_refused(office: PostOffice, writer: str, epoch: int, attempt: str) -> None:
+def test_what_cannot_name_a_stage_is_refused(services: Services, writer: str, epoch: int, attempt: str) -> None:
     with pytest.raises(InvalidRequest):
-        office.staging.open("u", writer, epoch, attempt, "orders", Link())
+        services.staging.open("u", writer, epoch, attempt, "orders", Link())
 
 
 @pytest.mark.parametrize(("writer", "epoch"), [("", 0), ("\ud800", 0), ("w" * 300, 0), ("w", -1), ("w", 2**63)])
-def test_what_cannot_name_an_epoch_is_not_committed(office: PostOffice, writer: str, epoch: int) -> None:
+def test_what_cannot_name_an_epoch_is_not_committed(services: Services, writer: str, epoch: int) -> None:
     """It would be the key of a record: a store that cannot write it would end all confirmations."""
     with pytest.raises(InvalidRequest):
-        next(office.staging.commit(Writer(office).session, writer, epoch, {}))
+        next(services.staging.commit(Writer(services).session, writer, epoch, {}))
 
 
-def test_writers_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_are_limited(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any client may commit an empty epoch; one that is known goes on."""
     assert MAX_WRITERS > 1000
     monkeypatch.setattr("artemis_py.core.services.staging.MAX_WRITERS", 1)
-    known, new = Writer(office), Writer(office, "new")
+    known, new = Writer(services), Writer(services, "new")
     known.commit(0)
 
     with pytest.raises(LimitExceeded):
@@ -332,10 +340,10 @@ def test_writers_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch
     assert known.commit(1)
 
 
-def test_stages_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_are_limited(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_STAGES > 1000
     monkeypatch.setattr("artemis_py.core.services.staging.MAX_STAGES", 2)
-    writer = Writer(office)
+    writer = Writer(services)
     writer.stage(0, "a")
     writer.stage(0, "b")
 
@@ -343,8 +351,8 @@ def test_stages_are_limited(office: PostOffice, monkeypatch: pytest.MonkeyPatch)
         writer.stage(0, "c")
 
 
-def test_a_stage_takes_no_transactions(office: PostOffice) -> None:
-    writer = Writer(office)
+def test_a_stage_takes_no_transactions(services: Services) -> None:
+    writer = Writer(services)
     producer = writer.send(0, "a")
     transaction = writer.session.begin()
 
@@ -352,27 +360,27 @@ def test_a_stage_takes_no_transactions(office: PostOffice) -> None:
         producer.send(message("1"), transaction)
 
 
-def test_an_address_with_staged_messages_is_in_use(office: PostOffice) -> None:
+def test_an_address_with_staged_messages_is_in_use(office: PostOffice, services: Services) -> None:
     """Though it is empty: a restart, or a long batch, must not take it from under the commit."""
     office.create_address("auto", ANYCAST, auto_created=True)
     office.create_queue(
         QueueConfig(name="auto", address="auto", routing_type=RoutingType.ANYCAST, auto_created=True, auto_delete=True)
     )
-    writer = Writer(office)
+    writer = Writer(services)
     writer.send(1, "a", "m", address="auto")
 
-    Reaper(office).reap_at_start()
+    services.reaper.reap_at_start()
 
     assert writer.commit(1, a=1)
     assert bodies(office, "auto") == ["m"]
 
 
-def test_an_address_is_free_again_after_the_commit(office: PostOffice) -> None:
+def test_an_address_is_free_again_after_the_commit(office: PostOffice, services: Services) -> None:
     office.create_address("auto", ANYCAST, auto_created=True)
-    writer = Writer(office)
+    writer = Writer(services)
     writer.send(1, "a", address="auto")
     writer.commit(1, a=0)
 
-    Reaper(office).reap_at_start()
+    services.reaper.reap_at_start()
 
     assert "auto" not in office.addresses

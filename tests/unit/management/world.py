@@ -15,12 +15,11 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
-from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.options import AddressSettings, SettingsRepository
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import browse_all, settle_down
+from tests.core_harness import browse_all, make_services, settle_down
 
 ANYCAST = frozenset((RoutingType.ANYCAST,))
 MULTICAST = frozenset((RoutingType.MULTICAST,))
@@ -45,6 +44,7 @@ class World:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
         self.postoffice = PostOffice(settings, Hub(storage or MemoryStore()), access=access or OpenAccess())
         self.postoffice.now_ms = NOW_MS
+        self.services = make_services(self.postoffice)
         facts = BrokerFacts(
             version="1.2.3",
             node_id="node-1",
@@ -52,9 +52,9 @@ class World:
             acceptors=lambda: [AcceptorFacts("main", "127.0.0.1", 5672, ("AMQP",))],
             disk_usage=lambda: 0.25,
         )
-        self.endpoint = ManagementEndpoint(self.postoffice, facts)
-        self.postoffice.register_endpoint(MANAGEMENT, self.endpoint)
-        self.session = Session(self.postoffice, Subject("admin"), "client-1", "127.0.0.1:4000", "AMQP")
+        self.endpoint = ManagementEndpoint(self.services, facts)
+        self.services.sessions.register_endpoint(MANAGEMENT, self.endpoint)
+        self.session = self.services.sessions.open(Subject("admin"), "client-1", "127.0.0.1:4000", "AMQP")
         self.replies = self.session.create_temporary_queue(RoutingType.ANYCAST)
 
     def send(self, **view: Any) -> None:

@@ -24,7 +24,7 @@ def test_a_limit_of_the_broker_stays_when_somebody_connects_elsewhere() -> None:
     other.publish("b", b"1", 1, 1, retain=True)
 
     assert other.packets() == [("puback", 1, 0x97)]
-    assert site.office.retained.count == 1
+    assert site.services.retained.count == 1
 
 
 def test_sessions_are_limited_on_every_acceptor() -> None:

@@ -232,7 +232,7 @@ def test_an_empty_payload_clears_what_was_retained() -> None:
 
     assert bodies(watcher) == [b"m", b""]
     assert bodies(late) == []
-    assert site.office.retained.count == 0
+    assert site.services.retained.count == 0
 
 
 def test_retained_messages_are_limited() -> None:
@@ -245,7 +245,7 @@ def test_retained_messages_are_limited() -> None:
     publisher.publish("a", b"2", 1, 3, retain=True)
 
     assert publisher.packets() == [("puback", 1, 0x10), ("puback", 2, 0x97), ("puback", 3, 0x10)]
-    assert site.office.retained.count == 1
+    assert site.services.retained.count == 1
 
 
 def test_many_retained_messages_come_in_slices() -> None:
@@ -540,7 +540,7 @@ def test_publishing_needs_the_permission_to_send(qos: int, answer: tuple[str, in
     client.publish("secret", b"m", qos, 1, retain=True)
 
     assert client.packets() == [answer]
-    assert site.office.retained.count == 0
+    assert site.services.retained.count == 0
     assert not client.handler.closed
 
 

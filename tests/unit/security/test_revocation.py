@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.security.revocation import Revoked, apply_change, subject_now
 from artemis_py.security.users import UserFiles, Users
 from tests.unit.transport.doubles import Bench, small_postoffice
@@ -45,15 +45,15 @@ def test_who_may_not_be_here_any_more(user: str, new: Users, reason: str | None)
 
 def test_sessions_follow() -> None:
     """Ended, changed or left alone; a session nobody is told of has no rights left either."""
-    office = small_postoffice()
-    sessions = {name: Session(office, OLD.subject(name)) for name in ("ann", "bob", "CN=device")}
-    nobody, silent = Session(office, Subject(None)), Session(office, OLD.subject("ann"))
+    registry = Sessions(small_postoffice())
+    sessions = {name: registry.open(OLD.subject(name)) for name in ("ann", "bob", "CN=device")}
+    nobody, silent = registry.open(Subject(None)), registry.open(OLD.subject("ann"))
     told = {}
     for name, session in sessions.items():
         session.client = told[name] = Told()
     new = Users({"bob": "b"}, {"bob": frozenset({"s"}), "CN=device": frozenset({"r"})})
 
-    assert apply_change(office, OLD, new) == Revoked(ended=2, changed=1)
+    assert apply_change(registry, OLD, new) == Revoked(ended=2, changed=1)
     assert told["ann"].events == ["user 'ann' was removed"]
     assert told["bob"].events == ["rights"]
     assert told["CN=device"].events == []

@@ -42,7 +42,8 @@ class Job:
         self.world.queue(address)
         producer = self.session.producer(address)
         user = self.session.subject.name
-        producer.stage(self.world.office.staging.open(user, "w", epoch, attempt, address, Holder()))
+        staging = self.world.services.staging
+        staging.plug(staging.open(user, "w", epoch, attempt, address, Holder()), producer)
         for body in bodies:
             message = plain_message(address, MessageView(body=body), durable)
             producer.send(message)
@@ -56,7 +57,7 @@ class Job:
                 lambda: self.answers.append(outcome), lambda reason: self.answers.append(StoreError(reason))
             )
 
-        office.hub.slices.start(office.staging.commit(self.session, "w", epoch, attempts), answer, answer)
+        office.hub.slices.start(self.world.services.staging.commit(self.session, "w", epoch, attempts), answer, answer)
 
 
 def numbers(first: int, count: int) -> list[str]:
@@ -94,11 +95,11 @@ def test_an_epoch_is_routed_whole_or_not_at_all_whatever_moment_a_crash_chooses(
             happened = sum(1 for _ in zip(range(moment), events(world), strict=False))
             answered, waiting = list(job.answers), bodies(world.queue())
         with World(folder, SETTINGS) as world:
-            world.office.staging.restore()
+            world.services.staging.restore()
             world.settle()
             world.audit()
             there = bodies(world.queue())
-            last = world.office.staging.last_epoch("job", "w")
+            last = world.services.staging.last_epoch("job", "w")
             assert (there, last) in (([], -1), (everything, 0))
             assert there[: len(waiting)] == waiting or there == []
             assert answered in ([], [True])
@@ -146,11 +147,11 @@ def test_stages_without_number_are_dropped_in_slices(tmp_path: Path) -> None:
         world.settle()
         job.commit(0, **{"0": 1})
         assert len(world.office.addresses[STAGING_ADDRESS].bindings) == DROPPED_STAGES + 1
-        assert world.office.staging.open("job", "w", 0, "1", "q", Holder()).count == 0
+        assert world.services.staging.open("job", "w", 0, "1", "q", Holder()).count == 0
         world.hands.turn()
         world.hands.work()
     with World(tmp_path, SETTINGS) as world:
-        world.office.staging.restore()
+        world.services.staging.restore()
         world.settle()
 
         assert not world.office.addresses[STAGING_ADDRESS].bindings
@@ -177,14 +178,14 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
     with World(tmp_path, SETTINGS) as world:
         job = Job(world)
         job.stage(0, "a")
-        stage = world.office.staging.open("job", "w", 0, "a", "q", Holder())
+        stage = world.services.staging.open("job", "w", 0, "a", "q", Holder())
         now_ms = world.office.now_ms
         for index in range(9):
             message = plain_message("q", MessageView(body=str(index)), True)
             message.delivery_time_ms = now_ms + 100 if index % 3 == 0 else 0
             message.expires_ms = now_ms + 1000 if index % 3 == 1 else 0
             message.routing_type = 1
-            world.office.staging.take(stage, message, world.office.addresses["q"])
+            world.services.staging.take(stage, message, world.office.addresses["q"])
         job.commit(0, a=9)
         world.settle()
         queue = world.queue()
@@ -226,7 +227,7 @@ def test_what_is_left_is_dropped_with_its_address(tmp_path: Path) -> None:
         assert job.answers == [True]
         assert bodies(world.queue("other")) == ["1", "2"]
         assert "q" not in world.office.addresses
-        assert not world.office.staging.awaits("q")
+        assert not world.services.staging.awaits("q")
         world.audit()
 
 
@@ -252,7 +253,7 @@ def test_a_store_that_fails_ends_the_routing_and_the_next_start_goes_on(tmp_path
         assert all(isinstance(answer, StoreError) for answer in job.answers)
         assert len(bodies(world.queue())) < 40
     with World(tmp_path, SETTINGS) as world:
-        world.office.staging.restore()
+        world.services.staging.restore()
         world.settle()
 
         assert bodies(world.queue()) == numbers(0, 40)
@@ -304,9 +305,9 @@ def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
         job = Job(world)
         with pytest.raises(AddressFull, match="5000 are allowed"):
             job.stage(0, "a", *numbers(0, 20))
-        staged = world.office.staging.open("job", "w", 0, "a", "q", Holder()).count
+        staged = world.services.staging.open("job", "w", 0, "a", "q", Holder()).count
         assert 5 < staged < 10
-        world.office.hub.slices.start(world.office.staging.abort(job.session, "w", 0))
+        world.office.hub.slices.start(world.services.staging.abort(job.session, "w", 0))
         job.stage(1, "a", "1")
 
 
@@ -316,7 +317,7 @@ def test_what_is_staged_counts_for_an_address_that_refuses(tmp_path: Path) -> No
         job = Job(world)
         with pytest.raises(AddressFull):
             job.stage(0, "a", *numbers(0, 100))
-        count = world.office.staging.open("job", "w", 0, "a", "q", Holder()).count
+        count = world.services.staging.open("job", "w", 0, "a", "q", Holder()).count
         assert 10 < count < 30
         job.commit(0, a=count)
         world.settle()
@@ -331,9 +332,9 @@ def test_an_address_that_drops_takes_what_it_has_room_for(tmp_path: Path) -> Non
         Job(world).stage(0, "a", *numbers(0, 100))
         world.settle()
     with World(tmp_path, limited(FullPolicy.DROP)) as world:
-        world.office.staging.restore()
+        world.services.staging.restore()
         job = Job(world)
-        assert world.office.staging.open("job", "w", 0, "a", "q", Holder()).count == 100
+        assert world.services.staging.open("job", "w", 0, "a", "q", Holder()).count == 100
         job.commit(0, a=100)
         world.settle()
 
@@ -349,7 +350,7 @@ def test_page_limits_are_about_what_is_staged_too(tmp_path: Path) -> None:
         with pytest.raises(AddressFull):
             job.stage(0, "a", *numbers(0, 100))
 
-        assert world.office.staging.open("job", "w", 0, "a", "q", Holder()).count == 20
+        assert world.services.staging.open("job", "w", 0, "a", "q", Holder()).count == 20
 
 
 @pytest.mark.parametrize("policy", list(FullPolicy))

@@ -121,8 +121,8 @@ def test_what_else_is_as_long_as_it_likes(tmp_path: Path) -> None:
         session.producer("q").send(message, None, duplicate_id("\ud800" * 100_000))
         for user, writer in (("u" * 1000, "w"), ("u", "w" * 1000)):
             with pytest.raises(InvalidRequest):
-                world.office.staging.open(user, writer, 0, "a", "q", Holder())
-        world.office.staging.open("u", "w" * 190, 0, "\N{ELEPHANT}" * 200, "q", Holder())
+                world.services.staging.open(user, writer, 0, "a", "q", Holder())
+        world.services.staging.open("u", "w" * 190, 0, "\N{ELEPHANT}" * 200, "q", Holder())
         world.settle()
 
         assert world.failures == []

@@ -7,11 +7,10 @@ import pytest
 
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
 from artemis_py.store import schema
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import START_MS, attach, browse_all, pass_time, settle_down
+from tests.core_harness import START_MS, attach, browse_all, make_services, pass_time, settle_down
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
@@ -254,7 +253,7 @@ def test_expired_messages_are_found_on_disk(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path, settings) as world:
-        reaper = Reaper(world.office)
+        reaper = make_services(world.office).reaper
         reaper.start()
         pass_time(world.office, 30_000)
         for _ in range(20):

@@ -18,7 +18,7 @@ from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
-from tests.core_harness import START_MS, browse_all, make_queue, settle_down
+from tests.core_harness import START_MS, browse_all, make_queue, make_services, settle_down
 
 SMALL_MAP_BYTES = 1 << 20
 
@@ -72,6 +72,7 @@ class World:
             repository.add(match, values)
         self.office = PostOffice(repository, Hub(self.store, scratch, options), options)
         self.office.now_ms = START_MS
+        self.services = make_services(self.office)
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
         self.store.start(self.hands, self.hands, self._failed, self.office.stored)

@@ -17,6 +17,7 @@ from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
 from artemis_py.transport.driver import Driver
 from artemis_py.transport.turn import Turn
+from tests.core_harness import make_host
 from tests.line_protocol import LineConnection, LineProtocolManager
 
 START_MS = 1_700_000_000_000
@@ -189,7 +190,8 @@ class Bench:
     ) -> None:
         self.loop = ManualLoop()
         self.postoffice = small_postoffice()
-        self.manager = LineProtocolManager(self.postoffice)
+        self.host = make_host(self.postoffice)
+        self.manager = LineProtocolManager(self.host)
         self.turn = Turn(self.postoffice, self.loop, self.loop.wall_clock)
         self.connections = Connections(limits or ConnectionLimits(total=100, strangers=50))
         self.terms = AcceptorContext(

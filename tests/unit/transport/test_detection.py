@@ -3,6 +3,7 @@
 import pytest
 
 from artemis_py.transport.detection import MAX_HEAD_BYTES, UnknownProtocol, recognise
+from tests.core_harness import make_host
 from tests.line_protocol import LineProtocolManager
 from tests.unit.transport.doubles import small_postoffice
 
@@ -16,8 +17,8 @@ class GreedyManager(LineProtocolManager):
         return None
 
 
-LINE = LineProtocolManager(small_postoffice())
-GREEDY = GreedyManager(small_postoffice())
+LINE = LineProtocolManager(make_host(small_postoffice()))
+GREEDY = GreedyManager(make_host(small_postoffice()))
 
 
 @pytest.mark.parametrize("head", [b"", b"L", b"LINE"])

@@ -29,8 +29,8 @@ class Site(Bench):
         super().__init__(output_limit_bytes=1 << 20)
         managers: list[ProtocolManager] = [
             self.manager,
-            MqttProtocolManager(self.postoffice),
-            AmqpProtocolManager(self.postoffice),
+            MqttProtocolManager(self.host),
+            AmqpProtocolManager(self.host),
         ]
         self.terms = evolve(self.terms, managers=with_websocket(managers, self.postoffice.meter))
 

@@ -1,0 +1,24 @@
+"""The services of a broker: what stands above routing and sessions, and what nothing below them names.
+
+A further service is made here, beside the others; protocols and management get all of them through `Host`.
+"""
+
+from typing import Final
+
+from artemis_py.core.services.leases import Leases
+from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.services.retained import RetainedMessages
+from artemis_py.core.services.staging import Staging
+from artemis_py.core.sessions.sessions import Sessions
+
+
+class Services:
+    """Made once per domain, by what assembles a broker."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        postoffice = sessions.postoffice
+        self.sessions: Final = sessions
+        self.staging: Final = Staging(postoffice)
+        self.retained: Final = RetainedMessages(postoffice.hub, postoffice.options.wildcards, postoffice.addresses)
+        self.leases: Final = Leases()
+        self.reaper: Final = Reaper(sessions, self.staging)

@@ -1,0 +1,147 @@
+"""An inlet: where a producer's messages go. An address or one queue of it, or something that takes them in its place.
+
+Producers know only this class, so what takes messages in a way of its own (staging, an endpoint of the broker) is a
+subclass that is put in the place of the address, and nothing here has to know of it.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from mypy_extensions import mypyc_attr
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.dispatcher import ADDRESS_PARTS
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.routes import NO_TYPE
+from artemis_py.core.routing.transaction import Transaction
+
+if TYPE_CHECKING:
+    from artemis_py.core.sessions.session import Session
+
+
+class Endpoint(Protocol):
+    """Takes what is sent to one address, in place of queues: how the broker itself is spoken to."""
+
+    def receive(self, message: Message, session: "Session") -> None:
+        """Act on a message. Raises a Refusal for one that is not taken."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Inlet:
+    """Takes the messages of one producer. Compiled code calls the methods of interpreted subclasses too."""
+
+    def __init__(self) -> None:
+        self.address: Address | None = None
+        """The address that they are sent to, as it was last found; None if there is none."""
+
+    def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
+        """Take a message; returns how many queues got it, or will get it. Raises Refusal of some kind.
+
+        `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `PostOffice.route_once`.
+        """
+        raise NotImplementedError
+
+    def refused(self) -> None:
+        """Note that a message of the producer was not taken, and never came here."""
+
+    def prepare(self) -> Address | None:
+        """Make sure that the address is there, creating it if allowed, and return it. Raises Refusal of some kind."""
+        return None
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the client should get no more credit for now."""
+        return self.address is not None and self.address.must_wait
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Run `call` once when `must_wait` may have become false."""
+        if self.address is not None:
+            self.address.when_room(call)
+
+    def hold(self) -> None:
+        """Keep the address in use for as long as the client stays attached; undone by `let_go`."""
+
+    def let_go(self) -> None:
+        """Undo `hold`; harmless if it did not happen."""
+
+
+class AddressInlet(Inlet):
+    """Routes messages through an address, or to the one queue of it that an FQQN names."""
+
+    def __init__(self, session: "Session", name: str, queue_name: str, explicit_type: int) -> None:
+        super().__init__()
+        self._session: Session = session
+        self._office: PostOffice = session.postoffice
+        self.name: str = name
+        self.queue_name: str = queue_name
+        """The one queue that gets the messages; empty: the address decides."""
+        self.explicit_type: int = explicit_type
+        """Routing type that the client asked for; NO_TYPE leaves it to the message and the address."""
+        self._is_held: bool = False
+
+    def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
+        """Route a message; the address is made again if it is gone."""
+        if self.explicit_type != NO_TYPE:
+            message.routing_type = self.explicit_type
+        address = self.address
+        if address is None or address.is_deleted or (not address.bindings and message.routing_type != 0):
+            address = self.prepare()
+        if duplicate_id:
+            return self._office.route_once(message, address, self.queue_name, transaction, duplicate_id)
+        return self._office.route(message, address, self.queue_name, transaction)
+
+    def prepare(self) -> Address:
+        """Make sure that the address is there, and the queue if there has to be one, creating them if allowed.
+
+        Raises NoSuchAddress, NoSuchQueue, NotAuthorized, RoutingTypeMismatch, LimitExceeded.
+        """
+        session, office = self._session, self._office
+        existing = office.addresses.get(self.name)
+        if existing is None:
+            office.hub.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
+            routing_type = self.explicit_type
+            if routing_type == NO_TYPE:
+                routing_type = office.settings.resolve(self.name).default_address_routing_type
+            session.ensure_destination(self.name, self.queue_name, RoutingType(routing_type))
+        elif self.explicit_type != NO_TYPE:
+            session.ensure_destination(self.name, self.queue_name, RoutingType(self.explicit_type))
+        elif len(existing.routing_types) == 1:
+            session.ensure_destination(self.name, self.queue_name, next(iter(existing.routing_types)))
+        address = office.address(self.name)
+        if self._is_held and address is not self.address:
+            if self.address is not None:
+                self.address.producers -= 1
+            address.producers += 1
+        self.address = address
+        return address
+
+    def hold(self) -> None:
+        """Count as a producer of the address."""
+        if not self._is_held and self.address is not None:
+            self._is_held = True
+            self.address.producers += 1
+
+    def let_go(self) -> None:
+        """Count no more as one."""
+        if self._is_held:
+            self._is_held = False
+            if self.address is not None:
+                self.address.producers -= 1
+
+
+class EndpointInlet(Inlet):
+    """Hands messages to an endpoint of the broker."""
+
+    def __init__(self, session: "Session", name: str, endpoint: Endpoint) -> None:
+        super().__init__()
+        self._session: Session = session
+        self._name: str = name
+        self._endpoint: Endpoint = endpoint
+
+    def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
+        """Have the endpoint act on it at once, whatever becomes of the transaction."""
+        message.address = self._name
+        self._endpoint.receive(message, self._session)
+        return 1

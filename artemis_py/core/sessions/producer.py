@@ -1,0 +1,73 @@
+"""A producer: one client's right to send to one place, and the count of what it sent there."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.messages.message import Message
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.sessions.inlet import Inlet
+from artemis_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from artemis_py.core.sessions.session import Session
+
+
+class Producer:
+    """Sends to one address, with the permission that was checked when it was made."""
+
+    __slots__ = ("_session", "inlet", "messages_sent", "name", "queue_name")
+
+    def __init__(self, session: "Session", name: str, queue_name: str, inlet: Inlet) -> None:
+        self._session: Session = session
+        self.name: str = name
+        self.queue_name: str = queue_name
+        self.inlet: Inlet = inlet
+        """Where its messages go; a service may put one of its own in the place of the address."""
+        self.messages_sent: int = 0
+
+    @property
+    def address(self) -> Address | None:
+        """The address as it was last found; None for an endpoint."""
+        return self.inlet.address
+
+    def prepare(self) -> Address | None:
+        """Make sure that the destination is there; see `Inlet.prepare`."""
+        return self.inlet.prepare()
+
+    def hold(self) -> None:
+        """Keep the address in use, and so from being deleted, until `let_go` or the session's end."""
+        self.inlet.hold()
+        self._session.held_producers.add(self)
+
+    def let_go(self) -> None:
+        """Undo `hold`; harmless if it did not happen."""
+        self.inlet.let_go()
+        self._session.held_producers.discard(self)
+
+    def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
+        """Send a message; returns how many queues got (or will get) it, 1 for what is not a queue.
+
+        Raises Refusal of some kind; a transaction it was part of can then only be rolled back. `duplicate_id` as in
+        `Inlet.send`.
+        """
+        self.messages_sent += 1
+        try:
+            return self.inlet.send(message, transaction, duplicate_id)
+        except Refusal as refusal:
+            if transaction is not None:
+                transaction.fail(refusal)
+            raise
+
+    def refused(self) -> None:
+        """Note that a message was not taken before it could be sent."""
+        self.inlet.refused()
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether the client should get no more credit for now."""
+        return self.inlet.must_wait
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Run `call` once when `must_wait` may have become false."""
+        self.inlet.when_room(call)

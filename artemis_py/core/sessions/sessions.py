@@ -1,0 +1,27 @@
+"""The open sessions of one domain, and the endpoints that clients reach through them."""
+
+from typing import Final
+
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.sessions.inlet import Endpoint
+from artemis_py.core.sessions.session import Session
+
+
+class Sessions:
+    """Opens sessions, and knows those that are open."""
+
+    def __init__(self, postoffice: PostOffice) -> None:
+        self.postoffice: Final = postoffice
+        self.opened: Final[dict[int, Session]] = {}
+        """Open sessions by id."""
+        self.endpoints: Final[dict[str, Endpoint]] = {}
+        """What takes messages in place of an address, by the address."""
+
+    def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
+        """Open a session with the rights of `subject`; `peer` is the client's network address, for the log."""
+        return Session(self.postoffice, subject, client_id, peer, protocol, self.opened, self.endpoints)
+
+    def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
+        """Have `endpoint` take everything that is sent to `address`."""
+        self.endpoints[address] = endpoint

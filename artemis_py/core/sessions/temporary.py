@@ -1,0 +1,88 @@
+"""Temporary resources: addresses and queues that live as long as the session they were made for."""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.dispatcher import QUEUE_PARTS
+from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.background import SLICE_UNITS, Steps
+from artemis_py.core.settings.options import QueueConfig
+
+if TYPE_CHECKING:
+    from artemis_py.core.sessions.session import Session
+
+
+class TemporaryResources:
+    """Those of one session."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session: Session = session
+        self._office: PostOffice = session.postoffice
+        self._queues: dict[str, Queue] = {}
+        self._addresses: dict[str, Address] = {}
+
+    def create_queue(self, routing_type: RoutingType, address: str | None, filter: str | None) -> Queue:
+        """Create a queue of a random name, on an address of its own or a given one."""
+        name = self._office.entropy.uuid()
+        if address is None:
+            self.create_address(routing_type, name)
+            address = name
+        config = QueueConfig(
+            name=name,
+            address=address,
+            routing_type=routing_type,
+            durable=False,
+            filter=filter,
+            temporary=True,
+            max_consumers=-1,
+        )
+        queue = self._session.create_queue(config)
+        queue.owner = self._session
+        self._queues[name] = queue
+        return queue
+
+    def create_address(self, routing_type: RoutingType, name: str | None) -> Address:
+        """Create an address, of a random name if none is given."""
+        name = self._office.entropy.uuid() if name is None else name
+        self._session.check(Permission.CREATE_ADDRESS, name)
+        self._office.hub.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
+        address = self._office.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
+        address.owner = self._session
+        self._addresses[name] = address
+        return address
+
+    def forget(self, name: str) -> None:
+        """Leave the deletion of a queue or address to somebody else; harmless if it is not of this session."""
+        self._queues.pop(name, None)
+        self._addresses.pop(name, None)
+
+    def delete(self, name: str) -> None:
+        """Delete a temporary queue or address of this session; nothing happens if it is gone."""
+        queue = self._queues.pop(name, None)
+        if queue is not None and not queue.is_deleted:
+            self._office.delete_queue(name, force=True, reason="temporary")
+        address = self._addresses.pop(name, None)
+        if address is not None and not address.is_deleted:
+            self._office.delete_address(name, force=True, reason="temporary")
+
+    def delete_all(self) -> Steps:
+        """Delete all of them, in slices: others may have any number of subscriptions on a temporary address."""
+        meter = self._office.meter
+        end = meter.work + SLICE_UNITS
+        for name in [*self._queues, *self._addresses]:
+            address = self._addresses.get(name)
+            if address is not None:
+                for queue in queues_of(address):
+                    if not queue.is_deleted:
+                        self._office.delete_queue(queue.name, force=True, reason="temporary")
+                    if meter.work >= end:
+                        yield None
+                        end = meter.work + SLICE_UNITS
+            self.delete(name)
+            if meter.work >= end:
+                yield None
+                end = meter.work + SLICE_UNITS
+        return None
