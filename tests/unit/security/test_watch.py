@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.security.logins import LoginService
 from artemis_py.security.users import UserFiles
 from artemis_py.security.watch import REFRESH_S, SETTLE_S, UsersWatch
@@ -16,12 +16,12 @@ class Files:
         self.users, self.roles = folder / "users", folder / "roles"
         self.users.write_text("ann = a\n", encoding="utf-8")
         self.roles.write_text("admins = ann\n", encoding="utf-8")
-        self.office = small_postoffice()
+        self.sessions = Sessions(small_postoffice())
         self.events: list[str] = []
         files = UserFiles(self.users, self.roles)
         self.logins = LoginService(files.load(), lambda job, done: None, lambda delay_s, call: None, lambda: 0.0)
         self.watch = UsersWatch(
-            files, self.logins, self.office, self.events.append, lambda: self.events.append("a turn is planned")
+            files, self.logins, self.sessions, self.events.append, lambda: self.events.append("a turn is planned")
         )
 
 
@@ -35,7 +35,7 @@ def test_nothing_happens_while_the_files_stay_as_they_are(tmp_path: Path) -> Non
 def test_changed_files_reach_logins_and_sessions_once_they_are_complete(tmp_path: Path) -> None:
     """One that changed since the last look may be half written."""
     files = Files(tmp_path)
-    session = Session(files.office, files.logins.users.subject("ann"))
+    session = files.sessions.open(files.logins.users.subject("ann"))
     files.users.write_text("ann = a\nbob = b\n", encoding="utf-8")
     files.roles.write_text("", encoding="utf-8")
 
