@@ -14,7 +14,7 @@ from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import Symbol
-from artemis_amqp.messages.sections import header_bytes
+from artemis_amqp.messages.delivery import header_bytes
 from artemis_py.cli.load import BATCH, STAMP, Plan, Run, Violation
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 

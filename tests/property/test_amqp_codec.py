@@ -34,8 +34,10 @@ from artemis_amqp.engine.types import (
     ULong,
     UShort,
 )
+from artemis_amqp.messages.arrival import split_sections
+from artemis_amqp.messages.conversion import from_view, to_view
+from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
 from artemis_amqp.messages.format import AMQP_FORMAT
-from artemis_amqp.messages.sections import annotations_bytes, from_view, header_bytes, split_sections, to_view
 from artemis_py.core.messages.message import Message
 from artemis_py.errors import MalformedFrame
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.errors import Condition
 from artemis_amqp.engine.types import Described, MalformedValue, Symbol, UInt
+from artemis_amqp.messages.arrival import Sections, leading_size, split_sections
 from artemis_amqp.messages.large import LEADING_LIMIT_BYTES, IncomingBody
 from artemis_amqp.messages.outline import BodyOutline
-from artemis_amqp.messages.sections import Sections, leading_size, split_sections
 from artemis_py.errors import MalformedFrame
 from artemis_py.store.memory import MemoryStore
 

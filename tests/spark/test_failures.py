@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructField, StructType
 
-from artemis_amqp.messages.sections import annotations_bytes
+from artemis_amqp.messages.delivery import annotations_bytes
 from artemis_py.spark.columns import BatchBuilder
 from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import ConnectionLost, DataLoss, Refused, SendFailed, Undecodable

@@ -11,7 +11,7 @@ from typing import Final
 
 from artemis_amqp.engine.codec import read_value
 from artemis_amqp.engine.types import MalformedValue
-from artemis_amqp.messages.sections import plain
+from artemis_amqp.messages.conversion import plain
 
 MAX_DEPTH: Final = 4
 MAX_KEYS: Final = 32

@@ -17,7 +17,7 @@ from pyspark.sql.functions import udf
 
 from artemis_amqp.engine.codec import read_value
 from artemis_amqp.engine.types import MalformedValue
-from artemis_amqp.messages.sections import plain
+from artemis_amqp.messages.conversion import plain
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.jobs.running import OnProgress, quiet, run, stream

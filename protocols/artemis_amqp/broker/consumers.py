@@ -20,9 +20,10 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.extensions import ADDRESS
 from artemis_amqp.messages.amendments import amended
+from artemis_amqp.messages.conversion import from_view
+from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
-from artemis_amqp.messages.sections import annotations_bytes, from_view, header_bytes
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Hub

@@ -22,9 +22,10 @@ from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import MalformedValue, Symbol
 from artemis_amqp.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
+from artemis_amqp.messages.arrival import Sections, split_sections
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody
-from artemis_amqp.messages.sections import Sections, read_annotation, read_to, split_sections
+from artemis_amqp.messages.sections import read_annotation, read_to
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import Message

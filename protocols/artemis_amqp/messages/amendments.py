@@ -7,8 +7,10 @@ address. The bare message is never touched, and other queues that share the mess
 from typing import Final
 
 from artemis_amqp.engine.types import Symbol
+from artemis_amqp.messages.conversion import plain
+from artemis_amqp.messages.delivery import AMENDED, merge_annotations
 from artemis_amqp.messages.format import AMQP_FORMAT
-from artemis_amqp.messages.sections import AMENDED, NOT_KEPT, merge_annotations, plain
+from artemis_amqp.messages.sections import NOT_KEPT
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message
 from artemis_py.errors import LimitExceeded
 

@@ -9,13 +9,8 @@ from uuid import UUID
 from attrs import fields
 
 from artemis_amqp.engine.performatives import Properties
-from artemis_amqp.messages.sections import (
-    plain,
-    read_annotation,
-    read_application_property,
-    read_property,
-    to_view,
-)
+from artemis_amqp.messages.conversion import plain, to_view
+from artemis_amqp.messages.sections import read_annotation, read_application_property, read_property
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame

@@ -9,8 +9,8 @@ from typing import Final
 from artemis_amqp.engine.errors import MESSAGE_SIZE_EXCEEDED, Condition
 from artemis_amqp.engine.handlers import DeliverySource, DeliveryStream
 from artemis_amqp.engine.types import MalformedValue
+from artemis_amqp.messages.arrival import Sections, leading_size, split_sections
 from artemis_amqp.messages.outline import BodyOutline
-from artemis_amqp.messages.sections import Sections, leading_size, split_sections
 from artemis_py.core.messages.large_body import LargeBody, LargeReader
 from artemis_py.core.queues.storage import Storage
 from artemis_py.errors import MalformedFrame, Refusal, StoreError

@@ -4,7 +4,7 @@
                                                        then perhaps a footer
 
 For a body that is never in memory as a whole: nothing of it is kept but the head of a section that is cut. What is
-checked is what `sections.split_sections` checks of a message that is in memory.
+checked is what `arrival.split_sections` checks of a message that is in memory.
 """
 
 from struct import Struct

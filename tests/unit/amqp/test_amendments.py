@@ -7,7 +7,7 @@ import pytest
 from artemis_amqp import extensions
 from artemis_amqp.engine.performatives import Detach, End, Modified, Source, Transfer
 from artemis_amqp.engine.types import Symbol, UInt, ULong
-from artemis_amqp.messages import sections
+from artemis_amqp.messages import arrival
 from artemis_amqp.messages.amendments import ADDED_LIMIT
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.message import Message
@@ -38,7 +38,7 @@ def annotations(frames: list[Frame]) -> list[dict[str, object]]:
     found = []
     for _, performative, payload in frames:
         if isinstance(performative, Transfer):
-            read = sections.split_sections(payload).annotations or {}
+            read = arrival.split_sections(payload).annotations or {}
             found.append({str(key): value for key, value in read.items() if key != extensions.SEQUENCE_NUMBER})
     return found
 
@@ -91,7 +91,7 @@ def test_what_the_broker_says_itself_cannot_be_set() -> None:
     frames = peer.say(settled(0, wanted))
 
     ((_, _, payload),) = [one for one in frames if isinstance(one[1], Transfer)]
-    read = sections.split_sections(payload).annotations
+    read = arrival.split_sections(payload).annotations
     assert read is not None
     assert read[Symbol("x-opt-sequence-number")] == 1
     assert read[Symbol("x-opt-c")] == "1"
@@ -252,7 +252,7 @@ def amended_and_restarted(folder: Path, *queues: str, failed: bool = False) -> D
 
 def posted_to_address(broker: Broker, queues: tuple[str, ...]) -> None:
     """Send to several queues at once, as a multicast message is."""
-    read = sections.split_sections(WITH_ANNOTATION + value(b"m"))
+    read = arrival.split_sections(WITH_ANNOTATION + value(b"m"))
     message = Message(AMQP_FORMAT, "a", read.bare, read.annotations_raw, durable=True)
     message.origin = broker.office.address("a")
     message.id = 1

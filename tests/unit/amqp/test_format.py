@@ -7,8 +7,8 @@ import pytest
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.performatives import Properties, encode
 from artemis_amqp.engine.types import Byte, MalformedValue, Symbol, Timestamp, UInt, ULong
+from artemis_amqp.messages.arrival import split_sections
 from artemis_amqp.messages.format import AMQP_FORMAT, jms_id
-from artemis_amqp.messages.sections import split_sections
 from artemis_py.core.messages.message import Message
 
 AN_UUID = UUID("00112233-4455-6677-8899-aabbccddeeff")

@@ -23,20 +23,16 @@ from artemis_amqp.engine.types import (
     UInt,
     ULong,
 )
+from artemis_amqp.messages.arrival import Sections, split_sections
+from artemis_amqp.messages.conversion import from_view, plain, to_view
+from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
 from artemis_amqp.messages.sections import (
-    Sections,
-    annotations_bytes,
-    from_view,
-    header_bytes,
-    plain,
     read_annotation,
     read_application_properties,
     read_application_property,
     read_properties,
     read_property,
     read_to,
-    split_sections,
-    to_view,
 )
 from artemis_py.core.messages.view import MessageView
 

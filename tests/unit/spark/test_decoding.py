@@ -9,7 +9,7 @@ from proton import Message, char, int32, symbol, timestamp, ubyte, uint, ulong
 
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.types import Described, Symbol, ULong
-from artemis_amqp.messages.sections import annotations_bytes
+from artemis_amqp.messages.delivery import annotations_bytes
 from artemis_py.errors import MalformedFrame
 from artemis_py.spark.columns import COLUMNS
 from artemis_py.spark.decoding import Rows, printed

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from artemis_amqp.messages.conversion import from_view
 from artemis_amqp.messages.format import AMQP_FORMAT
-from artemis_amqp.messages.sections import from_view
 from artemis_py.core.messages import large_body as large
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message, MessageFormat

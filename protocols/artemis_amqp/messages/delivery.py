@@ -1,0 +1,139 @@
+"""What is written in front of a bare message on delivery: a new header and the annotations (AMQP 1.0 §3.2)."""
+
+from struct import Struct
+from typing import Final
+
+from artemis_amqp.engine.codec import encode_value, read_value, skip_value, write_compound, write_value
+from artemis_amqp.engine.types import Byte, Symbol, UByte, UInt
+from artemis_amqp.extensions import DELIVERY_TIME, INGRESS_TIME, ROUTING_TYPE, SEQUENCE_NUMBER
+from artemis_amqp.messages.sections import NOT_KEPT, count_of
+from artemis_py.core.messages.message import DEFAULT_PRIORITY
+
+AMENDED: Final = "m."
+"""What an AMQP consumer adds to a message of another protocol is a property of the broker's under this and the
+annotation's name: as selectors call it."""
+
+_U32: Final = Struct(">I")
+_I64: Final = Struct(">q")
+
+
+def _encode_header(durable: bool, priority: int, ttl_ms: int, first_acquirer: bool, delivery_count: int) -> bytes:
+    fields: list[object] = [
+        True if durable else None,
+        None if priority == DEFAULT_PRIORITY else UByte(priority),
+        UInt(min(ttl_ms, 0xFFFFFFFF)) if ttl_ms >= 0 else None,
+        True if first_acquirer else None,
+        UInt(delivery_count) if delivery_count > 0 else None,
+    ]
+    while fields and fields[-1] is None:
+        fields.pop()
+    return b"\x00\x53\x70" + encode_value(fields)
+
+
+# Without ttl and earlier attempts a header is one of these 40: priority, then first-acquirer, then durable.
+_HEADERS: Final = [_encode_header(index >= 20, index % 10, -1, index // 10 % 2 == 1, 0) for index in range(40)]
+
+
+def header_bytes(durable: bool, priority: int, ttl_ms: int, first_acquirer: bool, delivery_count: int) -> bytes:
+    """The header section of a delivery. `priority` 0 to 9; `ttl_ms` what is left of it, -1 for ever.
+
+    `delivery_count` is the number of earlier attempts: 0 on the first delivery.
+    """
+    if ttl_ms < 0 and delivery_count == 0:
+        return _HEADERS[priority + (10 if first_acquirer else 0) + (20 if durable else 0)]
+    return _encode_header(durable, priority, ttl_ms, first_acquirer, delivery_count)
+
+
+_ANNOTATIONS_DESCRIPTOR: Final = b"\x00\x53\x72"
+_SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
+_SEQUENCE_SIZE: Final = len(_SEQUENCE_KEY) + 8
+_ONLY_SEQUENCE: Final = _ANNOTATIONS_DESCRIPTOR + bytes((0xC1, 1 + _SEQUENCE_SIZE, 2)) + _SEQUENCE_KEY
+
+# The broker's own names that do not follow the rule _AMQ_FOO_BAR -> x-opt-FOO-BAR.
+_ANNOTATION_NAMES: Final[dict[str, str]] = {
+    "_AMQ_INGRESS_TIMESTAMP": INGRESS_TIME,
+    "_AMQ_ROUTING_TYPE": ROUTING_TYPE,
+    "_AMQ_SCHED_DELIVERY": DELIVERY_TIME,
+}
+# Artemis' clients expect these as a byte.
+_BYTE_ANNOTATIONS: Final = ("_AMQ_ROUTING_TYPE", "_AMQ_ORIG_ROUTING_TYPE")
+
+
+def annotation_name(name: str) -> str | None:
+    """What AMQP clients call the broker's property `name`; None for what is not shown to them."""
+    known = _ANNOTATION_NAMES.get(name)
+    if known is not None:
+        return known
+    if name.startswith("_AMQ_"):
+        return "x-opt-" + name[5:].replace("_", "-")
+    if name.startswith("x-opt-"):
+        return name
+    if name.startswith(AMENDED):
+        return name[len(AMENDED) :]
+    return None
+
+
+def annotations_bytes(annotations_raw: bytes, sequence: int, extra: dict[str, object] | None) -> bytes:
+    """The message annotations section of a delivery: what came in, the position in the queue, what the broker added.
+
+    `extra` has the broker's names; those that AMQP has no word for stay here, the others replace what came in.
+    """
+    if not annotations_raw and not extra:
+        return _ONLY_SEQUENCE + _I64.pack(sequence)
+    added = _extra_annotations(extra) if extra else {}
+    count = 2
+    content = bytearray(_SEQUENCE_KEY)
+    content += _I64.pack(sequence)
+    if annotations_raw:
+        raw = _without(annotations_raw, added) if added else annotations_raw
+        count += count_of(raw)
+        content += raw[4:]
+    for key, value in added.items():
+        write_value(content, Symbol(key))
+        write_value(content, value)
+        count += 2
+    out = bytearray(_ANNOTATIONS_DESCRIPTOR)
+    write_compound(out, 0xC1, count, content)
+    return bytes(out)
+
+
+def _extra_annotations(extra: dict[str, object]) -> dict[str, object]:
+    result: dict[str, object] = {}
+    for name, value in extra.items():
+        key = annotation_name(name)
+        if key is not None and key != SEQUENCE_NUMBER and key.isascii():
+            if name in _BYTE_ANNOTATIONS and isinstance(value, int):
+                result[key] = Byte(int(value))
+            else:
+                result[key] = value
+    return result
+
+
+def merge_annotations(annotations_raw: bytes, added: dict[str, object]) -> bytes:
+    """Kept annotations with others in addition, or in place of those of the same name."""
+    raw = _without(annotations_raw, added) if annotations_raw else b""
+    content = bytearray(raw[4:])
+    count = count_of(raw) if raw else 0
+    for key, value in added.items():
+        if key not in NOT_KEPT:
+            write_value(content, Symbol(key))
+            write_value(content, value)
+            count += 2
+    return _U32.pack(count) + bytes(content) if count else b""
+
+
+def _without(annotations_raw: bytes, names: dict[str, object]) -> bytes:
+    """Kept annotations but those of `names`."""
+    count = count_of(annotations_raw)
+    end = len(annotations_raw)
+    offset = 4
+    kept = bytearray()
+    left = 0
+    for _ in range(count >> 1):
+        key, value_offset = read_value(annotations_raw, offset, end, 2)
+        stop = skip_value(annotations_raw, value_offset, end, 2)
+        if not isinstance(key, str) or str(key) not in names:
+            kept += annotations_raw[offset:stop]
+            left += 2
+        offset = stop
+    return _U32.pack(left) + bytes(kept)
