@@ -8,8 +8,8 @@ from struct import Struct
 from typing import Final
 
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value
+from artemis_amqp.engine.extensions import ADDRESS, ENQUEUED_TIME, INGRESS_TIME, SEQUENCE_NUMBER
 from artemis_amqp.engine.types import MalformedValue, Symbol, Timestamp, ULong
-from artemis_amqp.extensions import ADDRESS, ENQUEUED_TIME, INGRESS_TIME, SEQUENCE_NUMBER
 from artemis_amqp.messages.conversion import plain
 
 HEADER_COLUMNS: Final = ("durable", "priority", "ttl_ms", "delivery_count")

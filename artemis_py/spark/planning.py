@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from artemis_amqp.extensions import SEQUENCE_RANGE
+from artemis_amqp.engine.extensions import SEQUENCE_RANGE
 from artemis_py.spark.connection import Broker, Connection, Result
 from artemis_py.spark.errors import Refused
 from artemis_py.spark.management import Heads, Lease, Management, subscribe

@@ -9,9 +9,9 @@ from typing import Final
 
 from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.errors import DECODE_ERROR
+from artemis_amqp.engine.extensions import ORIGINAL_ADDRESS, REJECT_REASON
 from artemis_amqp.engine.performatives import AmqpError
 from artemis_amqp.engine.types import Described, ULong
-from artemis_amqp.extensions import ORIGINAL_ADDRESS, REJECT_REASON
 from artemis_amqp.messages.arrival import split_sections
 from artemis_amqp.messages.delivery import header_bytes
 from artemis_py.spark.encoding import Encoded, data_section

@@ -13,7 +13,7 @@ from attrs import evolve
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from artemis_amqp.extensions import STAGE
+from artemis_amqp.engine.extensions import STAGE
 from artemis_py.spark.connection import Broker, Connection
 from artemis_py.spark.encoding import Encoder, check_columns
 from artemis_py.spark.errors import InvalidOption, Refused, SparkError

@@ -13,7 +13,7 @@ from attrs import frozen
 from pyspark.sql import functions
 from pyspark.sql.functions import udf
 
-from artemis_amqp.extensions import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_QUEUE, REDRIVE_COUNT, REJECT_REASON
+from artemis_amqp.engine.extensions import ACTUAL_EXPIRY, ORIGINAL_ADDRESS, ORIGINAL_QUEUE, REDRIVE_COUNT, REJECT_REASON
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.jobs.fingerprint import fingerprint, sample, shape
 

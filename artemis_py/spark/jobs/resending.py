@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from attrs import field, frozen
 
-from artemis_amqp.extensions import REDRIVE_COUNT, REDRIVEN_FROM, REPLAYED_FROM
+from artemis_amqp.engine.extensions import REDRIVE_COUNT, REDRIVEN_FROM, REPLAYED_FROM
 from artemis_py.spark.encoding import DUPLICATE_ID, Encoded
 from artemis_py.spark.errors import Refused, SendFailed
 from artemis_py.spark.jobs.rewriting import (

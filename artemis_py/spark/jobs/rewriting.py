@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import evolve
 
-from artemis_amqp import extensions
+from artemis_amqp.engine import extensions
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value
 from artemis_amqp.engine.performatives import Properties, encode
 from artemis_amqp.engine.types import Byte, Described, Symbol, ULong

@@ -7,6 +7,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from artemis_amqp.engine.extensions import SEQUENCE_RANGE
 from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_amqp.extensions import SEQUENCE_RANGE

@@ -5,6 +5,7 @@ from logging import ERROR
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
+from artemis_amqp.engine.extensions import ADDRESS
 from artemis_amqp.engine.handlers import SenderLinkHandler
 from artemis_amqp.engine.link import SETTLED
 from artemis_amqp.engine.performatives import (
@@ -18,7 +19,6 @@ from artemis_amqp.engine.performatives import (
     encode,
 )
 from artemis_amqp.engine.sender import SenderLink
-from artemis_amqp.extensions import ADDRESS
 from artemis_amqp.messages.amendments import amended
 from artemis_amqp.messages.conversion import from_view
 from artemis_amqp.messages.delivery import annotations_bytes, header_bytes

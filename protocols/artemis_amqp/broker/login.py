@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_amqp import extensions
 from artemis_amqp.broker import sole
 from artemis_amqp.broker.producer_end import DELAYED_DELIVERY
-from artemis_amqp.engine import errors
+from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.performatives import AmqpError, Open
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.runtime.access import Subject

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
+from artemis_amqp.engine.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
 from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler
 from artemis_amqp.engine.performatives import (
     Accepted,
@@ -21,7 +22,6 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.transfer_frame import TransferFrame
 from artemis_amqp.engine.types import MalformedValue, Symbol
-from artemis_amqp.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
 from artemis_amqp.messages.arrival import Sections, split_sections
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import ARRIVING_LIMIT, NO_SECTION, IncomingBody

@@ -1,8 +1,7 @@
 """The stage that a sender may ask for with its attach: messages wait there for the commit of their epoch."""
 
-from artemis_amqp import extensions
 from artemis_amqp.broker.link_end import LinkEnd
-from artemis_amqp.engine import errors
+from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.services.staging import Stage
 from artemis_py.core.sessions.producer import Producer

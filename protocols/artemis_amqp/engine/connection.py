@@ -18,7 +18,7 @@ from attrs import evolve
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.channels import Channels
 from artemis_amqp.engine.handlers import ConnectionHandler
-from artemis_amqp.engine.hot_frames import ACCEPTED_CODE, take_disposition, take_transfer
+from artemis_amqp.engine.hot_frames import ACCEPTED_CODE, take_frame
 from artemis_amqp.engine.limits import (
     LOGIN_BUFFER_BYTES,
     LOGIN_FRAME_SIZE,
@@ -365,17 +365,7 @@ class AmqpConnection:
             stop = offset + size
             offset = stop
             if frame_type == AMQP_FRAME:
-                is_taken = False
-                if is_open and stop - body >= 4 and data[body] == 0 and data[body + 1] == 0x53:
-                    code = data[body + 2]
-                    if code == 0x14 or code == 0x15:
-                        session = sessions.get(channel)
-                        if session is not None and not session.is_ended:
-                            if code == 0x14:
-                                is_taken = take_transfer(session, data, body, stop)
-                            else:
-                                is_taken = take_disposition(session, data, body, stop)
-                if not is_taken:
+                if not is_open or not take_frame(sessions, channel, data, body, stop):
                     self._receive_frame(channel, data, body, stop)
                 if inbox.steps is not None and not inbox.step():
                     break
@@ -454,7 +444,7 @@ class AmqpConnection:
             self.fail(errors.NOT_ALLOWED, f"{type(performative).__name__} after the login")
 
     def _receive_transfer(self, session: AmqpSession, performative: Transfer, payload: bytes) -> None:
-        """Take a transfer in one of the forms that `take_transfer` leaves to the tables."""
+        """Take a transfer in one of the forms that `take_frame` leaves to the tables."""
         settled = performative.settled
         if performative.rcv_settle_mode is not None and settled is not True:
             session.receive_settle_mode(performative.handle, performative.rcv_settle_mode)

@@ -13,6 +13,7 @@ from artemis_amqp.engine.session import AmqpSession
 _U32: Final = Struct(">I")
 
 ACCEPTED_CODE: Final = 0x24
+"""Stands for the state of an accepted delivery that came in its usual form."""
 _ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
 _ACCEPTED_BATCHABLE: Final = frozenset(_ACCEPTED_LIST0 + bytes((batchable,)) for batchable in (0x40, 0x41, 0x42))
 
@@ -31,10 +32,28 @@ _PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
 )
 
 
-def take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
+def take_frame(sessions: dict[int, AmqpSession], channel: int, data: bytes, body: int, stop: int) -> bool:
+    """Take a transfer or disposition in a usual form; False for any other frame: nothing was done.
+
+    `body` is where the performative begins, `stop` where the frame ends.
+    """
+    if stop - body < 4 or data[body] != 0 or data[body + 1] != 0x53:
+        return False
+    code = data[body + 2]
+    if code != 0x14 and code != 0x15:
+        return False
+    session = sessions.get(channel)
+    if session is None or session.is_ended:
+        return False
+    if code == 0x14:
+        return _take_transfer(session, data, body, stop)
+    return _take_disposition(session, data, body, stop)
+
+
+def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
     """A transfer: list8, handle, delivery-id, tag, format, settled, more, and nothing odd (§2.7.5).
 
-    `body` is where the performative begins, `stop` where the frame ends. False: another form, nothing was done.
+    One function, as decoders are: in locals, octet by octet, with a way out wherever the form is another one.
     """
     if data[body + 3] != 0xC0 or stop - body < 8:
         return False
@@ -134,8 +153,8 @@ def take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bo
     return True
 
 
-def take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
-    """A disposition: accepted, for a delivery or a range (§2.7.6). As `take_transfer`."""
+def _take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
+    """A disposition: accepted, for a delivery or a range (§2.7.6). As `_take_transfer`."""
     if data[body + 3] != 0xC0 or stop - body < 12 or body + 5 + data[body + 4] != stop:
         return False
     count = data[body + 5]

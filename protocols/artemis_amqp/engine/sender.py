@@ -120,35 +120,9 @@ class SenderLink(Link):
             self.next_tag = tag_after(number) if (number + 1) & 0x80 else number + 1
             if not settled:
                 session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
-            size = TRANSFER_SIZE + len(head) + len(body)
-            connection = session.connection
-            if (
-                size <= connection.peer_max_frame_size
-                and session.remote_incoming_window > 0
-                and state is None
-                and message_format == 0
-                and source is None
-                and not self.is_streaming
-                and not session.outgoing.waiting
-            ):
-                session.remote_incoming_window -= 1
-                session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
-                connection.outbox.write_pieces(
-                    _TRANSFER.pack(
-                        size,
-                        0x0200,
-                        session.channel,
-                        self._lead,
-                        delivery_id,
-                        _TAG_HEAD,
-                        number,
-                        _SETTLED if settled else _UNSETTLED,
-                    ),
-                    head,
-                    body,
-                    size,
-                )
-                return delivery_id
+            if state is None and message_format == 0 and source is None:
+                if self._send_at_once(head, body, delivery_id, number, settled):
+                    return delivery_id
             tag = _U32.pack(number)
         elif not settled:
             number = _U32.unpack(tag)[0] if len(tag) == 4 else -1
@@ -156,23 +130,44 @@ class SenderLink(Link):
             if number >= self.next_tag:
                 self.next_tag = tag_after(number)
             session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
-        session.outgoing.add(
-            self,
-            Transfer(
-                handle=self.handle,
-                delivery_id=delivery_id,
-                delivery_tag=tag,
-                message_format=message_format,
-                settled=settled,
-                state=state,
-                resume=resume,
-            ),
-            head,
-            body,
-            source,
-            source_size,
+        transfer = Transfer(
+            handle=self.handle,
+            delivery_id=delivery_id,
+            delivery_tag=tag,
+            message_format=message_format,
+            settled=settled,
+            state=state,
+            resume=resume,
         )
+        session.outgoing.add(self, transfer, head, body, source, source_size)
         return delivery_id
+
+    def _send_at_once(self, head: bytes, body: bytes, delivery_id: int, number: int, settled: bool) -> bool:
+        """Write an ordinary delivery in one frame, without an object; false if it does not fit or has to wait."""
+        session = self.session
+        connection = session.connection
+        size = TRANSFER_SIZE + len(head) + len(body)
+        if (
+            size > connection.peer_max_frame_size
+            or session.remote_incoming_window <= 0
+            or self.is_streaming
+            or session.outgoing.waiting
+        ):
+            return False
+        session.remote_incoming_window -= 1
+        session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
+        frame = _TRANSFER.pack(
+            size,
+            0x0200,
+            session.channel,
+            self._lead,
+            delivery_id,
+            _TAG_HEAD,
+            number,
+            _SETTLED if settled else _UNSETTLED,
+        )
+        connection.outbox.write_pieces(frame, head, body, size)
+        return True
 
     def settle(self, delivery_id: int, state: bytes) -> None:
         """Settle a delivery from our side, after the peer said what it wants to become of it."""

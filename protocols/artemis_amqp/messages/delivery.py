@@ -4,8 +4,8 @@ from struct import Struct
 from typing import Final
 
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value, write_compound, write_value
+from artemis_amqp.engine.extensions import DELIVERY_TIME, INGRESS_TIME, ROUTING_TYPE, SEQUENCE_NUMBER
 from artemis_amqp.engine.types import Byte, Symbol, UByte, UInt
-from artemis_amqp.extensions import DELIVERY_TIME, INGRESS_TIME, ROUTING_TYPE, SEQUENCE_NUMBER
 from artemis_amqp.messages.sections import NOT_KEPT, count_of
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 

@@ -14,9 +14,9 @@ from struct import Struct
 from typing import Final
 
 from artemis_amqp.engine.codec import read_compound_header, read_value, skip_value
+from artemis_amqp.engine.extensions import ADDRESS, DELIVERY_DELAY, SEQUENCE_NUMBER
 from artemis_amqp.engine.performatives import Properties, read_composite
 from artemis_amqp.engine.types import InvalidField, MalformedValue, Symbol, ULong
-from artemis_amqp.extensions import ADDRESS, DELIVERY_DELAY, SEQUENCE_NUMBER
 
 NOT_KEPT: Final = (SEQUENCE_NUMBER, ADDRESS, DELIVERY_DELAY)
 """What the broker sets itself, or must not hand on to the next one."""

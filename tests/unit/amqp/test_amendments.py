@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from artemis_amqp import extensions
+from artemis_amqp.engine import extensions
 from artemis_amqp.engine.performatives import Detach, End, Modified, Source, Transfer
 from artemis_amqp.engine.types import Symbol, UInt, ULong
 from artemis_amqp.messages import arrival
