@@ -1,1 +1,1 @@
-"""What the packets of MQTT mean to the broker: sessions, subscriptions, messages."""
+"""MQTT inside the broker: logins, sessions, subscriptions and messages."""

@@ -1,4 +1,4 @@
-"""How MQTT names things, and what that means on the address model (reference/artemis-model §4.2.2).
+"""MQTT's names on the address model: topics, filters and the queues of subscriptions (reference/artemis-model §4.2.2).
 
 Pure functions from topics and filters to addresses and queue names, and back. A topic is an address whose words are its
 levels: `/` becomes the broker's delimiter, `+` and `#` its wildcards, and a character that is special there is escaped.
@@ -29,7 +29,7 @@ _COLONS_APART: Final = re.compile(r":\\(\\*)(?=:)")
 
 
 def to_address(topic: str, syntax: WildcardSyntax) -> str:
-    """The address of a valid topic name or filter."""
+    """Return the address of a valid topic name or filter."""
     words: list[str] = []
     for level in topic.split(LEVEL_SEPARATOR):
         if level == SINGLE_LEVEL:
@@ -43,7 +43,7 @@ def to_address(topic: str, syntax: WildcardSyntax) -> str:
 
 
 def to_topic(address: str, syntax: WildcardSyntax) -> str:
-    """The topic name of an address. Raises InvalidTopic if no client could be sent that name."""
+    """Return the topic name of an address. Raises InvalidTopic if no client could be sent that name."""
     topic = LEVEL_SEPARATOR.join(syntax.unescape(_COLONS_APART.sub(r":\1", word)) for word in syntax.words(address))
     if not topic or SINGLE_LEVEL in topic or MULTI_LEVEL in topic or "\0" in topic:
         raise InvalidTopic(f"address '{address}' cannot be an MQTT topic")
@@ -51,12 +51,12 @@ def to_topic(address: str, syntax: WildcardSyntax) -> str:
 
 
 def is_wild(topic_filter: str) -> bool:
-    """Whether a valid filter covers more than one topic."""
+    """Tell whether a valid filter covers more than one topic."""
     return SINGLE_LEVEL in topic_filter or MULTI_LEVEL in topic_filter
 
 
 def queue_names(client_id: str, group: str, address: str) -> tuple[str, str]:
-    """The names of a subscription's queue: the one that Artemis gives it, and one for the case that it is taken.
+    """Return the names of a subscription's queue: the one that Artemis gives it, and one for the case that it is taken.
 
     Artemis' names are not unique: client `a.b` on `c` and client `a` on `b.c` meet in `a.b.c`, and the group `g` meets
     the client `g` on every filter. The second name can only be the same kind of subscription's. A queue's name has no
@@ -76,7 +76,7 @@ class Names:
         self._addresses: dict[str, str] = {}
 
     def address(self, topic: str) -> str:
-        """As `to_address`."""
+        """Return what `to_address` does, from memory."""
         address = self._addresses.get(topic)
         if address is None:
             address = to_address(topic, self.syntax)

@@ -1,4 +1,4 @@
-"""From the core to a client: a subscription's deliveries become PUBLISH packets.
+"""Deliveries of subscriptions, as PUBLISH packets to their client.
 
 A `Subscription` is the sink of one queue and belongs to a session; the `Outlet` is the way to the client for as long
 as it is connected. Deliveries of QoS 1 and 2 share the session's window, whatever queue they come from: a subscription
@@ -51,7 +51,7 @@ UNLIMITED_CREDIT: Final = 1 << 60
 
 
 class Sent:
-    """What a delivery under way refers to: the token of the engine's `Delivery`."""
+    """The token of an engine's `Delivery`: the message and subscription that it is under way for."""
 
     __slots__ = ("is_stored", "order", "reference", "subscription", "was_sent")
 
@@ -67,13 +67,13 @@ class Sent:
 
 
 def sent(delivery: Delivery) -> Sent | None:
-    """What a delivery of the engine refers to; None: only an identifier that is to be released."""
+    """Return the token of a delivery; None: it is only an identifier that is to be released."""
     token = delivery.token
     return token if isinstance(token, Sent) else None
 
 
 class Subscription(Sink):
-    """One topic filter of a session, and the queue that collects for it."""
+    """A topic filter of a session, and the queue that collects for it."""
 
     def __init__(
         self,
@@ -106,7 +106,10 @@ class Subscription(Sink):
         """Retained messages that are still to be handed over."""
 
     def deliver(self, reference: Reference) -> None:
-        """Write one PUBLISH, or have it wait."""
+        """Write one PUBLISH, or have it wait.
+
+        Long because it is the whole way of a message of QoS 0, which is called per message and receiver.
+        """
         outlet = self.outlet
         consumer = self.consumer
         if outlet is None or consumer is None:
@@ -151,7 +154,7 @@ class Subscription(Sink):
             outlet.blocked.append(self)
 
     def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
-        """Whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
+        """Tell whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
 
         Then it is kept for that member. If that one's session ended, nobody gets it [MQTT-4.8.2-5].
         """
@@ -183,10 +186,10 @@ class Subscription(Sink):
             consumer.settle(reference, ACCEPTED)
 
     def drained(self) -> None:
-        """Nobody drains."""
+        """Do nothing: MQTT has no credit, so nothing is drained."""
 
     def ended(self, reason: str) -> None:
-        """The queue was deleted."""
+        """Tell the client that the queue was deleted."""
         self.consumer = None
         self.search = None
         outlet = self.outlet
@@ -224,12 +227,12 @@ class Outlet:
     # -- rights ----------------------------------------------------------------------------------------------
 
     def rights_changed(self, subject: Subject) -> None:
-        """What was allowed before counts no more."""
+        """Forget what was allowed before."""
         self.subject = subject
         self._allowed.clear()
 
     def may_read(self, address: str) -> bool:
-        """Whether the client may consume from an address that a wildcard led to."""
+        """Tell whether the client may consume from an address that a wildcard led to."""
         allowed = self._allowed.get(address)
         if allowed is None:
             allowed = self.access.allows(self.subject, Permission.CONSUME, address)
@@ -243,11 +246,11 @@ class Outlet:
     # -- out -------------------------------------------------------------------------------------------------
 
     def can_go_on(self) -> bool:
-        """Whether another delivery of QoS 1 or 2 could go out."""
+        """Tell whether another delivery of QoS 1 or 2 could go out."""
         return self.outgoing.can_send and not self.waiting and self.engine.can_send
 
     def topic_field(self, address: str) -> bytes:
-        """The topic of an address as it stands in a PUBLISH; empty if no client could be sent it."""
+        """Return the topic of an address as it stands in a PUBLISH; empty if no client could be sent it."""
         if address != self._topic_address:
             self._topic_field = self.handler.manager.topic_field(address)
             self._topic_address = address
@@ -256,7 +259,7 @@ class Outlet:
     def send_at_most_once(
         self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes
     ) -> bool:
-        """Send with QoS 0; false: the topic cannot be sent. What is too large for the client is left out."""
+        """Send with QoS 0; False: the topic cannot be sent. A message that is too large for the client is left out."""
         retain = self._retain(subscription, annotations)
         if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
             # A fan-out: the same octets for everybody with this version and retain flag.
@@ -283,7 +286,7 @@ class Outlet:
         return True
 
     def send(self, subscription: Subscription, reference: Reference, qos: int) -> bool:
-        """Send with QoS 1 or 2, or keep it until the window opens: then false."""
+        """Send with QoS 1 or 2; False: it waits until the window opens."""
         session = self.session
         awaited = session.awaited
         if awaited:
@@ -310,7 +313,7 @@ class Outlet:
         return True
 
     def write(self, packet_id: int, qos: int, token: Sent) -> None:
-        """Send a delivery that has its packet identifier, for the first time or again."""
+        """Send a delivery that has its packet identifier, also again."""
         reference = token.reference
         assert reference is not None
         message = reference.message
@@ -368,17 +371,17 @@ class Outlet:
         return properties
 
     def unreadable(self, subscription: Subscription, reference: Reference) -> None:
-        """A message could not be sent to this client, now or ever."""
+        """Log that a message can never be sent to this client."""
         self.handler.left_out(subscription, reference)
 
     def unconverted(self, reference: Reference, error: Exception) -> None:
-        """A message of another protocol cannot be told in MQTT, or its body not be read: it becomes a dead letter."""
+        """Log that a message of another protocol has no form in MQTT, or no readable body: it becomes a dead letter."""
         self.handler.unconverted(reference, error)
 
     # -- going on ----------------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """The window opened, or there is room for output: send again what is to be, then what waits."""
+        """Send again what an earlier connection did, then what waits: there is room in the window or the output."""
         engine = self.engine
         outgoing = self.outgoing
         while engine.can_send:
@@ -424,7 +427,7 @@ class Outlet:
             self.unstored.append(delivery)
 
     def _take_up(self, delivery: Delivery, reference: Reference) -> None:
-        """The message of a delivery from before a restart is there again."""
+        """Send a delivery from before a restart, because its message is there again."""
         token = sent(delivery)
         assert token is not None
         token.reference = reference
@@ -432,7 +435,7 @@ class Outlet:
         self.write(delivery.packet_id, delivery.qos, token)
 
     def stored(self, deliveries: list[Delivery]) -> None:
-        """The records of these deliveries are durable."""
+        """Send deliveries whose records are durable now."""
         for delivery in deliveries:
             token = sent(delivery)
             assert token is not None
@@ -441,5 +444,5 @@ class Outlet:
                 self.write(delivery.packet_id, delivery.qos, token)
 
     def queue_gone(self, subscription: Subscription, reason: str) -> None:
-        """Somebody else deleted the queue of a subscription."""
+        """Tell the client that the queue of a subscription was deleted."""
         self.handler.queue_gone(subscription, reason)

@@ -1,4 +1,4 @@
-"""The one translation of the broker's refusals into reason codes (reference/artemis-model §4.5)."""
+"""The only translation of the broker's refusals into reason codes (reference/artemis-model §4.5)."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ REASONS: Final[dict[type[core.Refusal], int]] = {
 
 
 def to_reason(error: Exception) -> int:
-    """What a publisher is told about a refusal of ours."""
+    """Return the reason code that tells a publisher of a refusal."""
     if isinstance(error, reasons.PacketError):
         return error.reason
     for cls in type(error).__mro__:
@@ -32,6 +32,6 @@ def to_reason(error: Exception) -> int:
 
 
 def to_subscribe_reason(error: Exception) -> int:
-    """What a subscriber is told: the same, with a filter instead of a topic name."""
+    """Return the reason code that tells a subscriber: the same, of a filter instead of a topic name."""
     reason = to_reason(error)
     return reasons.TOPIC_FILTER_INVALID if reason == reasons.TOPIC_NAME_INVALID else reason

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Exchange(MessageHandler):
-    """What is sent and received on one connection."""
+    """Messages and acknowledgements of one connection."""
 
     def __init__(self, handler: "ClientHandler", session: ClientSession, publisher: Publisher, outlet: Outlet) -> None:
         super().__init__(session.incoming, session.outgoing)

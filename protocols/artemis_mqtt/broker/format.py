@@ -1,4 +1,4 @@
-"""What the core may ask of a message that MQTT brought, and how messages of other protocols become MQTT's.
+"""MQTT's message format: the octets of a message that MQTT brought, and messages of other protocols as MQTT.
 
 `Message.data` is the payload. `Message.annotations` is one octet of flags, then the properties as they came (§3.3.2.3:
 payload format indicator, content type, response topic, correlation data, user properties), without expiry and alias:
@@ -72,7 +72,7 @@ class MqttFormat:
             annotations={QOS_ANNOTATION: flags & QOS_MASK, RETAIN_ANNOTATION: bool(flags & RETAIN)},
         )
         for name, value in properties.user_properties:
-            # A name that stands more than once: the first counts, as for who looks it up by name in MQTT.
+            # If a name stands more than once, the first counts, as it does for an MQTT client that looks it up.
             view.properties.setdefault(name, value)
         return view
 
@@ -202,7 +202,7 @@ def _json_value(value: object) -> object:
 
 
 def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
-    """Annotations and payload of a message that another protocol wrote, converted once.
+    """Convert a message that another protocol wrote to annotations and payload, once for all receivers.
 
     A large one is converted each time, because its body must not stay in memory. Raises ProtocolError, and StoreError
     if a body is too large for memory or cannot be read.
@@ -220,7 +220,7 @@ def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
 
 
 def retained_copy(message: Message) -> Message:
-    """The message as a late subscriber gets it: its octets are shared, its flags say what it is."""
+    """Return the message as a late subscriber gets it: its octets are shared, its flags say what it is."""
     annotations = message.annotations
     flags = (annotations[0] if annotations else 0) | RETAINED_COPY
     return Message(

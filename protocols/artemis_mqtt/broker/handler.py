@@ -1,4 +1,4 @@
-"""What one MQTT connection means to the broker, from the socket to the end.
+"""One MQTT connection inside the broker, from the socket to the end.
 
 The engine knows what may come when; this module and its neighbours know what it is for: `login` is everything up to
 CONNACK, `exchange` the messages and their answers, `deliveries` what is sent, `subscribing` the subscriptions.
@@ -39,7 +39,7 @@ _DISCONNECT_WITH_WILL: Final = 0x04
 
 
 class ClientHandler(MqttHandler):
-    """One MQTT connection; what the transport and the engine hold on to."""
+    """One MQTT connection, as the transport and the engine know it."""
 
     def __init__(self, manager: "MqttProtocolManager", context: ConnectionContext, parameters: "Parameters") -> None:
         self.manager: MqttProtocolManager = manager
@@ -78,7 +78,7 @@ class ClientHandler(MqttHandler):
         return self.session is not None
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes; answers that wait for the store are asked for once per call."""
+        """Take bytes, and ask the store once for all answers to them."""
         self.engine.receive_data(data, now)
         self._count_input()
         self.ask_store()
@@ -89,15 +89,15 @@ class ClientHandler(MqttHandler):
         return self.engine.has_input
 
     def work(self, now: float) -> None:
-        """Go on with them."""
+        """Work on those packets."""
         self.engine.work(now)
         self._count_input()
         self.ask_store()
 
     def _count_input(self) -> None:
-        """Count what is kept of it, and go no further with a packet whose rest would be too much.
+        """Count the input that is kept, and end the connection where the rest of a packet would be too much.
 
-        What waits for a share of a turn, or for room, is no more than one read: that may stay.
+        Input that waits for a share of a turn, or for room, is one read at most: that may stay.
         """
         engine = self.engine
         if not self._input.update(engine.kept_bytes) and not (engine.closed or engine.has_input or engine.is_halted):
@@ -109,41 +109,41 @@ class ClientHandler(MqttHandler):
         return self.engine.data_to_send()
 
     def next_deadline(self) -> float | None:
-        """When the client's silence gets too long."""
+        """Return when the client's silence gets too long."""
         return self.engine.next_deadline()
 
     def handle_deadline(self, now: float) -> None:
-        """The keep-alive is over."""
+        """Give a silent client up."""
         self.engine.handle_deadline(now)
 
     def pause(self) -> None:
-        """The client does not read."""
+        """Deliver nothing: the client does not read."""
         self.engine.pause()
 
     def resume(self) -> None:
-        """It reads again."""
+        """Deliver again."""
         self.engine.resume()
 
     def shutdown(self, reason: str) -> None:
-        """The broker or an administrator ends the conversation."""
+        """End the conversation for the broker or an administrator."""
         if not self.engine.closed:
             self.engine.disconnect(reasons.SERVER_SHUTTING_DOWN, reason)
             self._leave(with_will=True)
 
     def connection_lost(self) -> None:
-        """The socket is gone."""
+        """Give everything back: the socket is gone."""
         self._is_lost = True
         self._input.update(0)
         self._leave(with_will=True)
 
     def wake(self) -> None:
-        """There is output outside of a call from the transport."""
+        """Tell the transport of output outside of its calls."""
         self.context.wake()
 
     # -- answers that wait for the store -----------------------------------------------------------------------
 
     def is_over(self) -> bool:
-        """Whether nobody hears us any more."""
+        """Tell whether nobody hears us any more."""
         return self._is_lost or self.engine.closed
 
     def ask_store(self) -> None:
@@ -192,13 +192,13 @@ class ClientHandler(MqttHandler):
     # -- rights --------------------------------------------------------------------------------------------------
 
     def user_removed(self, reason: str) -> None:
-        """The client may not be here any more."""
+        """Disconnect a client whose user is gone."""
         if not self.engine.closed:
             self.end(reasons.NOT_AUTHORIZED, reason)
             self.wake()
 
     def rights_changed(self) -> None:
-        """Read and publish by the new rights. MQTT cannot take one subscription away: the connection ends."""
+        """Apply the new rights. MQTT cannot take one subscription away, so the connection ends instead."""
         session, core, exchange = self.session, self.core, self.exchange
         if session is None or core is None or exchange is None or self.engine.closed:
             return
@@ -224,7 +224,7 @@ class ClientHandler(MqttHandler):
     # -- the end -------------------------------------------------------------------------------------------------
 
     def take_over(self) -> None:
-        """Another connection came with our client identifier [MQTT-3.1.4-3]."""
+        """Give way to another connection with our client identifier [MQTT-3.1.4-3]."""
         self.brake.info(self.source, "session taken over: client=%s from=%s", self.client_id, self.context.peer)
         self.end(reasons.SESSION_TAKEN_OVER, "another connection took the session over")
         self.wake()
@@ -235,7 +235,7 @@ class ClientHandler(MqttHandler):
         self._leave(with_will=True)
 
     def on_disconnect(self, disconnect: packets.Disconnect) -> None:
-        """The client said goodbye."""
+        """Let the session end as the client wants it."""
         session = self.session
         interval = disconnect.properties.session_expiry_interval
         if session is not None and self.core is not None and interval is not None and session.expiry_s > 0:
@@ -245,7 +245,7 @@ class ClientHandler(MqttHandler):
         self._leave(with_will=disconnect.reason == _DISCONNECT_WITH_WILL)
 
     def on_failed(self, reason: int, text: str) -> None:
-        """The client broke the protocol, or fell silent."""
+        """Log the end: the client broke the protocol, or fell silent."""
         self.brake.warning(
             self.source,
             "connection failed: peer=%s client=%s reason=%#x %s",
@@ -269,7 +269,7 @@ class ClientHandler(MqttHandler):
         self.exchange = None
 
     def queue_gone(self, subscription: Subscription, reason: str) -> None:
-        """Somebody deleted the queue of a subscription: the client must know that it is not subscribed any more."""
+        """Disconnect a client whose queue was deleted: it must know that it is not subscribed any more."""
         session = self.session
         if session is None or self.engine.closed or session.is_over:
             return
@@ -282,12 +282,12 @@ class ClientHandler(MqttHandler):
     # -- what the log should know ----------------------------------------------------------------------------------
 
     def denied(self, address: str) -> None:
-        """A wildcard led to an address that the client may not read."""
+        """Report an address that a wildcard led to and the client may not read."""
         assert self.core is not None
         self.postoffice.events.emit(Denied(self.core.subject, Permission.CONSUME, address, None, self.context.peer))
 
     def left_out(self, subscription: Subscription, reference: Reference) -> None:
-        """A message did not go to this client; the first one is logged."""
+        """Log the first message that did not go to this client."""
         if not self._left_out:
             self._left_out = True
             self.brake.warning(
@@ -298,7 +298,7 @@ class ClientHandler(MqttHandler):
             )
 
     def unconverted(self, reference: Reference, error: Exception) -> None:
-        """A message of another protocol became a dead letter."""
+        """Log a message of another protocol that became a dead letter."""
         self.brake.warning(
             self.source,
             "message not delivered: client=%s queue=%s reason=%s",

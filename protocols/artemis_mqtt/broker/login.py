@@ -1,4 +1,4 @@
-"""From CONNECT to CONNACK: who the client is, which session it gets, and what of that must be durable first.
+"""The way from CONNECT to CONNACK: credentials, session, and what must be durable before the answer.
 
     begin -> _checked -> _open -> _stored -> _welcome
              credentials  session  CONNACK    subscriptions
@@ -44,7 +44,7 @@ class Login:
         """The session was there before."""
 
     def begin(self) -> None:
-        """Check who it is."""
+        """Check the credentials."""
         connect, context = self._connect, self._handler.context
         if connect.properties.authentication_method is not None:
             # No method of enhanced authentication is supported [MQTT-4.12.0-1].
@@ -84,7 +84,7 @@ class Login:
         handler.engine.refuse(to_reason(refusal))
 
     def _will(self, core: Session) -> StoredWill | None:
-        """The will, if the client may publish it. Raises Refusal."""
+        """Return the will, if the client may publish it. Raises Refusal."""
         will = self._connect.will
         if will is None:
             return None
@@ -162,7 +162,7 @@ class Login:
         return True
 
     def _expiry_s(self) -> int:
-        """How long the session outlives its connection; notes what the client must be told of that."""
+        """Return how long the session outlives its connection, and note what the client must be told of that."""
         connect, parameters = self._connect, self._handler.parameters
         if connect.version < packets.MQTT_5:
             default_s = parameters.default_session_expiry_s
@@ -205,7 +205,7 @@ class Login:
             try:
                 resume(subscription, outlet, core, references.get(subscription, []))
             except NotAuthorized as refusal:
-                # Its messages are the user's, and the right may come back: it waits as if the client were away.
+                # Its messages belong to the user, and the right may come back: it waits as if the client were away.
                 template = "subscription rests, its client lost the permission: client=%s filter=%s reason=%s"
                 handler.brake.warning(handler.source, template, handler.client_id, subscription.topic_filter, refusal)
                 abandon(subscription)
@@ -255,7 +255,7 @@ class Login:
         handler.wake()
 
     def _keep_alive_s(self) -> int:
-        """In seconds, 0: none. Only version 5 can be told another one than it asked for."""
+        """Return it in seconds, 0: none. Only version 5 can be told another one than it asked for."""
         override_ms = self._handler.context.idle_timeout_override_ms
         if override_ms is not None:
             return -(-override_ms // 1500)

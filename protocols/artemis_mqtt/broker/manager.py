@@ -22,7 +22,7 @@ _NAMES: Final = (b"\x00\x04MQTT", b"\x00\x06MQIsdp")
 
 
 class MqttProtocolManager:
-    """What all MQTT connections of a broker share."""
+    """The state that all MQTT connections of a broker share."""
 
     name = "MQTT"
     parameters: Sequence[Option] = PARAMETERS
@@ -46,7 +46,7 @@ class MqttProtocolManager:
         self._topic_fields: dict[str, bytes] = {}
 
     def matches(self, head: bytes) -> bool | None:
-        """A CONNECT: its first byte, one to four of length, then the protocol name."""
+        """Recognise a CONNECT: its first byte, one to four of length, then the protocol name."""
         if head[:1] != bytes((_CONNECT,)):
             return None if not head else False
         start = 1
@@ -74,7 +74,7 @@ class MqttProtocolManager:
         self.sessions.restore()
 
     def topic_field(self, address: str) -> bytes:
-        """The topic of an address as it stands in a PUBLISH; empty if it cannot stand there."""
+        """Return the topic of an address as it stands in a PUBLISH; empty if it cannot stand there."""
         field = self._topic_fields.get(address)
         if field is None:
             try:

@@ -1,4 +1,4 @@
-"""Whose a session is, and who else may end it (reference/reliability §4, hardening 8).
+"""Owners of sessions, and the permission that others need to end them (reference/reliability §4, hardening 8).
 
 A session and the messages that wait in it belong to the user that made it. Another user that comes under its client
 identifier would end it, which deletes its queues: that takes the permission to delete them. What a client without a
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def check_takeover(
     sessions: "Sessions", session: ClientSession, core: Session, clean_start: bool, keeps_owners: bool
 ) -> None:
-    """Raises NotAuthorized if the client may not have what its CONNECT would do to `session`.
+    """Raise NotAuthorized if the client may not have what its CONNECT would do to `session`.
 
     `keeps_owners`: whether a session is its user's (`mqttSessionOwner`).
     """
@@ -44,7 +44,7 @@ def check_takeover(
 
 
 def check_unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session) -> None:
-    """Raises NotAuthorized if the end of a subscription deletes a durable queue, and the client may not do that.
+    """Raise NotAuthorized if the end of a subscription deletes a durable queue, and the client may not do that.
 
     A queue that is not durable ends with its connection anyway, like the temporary ones of other protocols.
     """
@@ -53,7 +53,7 @@ def check_unsubscribe(sessions: "Sessions", subscription: Subscription, core: Se
 
 
 def expiry_allowed(sessions: "Sessions", session: ClientSession, core: Session, wanted_s: int) -> int:
-    """How long a session lives whose client wants `wanted_s`: not less than before if it may not delete the queues.
+    """Return how long a session may live: `wanted_s`, or as long as before if its client may not delete the queues.
 
     A session that ends is the broker's own act; to have it end sooner is the client's.
     """
@@ -67,7 +67,7 @@ def expiry_allowed(sessions: "Sessions", session: ClientSession, core: Session, 
 
 
 def queues_that_go(sessions: "Sessions", session: ClientSession) -> list[Queue]:
-    """The queues that the end of a session deletes."""
+    """Return the queues that the end of a session deletes."""
     return [each.queue for each in session.subscriptions.values() if _goes(sessions, each)]
 
 

@@ -1,4 +1,4 @@
-"""What can be set about MQTT in an acceptor's URL."""
+"""MQTT parameters of an acceptor's URL."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,7 @@ from artemis_py.wire.parameters import InvalidParameter, read_parameters
 
 @frozen(kw_only=True)
 class Parameters:
-    """One acceptor's MQTT parameters."""
+    """MQTT parameters of one acceptor."""
 
     default_session_expiry_s: int = option(
         Kind.COUNT,
@@ -104,7 +104,7 @@ class Parameters:
     )
 
     def limits(self, context: ConnectionContext) -> ConnectionLimits:
-        """What the engine enforces."""
+        """Return what the engine enforces."""
         return ConnectionLimits(
             max_packet_size=self.max_packet_size,
             receive_maximum=self.receive_maximum,
@@ -140,7 +140,7 @@ PARAMETERS: Final = (*options_of(Parameters), *BROKER_PARAMETERS)
 
 
 class BrokerLimits:
-    """What counts for the whole broker.
+    """The parameters that count for the whole broker.
 
     An acceptor that names a parameter sets it for all; acceptors that name the same one must agree.
     """
@@ -148,7 +148,7 @@ class BrokerLimits:
     def __init__(self) -> None:
         self.values: BrokerParameters = BrokerParameters()
         self._given: dict[str, dict[str, str]] = {}
-        """What each acceptor says, by its name."""
+        """Texts of each acceptor, by its name."""
 
     def read(self, acceptor: str, given: Mapping[str, str]) -> None:
         """Take what one acceptor says, in place of what it said before. Raises InvalidParameter."""

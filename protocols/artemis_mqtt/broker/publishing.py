@@ -1,4 +1,4 @@
-"""From a PUBLISH to the core: the address of its topic, the message, and what is retained."""
+"""Messages that a client publishes: their address, their form in the core, and what is retained."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ _FLAGS: Final = [bytes((value,)) for value in range(8)]
 
 
 class Publisher:
-    """What one client, or its will, sends."""
+    """The sending side of one client, or of its will."""
 
     def __init__(
         self, session: Session, retained: RetainedMessages, names: Names, format: MqttFormat, limits: BrokerLimits
@@ -44,7 +44,7 @@ class Publisher:
         self._client_id: str = session.client_id
         self._producers: dict[str, Producer] = {}
         self.full: Address | None = None
-        """The address of the last message if its producers shall wait; whoever reads this sets it back."""
+        """The address of the last message if its producers shall wait; the caller sets it back."""
 
     def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> int:
         """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""
@@ -71,7 +71,7 @@ class Publisher:
             routing_type,
             self._client_id,
         )
-        # A subscriber that saw it would see it again if a crash took it back, for the client repeats it.
+        # The client repeats it if a crash takes it back, so a subscriber that saw it would see it twice.
         message.stored_first = qos == 2
         count = producer.send(message)
         address = producer.inlet.address
@@ -85,11 +85,11 @@ class Publisher:
         return count
 
     def forget_rights(self) -> None:
-        """The client's rights changed: each topic is checked again."""
+        """Check each topic again: the client's rights changed."""
         self._producers.clear()
 
     def _make_producer(self, topic: str) -> Producer:
-        """An unknown address becomes a MULTICAST one; the types of one that is there decide (reference §4.2.4)."""
+        """Make a producer: an unknown address becomes MULTICAST; the types of a known one decide (reference §4.2.4)."""
         if is_system_topic(topic):
             raise NotAuthorized(f"'{topic}' is the broker's own")
         name = self._names.address(topic)

@@ -1,4 +1,4 @@
-"""What of a session is stored, key by key, and read again at start (`Storage.save_record`, space "mqtt").
+"""Records of sessions in the store, key by key (`Storage.save_record`, space "mqtt"); read again at start.
 
     u32 session, u8 1                     JSON: the session (`SessionRecord`)
     u32 session, u8 2, u32 number         JSON: one subscription (`SubscriptionRecord`)
@@ -30,7 +30,7 @@ _KIND_INCOMING: Final = 3
 _KIND_OUTGOING: Final = 4
 
 
-# Of the object and its fields, beside what a client makes as long as it likes.
+# The object and its fields, without texts and octets that a client makes as long as it likes.
 _WILL_BYTES: Final = 512
 
 
@@ -104,7 +104,7 @@ class StoredSession:
     incoming: list[int] = field(factory=list)
     outgoing: list[OutgoingRecord] = field(factory=list)
     keys: list[bytes] = field(factory=list)
-    """Of all of it."""
+    """Keys of all these records."""
 
 
 class Records:
@@ -120,7 +120,7 @@ class Records:
         self._storage.save_record(SPACE, _SESSION.pack(self.number, _KIND_SESSION), _dump(asdict(record)))
 
     def forget_session(self) -> None:
-        """The session is over; what belongs to it is forgotten by who knows it."""
+        """Forget the session alone; its subscriptions and identifiers have records of their own."""
         self._storage.save_record(SPACE, _SESSION.pack(self.number, _KIND_SESSION), None)
 
     def save_subscription(self, record: SubscriptionRecord) -> None:
@@ -129,29 +129,29 @@ class Records:
         self._storage.save_record(SPACE, key, _dump(asdict(record)))
 
     def forget_subscription(self, number: int) -> None:
-        """The client unsubscribed."""
+        """Forget a subscription."""
         self._storage.save_record(SPACE, _NUMBERED.pack(self.number, _KIND_SUBSCRIPTION, number), None)
 
     def save_incoming(self, packet_id: int) -> None:
-        """A QoS 2 message was taken; durable with it."""
+        """Remember a QoS 2 message that was taken; durable with it."""
         self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_INCOMING, packet_id), b"")
 
     def forget_incoming(self, packet_id: int) -> None:
-        """It was released."""
+        """Forget a QoS 2 message that was released."""
         self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_INCOMING, packet_id), None)
 
     def save_outgoing(self, packet_id: int, state: int, order: int, queue_id: int, sequence: int) -> None:
-        """A QoS 2 delivery is about to go out, or was received."""
+        """Remember a QoS 2 delivery that is about to go out, or was received."""
         key = _IDENTIFIED.pack(self.number, _KIND_OUTGOING, packet_id)
         self._storage.save_record(SPACE, key, _OUTGOING.pack(state, order, queue_id, sequence))
 
     def forget_outgoing(self, packet_id: int) -> None:
-        """It is complete."""
+        """Forget a QoS 2 delivery that is complete."""
         self._storage.save_record(SPACE, _IDENTIFIED.pack(self.number, _KIND_OUTGOING, packet_id), None)
 
 
 def load(storage: Storage) -> list[StoredSession]:
-    """All sessions that an earlier run remembered; one without `session` has lost its record."""
+    """Return all sessions that an earlier run remembered; one without `session` has lost its record."""
     found: dict[int, StoredSession] = {}
     for key, value in storage.load_records(SPACE):
         number, kind = _SESSION.unpack_from(key)

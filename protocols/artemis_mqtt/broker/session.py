@@ -33,12 +33,12 @@ class ClientSession:
     ) -> None:
         self.client_id: str = client_id
         self.user: str | None = user
-        """Who made it. What waits in it was allowed to nobody else."""
+        """The user that made it. No other user was allowed to receive what waits in it."""
         self.records: Records = Records(storage, number)
         self.expiry_s: int = expiry_s
         """Seconds after its connection; 0: it ends with it, NEVER: it does not end."""
         self.is_stored: bool = expiry_s > 0
-        """Whether it survives restarts. Fixed at its beginning, for its queues are durable or not."""
+        """Whether it survives restarts. Fixed at its beginning, because its queues are durable or not."""
         self.subscriptions: dict[str, Subscription] = {}
         """By topic filter, `$share/…` included."""
         self.incoming: IncomingFlight = IncomingFlight()
@@ -63,7 +63,7 @@ class ClientSession:
 
     @property
     def will(self) -> StoredWill | None:
-        """What is published when the connection ends badly. It counts in the memory of tables."""
+        """The message that is published when the connection ends badly. It counts in the memory of tables."""
         return self._will
 
     @will.setter
@@ -76,21 +76,21 @@ class ClientSession:
 
     @property
     def number(self) -> int:
-        """Of its records."""
+        """Number of its records in the store."""
         return self.records.number
 
     def next_order(self) -> int:
-        """The place of a delivery in the order of sending."""
+        """Return the next place in the order of sending."""
         self._last_order += 1
         return self._last_order
 
     def next_subscription(self) -> int:
-        """A number for a subscription's record."""
+        """Return the next number for a subscription's record."""
         self._last_subscription += 1
         return self._last_subscription
 
     def know(self, order: int, subscription: int) -> None:
-        """These numbers were used before the restart."""
+        """Use no number again that was used before the restart."""
         self.has_record = True
         self._last_order = max(self._last_order, order)
         self._last_subscription = max(self._last_subscription, subscription)
@@ -115,7 +115,7 @@ class ClientSession:
             self.records.forget_session()
 
     def save_subscription(self, subscription: Subscription) -> None:
-        """As `save`, for one subscription."""
+        """Have the store remember a subscription as it is now."""
         if self.is_stored:
             self.records.save_subscription(
                 SubscriptionRecord(
@@ -131,12 +131,12 @@ class ClientSession:
             )
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """Its end."""
+        """Have the store forget a subscription."""
         if self.is_stored:
             self.records.forget_subscription(subscription.number)
 
     def save_end(self) -> None:
-        """The session is over: have a restart know that before its queues are gone."""
+        """Have a restart know that the session is over, before its queues are gone."""
         if self.has_record:
             self.expiry_s = 0
             self.records.save_session(
@@ -144,7 +144,7 @@ class ClientSession:
             )
 
     def forget(self) -> None:
-        """Its queues are gone: nothing of it comes back."""
+        """Forget everything: its queues are gone, and nothing comes back."""
         self._tables.vacate(self._size_bytes)
         if self.has_record:
             self.has_record = False
@@ -159,28 +159,28 @@ class ClientSession:
     # -- QoS 2 -------------------------------------------------------------------------------------------------
 
     def save_incoming(self, packet_id: int) -> None:
-        """A message of QoS 2 was taken, in this turn."""
+        """Remember a QoS 2 message that was taken in this turn."""
         if self.is_stored:
             self.records.save_incoming(packet_id)
 
     def forget_incoming(self, packet_id: int) -> None:
-        """It was released, or refused."""
+        """Forget a QoS 2 message that was released, or refused."""
         if self.is_stored:
             self.records.forget_incoming(packet_id)
 
     def save_outgoing(self, packet_id: int, state: int, token: Sent) -> None:
-        """A delivery of QoS 2 is about to go out, or was received."""
+        """Remember a QoS 2 delivery that is about to go out, or was received."""
         reference = token.reference
         if self.is_stored and reference is not None:
             self.records.save_outgoing(packet_id, state, token.order, reference.queue.id, reference.sequence)
 
     def forget_outgoing(self, packet_id: int) -> None:
-        """It is complete, or was refused."""
+        """Forget a QoS 2 delivery that is complete, or was refused."""
         if self.is_stored:
             self.records.forget_outgoing(packet_id)
 
     def received(self, delivery: Delivery) -> None:
-        """PUBREC came: the message leaves its queue, and the identifier is kept, in one turn."""
+        """Take the message off its queue and keep the identifier, in one turn: PUBREC came."""
         token = sent(delivery)
         if token is None or token.reference is None:
             return
@@ -193,5 +193,5 @@ class ClientSession:
         token.reference = None
 
     def releases(self) -> list[Delivery]:
-        """Deliveries whose PUBREL has not gone out, for want of a durable record, when the connection ended."""
+        """Return deliveries whose PUBREL had no durable record yet when the connection ended."""
         return [delivery for delivery in self.outgoing.deliveries.values() if delivery.state == RECEIVED]

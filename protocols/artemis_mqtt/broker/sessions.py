@@ -1,4 +1,4 @@
-"""All sessions of a broker: who takes one up, when one ends, which wills are due, what a restart brings back."""
+"""All sessions of a broker: taken up, ended, brought back by a restart; and the wills that are due."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -63,15 +63,15 @@ class Sessions:
         return sum(len(session.subscriptions) for session in self._sessions.values())
 
     def get(self, client_id: str) -> ClientSession | None:
-        """The session of a client."""
+        """Return the session of a client."""
         return self._sessions.get(client_id)
 
     # -- connections -----------------------------------------------------------------------------------------
 
     def open(self, client_id: str, core: Session, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
-        """The session for a client that comes, and whether it was there before. Nobody is connected to it now.
+        """Return the session of a client that connects, and whether it was there before; nobody is connected to it.
 
-        That of another user is not handed over: it ends, as if this one were new (`ownership` says who may do that).
+        A session of another user is not handed over: it ends, and a new one begins (`ownership` has the permissions).
         Raises LimitExceeded if a new one would be one too many of those that outlive their connections.
         """
         user = core.subject.user
@@ -84,7 +84,7 @@ class Sessions:
             self.end(session, "another user came under its identifier")
             session = None
         if session is not None and clean_start:
-            self.end(session, "the client starts anew")
+            self.end(session, "the client asked for a clean start")
             session = None
         if session is not None:
             self._wake(session)
@@ -106,7 +106,7 @@ class Sessions:
         self.stored_count += session.is_stored
 
     def _wake(self, session: ClientSession) -> None:
-        """The client is back before its time was over: neither the end nor the will comes (§3.1.3.2.2)."""
+        """Cancel the end and the will: the client is back before its time was over (§3.1.3.2.2)."""
         for timer in (session.expiry_timer, session.will_timer):
             if timer is not None:
                 timer.cancel()
@@ -115,7 +115,7 @@ class Sessions:
         session.ended_ms = 0
 
     def leave(self, session: ClientSession, with_will: bool) -> None:
-        """The connection of a session is over; `with_will`: not as the client should end it."""
+        """Note that the connection is over; `with_will`: it did not end as it should."""
         session.handler = None
         suspend(session)
         if not with_will:
@@ -131,7 +131,7 @@ class Sessions:
         self._plan(session)
 
     def _plan(self, session: ClientSession) -> None:
-        """When the session of an absent client ends, and its will is due."""
+        """Plan the end of an absent client's session, and its will."""
         timers = self.postoffice.hub.timers
         if session.will is not None and (session.expiry_s == NEVER or session.will.delay_s < session.expiry_s):
             when_ms = session.ended_ms + 1000 * session.will.delay_s
@@ -141,7 +141,7 @@ class Sessions:
             session.expiry_timer = timers.at(when_ms, partial(self.end, session, "it expired"))
 
     def end(self, session: ClientSession, reason: str) -> None:
-        """The session is over: its will goes out if it is still due, its queues go.
+        """End a session: publish its will if it is still due, and delete its queues.
 
         It is over at once, also for a restart that comes before its queues are gone: many go in slices.
         """
@@ -180,7 +180,7 @@ class Sessions:
         return None
 
     def finish(self, queue_name: str) -> None:
-        """Let a queue go now that is kept for an ended session only: somebody may want its name."""
+        """Delete a queue at once that is left of an ended session: somebody wants its name."""
         for subscription in self._ending.pop(queue_name, ()):
             unsubscribe(self, subscription, None, "its session ended")
 
@@ -212,17 +212,17 @@ class Sessions:
     # -- shared subscriptions ------------------------------------------------------------------------------------
 
     def joined(self, subscription: Subscription) -> None:
-        """Count who shares a queue; one that a session has a subscription to is in use."""
+        """Count a subscription of a queue; the queue is in use as long as there is one."""
         subscription.queue.subscriber_count += 1
         if subscription.kind == SHARED:
             self._sharers.setdefault(subscription.queue.name, set()).add(subscription)
 
     def is_last(self, subscription: Subscription) -> bool:
-        """Whether nobody else shares its queue."""
+        """Tell whether nobody else shares its queue."""
         return self._sharers.get(subscription.queue.name, {subscription}) <= {subscription}
 
     def left(self, subscription: Subscription) -> bool:
-        """True if nobody shares its queue any more."""
+        """Stop counting a subscription; True if nobody shares its queue any more."""
         subscription.queue.subscriber_count -= 1
         sharers = self._sharers.get(subscription.queue.name)
         if sharers is None:
@@ -248,7 +248,7 @@ class Sessions:
             count += 1
             if session.expiry_s == 0:
                 # It ended with the crash; all that was left is its will.
-                self.end(session, "the broker started anew")
+                self.end(session, "the broker started again")
             else:
                 self._plan(session)
         if count:

@@ -21,7 +21,7 @@ PREFIX: Final = "$SYS"
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether a topic or filter proper is below `$SYS`."""
+    """Tell whether a topic or filter proper is below `$SYS`."""
     return topic.partition("/")[0] == PREFIX
 
 
@@ -41,7 +41,7 @@ class SystemTopics:
         self._started_ms = manager.postoffice.now_ms
 
     def wanted(self, queue: Queue) -> None:
-        """A subscription to `$SYS` was made: it gets the numbers now, and as long as it lasts."""
+        """Serve a subscription to `$SYS`: it gets the numbers now, and as long as it lasts."""
         self._publish([queue], RETAIN | RETAINED_COPY)
         self._plan()
 

@@ -78,7 +78,7 @@ def write_section(properties: Properties) -> bytes:
 
 
 def read_version(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """The protocol level of a CONNECT, which says how to read the rest, and where that begins.
+    """Read the protocol level of a CONNECT, which says how to read the rest, and where that begins.
 
     0: an old level under the wrong name. Raises PacketError for another protocol's name [MQTT-3.1.2-1].
     """
@@ -284,7 +284,7 @@ ServerPacket = Connack | Suback | Unsuback | Disconnect | Auth
 
 
 def write_packet(version: int, packet: ServerPacket) -> bytes:
-    """The packet as `version` has it; DISCONNECT and AUTH are for version 5 only."""
+    """Encode a packet as `version` has it; DISCONNECT and AUTH exist in version 5 only."""
     match packet:
         case Connack():
             return _write_connack(version, packet)
@@ -302,7 +302,7 @@ def write_packet(version: int, packet: ServerPacket) -> bytes:
 
 
 def without_texts(packet: ServerPacket) -> ServerPacket:
-    """The packet without what only people read: reason string and user properties."""
+    """Return the packet without what only people read: reason string and user properties."""
     return evolve(packet, properties=evolve(packet.properties, reason_string=None, user_properties=()))
 
 

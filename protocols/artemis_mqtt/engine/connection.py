@@ -132,7 +132,7 @@ class MqttConnection:
 
     @property
     def kept_bytes(self) -> int:
-        """What was received and is still to be worked through, most often the beginning of a packet."""
+        """Octets that were received and not worked through yet, most often the beginning of a packet."""
         return self.inbox.size
 
     @property
@@ -161,16 +161,16 @@ class MqttConnection:
             self._work_kept()
 
     def work_through(self, steps: Iterator[None]) -> None:
-        """Handler: what the packet at hand asks for is long, and is done step by step before anything else is read."""
+        """Do what the packet at hand asks for step by step, before anything else is read. For the handler."""
         self.inbox.steps = steps
 
     def halt(self) -> None:
-        """Handler: look at nothing behind the packet at hand, until `proceed`. The transport must not read."""
+        """Look at nothing behind the packet at hand, until `proceed`. For the handler; the transport must not read."""
         self.is_halted = True
         self._was_unread = True
 
     def proceed(self) -> None:
-        """Handler: what was kept may be worked through, in the shares of the turns to come."""
+        """Work through what was kept, in the shares of the turns to come. For the handler."""
         self.is_halted = False
         self.inbox.is_cut_short = self.inbox.has_rest
 
@@ -233,7 +233,7 @@ class MqttConnection:
         self._was_unread = True
 
     def resume(self) -> None:
-        """Deliveries may go on."""
+        """Let deliveries go on."""
         if self.outbox.resume() and self.can_send:
             self.handler.on_writable()
 
@@ -457,7 +457,7 @@ class MqttConnection:
             self._close()
 
     def _fail(self, reason: int, text: str) -> None:
-        """The client is at fault: tell it, as far as there are words for that, and close."""
+        """Tell a client that is at fault, as far as its version has words for that, and close."""
         if self.state == OPEN or self._connect is not None:
             self.disconnect(reason, text)
         elif self._is_v5 or reason in reasons.RETURN_CODES:
@@ -473,13 +473,13 @@ class MqttConnection:
         self.outbox.close()
 
     def _wanted(self, properties: Properties) -> Properties:
-        """What we may say beside a reason code: no texts to a client that wants none [MQTT-3.1.2-29]."""
+        """Return what we may say beside a reason code: no texts to a client that wants none [MQTT-3.1.2-29]."""
         if self._wants_reasons or properties is NO_PROPERTIES:
             return properties
         return evolve(properties, reason_string=None, user_properties=())
 
     def _send(self, packet: ServerPacket) -> None:
-        """Collect a packet. One too large for the client goes without its texts ([MQTT-3.2.2-19] and its kin)."""
+        """Collect a packet. One too large for the client goes without its texts ([MQTT-3.2.2-19] and its like)."""
         data = write_packet(self.version, packet)
         largest = self.writer.max_packet_size
         if largest and len(data) > largest:

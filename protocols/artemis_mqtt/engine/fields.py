@@ -85,7 +85,7 @@ def read_text(data: bytes, offset: int, end: int) -> tuple[str, int]:
 
 
 def decode_text(raw: bytes) -> str:
-    """The text of a string field: well-formed UTF-8 without surrogates [MQTT-1.5.4-1] and U+0000 [MQTT-1.5.4-2].
+    """Decode a string field: well-formed UTF-8 without surrogates [MQTT-1.5.4-1] and U+0000 [MQTT-1.5.4-2].
 
     A byte order mark is a character like any other [MQTT-1.5.4-3]. Control characters and noncharacters, of which the
     standard only says that they should not be sent, are let through as Artemis does.
@@ -100,7 +100,7 @@ def decode_text(raw: bytes) -> str:
 
 
 def check_text(data: bytes, offset: int, end: int) -> int:
-    """Where a valid text field ends; its value is left alone."""
+    """Return where a valid text field ends; its value is left alone."""
     raw, offset = read_binary(data, offset, end)
     if b"\0" in raw or not raw.isascii():
         decode_text(raw)
@@ -151,5 +151,5 @@ def write_text(value: str) -> bytes:
 
 
 def with_header(first_byte: int, body: bytes) -> bytes:
-    """A whole packet: fixed header and the rest."""
+    """Put a packet together: fixed header and the rest."""
     return ONE_BYTE[first_byte] + write_varint(len(body)) + body

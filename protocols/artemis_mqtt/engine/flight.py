@@ -24,7 +24,7 @@ RELEASED: Final = 2
 
 
 class Delivery:
-    """One outgoing message of QoS 1 or 2 on its way."""
+    """An outgoing message of QoS 1 or 2 on its way."""
 
     __slots__ = ("is_counted", "packet_id", "qos", "state", "token")
 
@@ -99,9 +99,9 @@ class OutgoingFlight:
             self._last_id = packet_id
 
     def begin(self, window: int) -> None:
-        """A connection starts: whatever is SENT is to be sent again [MQTT-4.4.0-1]. `accept` calls this.
+        """Start a connection: whatever is SENT is to be sent again [MQTT-4.4.0-1]. `accept` calls this.
 
-        What is RECEIVED stays so: the handler, who waits for its store, releases it.
+        What is RECEIVED stays so: the handler, which waits for its store, releases it.
         """
         self.window = self.quota = window
         self._resend = []
@@ -111,7 +111,7 @@ class OutgoingFlight:
                 self._resend.append(delivery)
 
     def next_resend(self) -> Delivery | None:
-        """The next message to send again with DUP and its old identifier; None: none is left, or the window is full.
+        """Return the next message to send again with DUP and its identifier; None: none is left, or the window is full.
 
         It has taken one of the window. Ask again whenever the window opens.
         """
@@ -140,13 +140,13 @@ class OutgoingFlight:
             self.quota += 1
 
     def _is_unsent(self, delivery: Delivery) -> bool:
-        """Whether it is still to be sent on this connection, so that no answer can be meant for it."""
+        """Tell whether it is still to be sent on this connection, so that no answer can be meant for it."""
         return delivery.state == SENT and not delivery.is_counted
 
     # -- what the client answers; PacketError: no client that keeps to the protocol answers so --------------------
 
     def acknowledge(self, packet_id: int) -> Delivery | None:
-        """PUBACK: the end of a QoS 1 delivery; None: an identifier nobody knows (it may have been dropped)."""
+        """Take a PUBACK, the end of a QoS 1 delivery; None: an identifier nobody knows (it may have been dropped)."""
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None
@@ -156,7 +156,7 @@ class OutgoingFlight:
         return delivery
 
     def receive(self, packet_id: int, refused: bool) -> Delivery | None:
-        """PUBREC: the client has the message, or will not have it, which ends the delivery; None: unknown."""
+        """Take a PUBREC: the client has the message, or refuses it, which ends the delivery; None: unknown."""
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None
@@ -169,7 +169,7 @@ class OutgoingFlight:
         return delivery
 
     def complete(self, packet_id: int) -> Delivery | None:
-        """PUBCOMP: the end of a QoS 2 delivery; None: unknown."""
+        """Take a PUBCOMP, the end of a QoS 2 delivery; None: unknown."""
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None

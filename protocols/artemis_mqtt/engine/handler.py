@@ -1,4 +1,4 @@
-"""What a conversation means: the calls that the engine makes, in wire order, from within `receive_data`."""
+"""The calls that the engine makes, in wire order, from within `receive_data`: the meaning of a conversation."""
 
 from mypy_extensions import mypyc_attr
 

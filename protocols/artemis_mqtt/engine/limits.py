@@ -11,7 +11,7 @@ LOGIN_BUFFER_BYTES: Final = 256 * 1024
 
 @frozen(kw_only=True)
 class ConnectionLimits:
-    """What the engine enforces against its client. Sizes in bytes."""
+    """Limits that the engine enforces against its client. Sizes in bytes."""
 
     login_packet_size: int = 128 * 1024
     """Largest packet before the login is over: a CONNECT with a will, or an AUTH with a token."""

@@ -1,7 +1,7 @@
 """The packets of MQTT that are rare enough to be objects: what opens, closes and changes a conversation.
 
-PUBLISH and its acknowledgements are calls of `connection` instead, for they come per message. A packet is the same
-object in every version; what a version lacks has the value that means its behaviour.
+PUBLISH and its acknowledgements come per message, so they are calls instead. A packet is the same object in every
+version; what a version lacks has the value that means its behaviour.
 """
 
 from enum import IntEnum
@@ -39,7 +39,7 @@ class PacketType(IntEnum):
 
 @frozen(kw_only=True)
 class Will:
-    """What to publish in the client's name when it is gone (§3.1.2.5)."""
+    """The message to publish in the client's name when it is gone (§3.1.2.5)."""
 
     topic: str
     payload: bytes
@@ -81,7 +81,7 @@ class Connack:
 
 @frozen(kw_only=True)
 class Subscription:
-    """One topic filter of a SUBSCRIBE with its options (§3.8.3.1)."""
+    """A topic filter of a SUBSCRIBE with its options (§3.8.3.1)."""
 
     topic_filter: str
     """As sent, with `$share/group/` if it has that; its syntax is valid."""
@@ -102,7 +102,7 @@ class Subscribe:
 
     @property
     def identifier(self) -> int:
-        """Its Subscription Identifier; 0: none."""
+        """The Subscription Identifier; 0: none."""
         identifiers = self.properties.subscription_identifiers
         return identifiers[0] if identifiers else 0
 
@@ -146,7 +146,7 @@ class Disconnect:
 
 @frozen(kw_only=True)
 class Auth:
-    """One step of enhanced authentication (§3.15)."""
+    """A step of enhanced authentication (§3.15)."""
 
     reason: int = 0
     properties: Properties = NO_PROPERTIES

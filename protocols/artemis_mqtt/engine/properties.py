@@ -1,6 +1,6 @@
 """The properties of MQTT 5.0 (§2.2.2): their identifiers, types, and where each may stand.
 
-One class holds them all, for their names mean the same everywhere; `ALLOWED` says which packet may carry which. A
+One class holds them all, because their names mean the same everywhere; `ALLOWED` says which packet may carry which. A
 property that may stand once and stands twice is a protocol error, as is one in a packet that must not carry it.
 PUBLISH is read by `publish` on its hot path; this module reads and writes what the other packets carry, and a message's
 properties once somebody asks for them.
@@ -63,7 +63,7 @@ class Property(IntEnum):
 
 @frozen(kw_only=True)
 class Properties:
-    """What a packet says beside its fields; None: it does not say. Values as on the wire, intervals in seconds."""
+    """Properties of a packet; None: it does not have this one. Values as on the wire, intervals in seconds."""
 
     payload_format_indicator: int | None = None
     message_expiry_interval: int | None = None
@@ -233,7 +233,7 @@ ALLOWED: Final = {
 
 
 def read_properties(data: bytes, offset: int, end: int, where: int) -> Properties:
-    """The properties in `data[offset:end]` of a packet of type `where`, or of a `WILL`. Raises PacketError."""
+    """Read the properties in `data[offset:end]` of a packet of type `where`, or of a `WILL`. Raises PacketError."""
     if offset == end:
         return NO_PROPERTIES
     allowed = ALLOWED[where]
@@ -272,7 +272,7 @@ def _check(code: int, value: Any) -> None:
 
 
 def write_properties(properties: Properties) -> bytes:
-    """The encoded properties, without their length, by ascending identifier."""
+    """Encode properties, without their length, by ascending identifier."""
     if properties is NO_PROPERTIES:
         return b""
     out = bytearray()

@@ -77,7 +77,7 @@ def split_properties(data: bytes, offset: int, end: int, max_topic_levels: int) 
 
 
 def _check_kept(code: int, data: bytes, offset: int, end: int, max_topic_levels: int) -> int:
-    """Where the value of a property ends that travels with the message."""
+    """Return where the value of a property ends that travels with the message."""
     if code == _CONTENT_TYPE:
         return check_text(data, offset, end)
     if code == _CORRELATION_DATA:
@@ -99,17 +99,17 @@ def _check_kept(code: int, data: bytes, offset: int, end: int, max_topic_levels:
 
 
 def expiry_property(expiry_s: int) -> bytes:
-    """A Message Expiry Interval to append to a message's properties."""
+    """Encode a Message Expiry Interval to append to a message's properties."""
     return _EXPIRY.pack(_MESSAGE_EXPIRY_INTERVAL, min(expiry_s, 0xFFFFFFFF))
 
 
 def subscription_identifier_property(identifier: int) -> bytes:
-    """A Subscription Identifier to append to a message's properties; one per subscription that matches."""
+    """Encode a Subscription Identifier to append to a message's properties; one per subscription that matches."""
     return ONE_BYTE[_SUBSCRIPTION_IDENTIFIER] + write_varint(identifier)
 
 
 def alias_property(alias: int) -> bytes:
-    """A Topic Alias to append to a message's properties."""
+    """Encode a Topic Alias to append to a message's properties."""
     return _ALIAS.pack(_TOPIC_ALIAS, alias)
 
 
@@ -123,7 +123,7 @@ def publish_head(
     packet_id: int,
     properties: bytes,
 ) -> bytes:
-    """Everything of a PUBLISH before its payload."""
+    """Encode everything of a PUBLISH before its payload."""
     head = topic_field
     if qos:
         head += ONE_BYTE[packet_id >> 8] + ONE_BYTE[packet_id & 0xFF]
@@ -152,5 +152,5 @@ def encode_publish(
     packet_id: int,
     properties: bytes,
 ) -> bytes:
-    """A whole PUBLISH; what a fan-out of QoS 0 prepares once per message and version."""
+    """Encode a whole PUBLISH; what a fan-out of QoS 0 prepares once per message and version."""
     return publish_head(is_v5, topic_field, len(payload), qos, retain, dup, packet_id, properties) + payload

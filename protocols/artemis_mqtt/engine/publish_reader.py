@@ -24,7 +24,7 @@ _KNOWN_TOPIC_SIZE: Final = 256
 
 
 class PublishReader:
-    """What one connection knows about the messages that its client sends."""
+    """The messages that one client sends: topics and aliases it used, answers that are due."""
 
     __slots__ = (
         "_aliases",

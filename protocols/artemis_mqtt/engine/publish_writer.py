@@ -15,7 +15,7 @@ _MIN_ALIASED_SIZE: Final = 8
 
 
 class PublishWriter:
-    """What one connection knows about the messages that its client takes."""
+    """The messages that one client takes: how large they may be, and the aliases it knows."""
 
     __slots__ = ("_aliases", "_is_v5", "_max_aliases", "_outbox", "max_packet_size")
 

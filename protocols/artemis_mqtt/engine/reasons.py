@@ -1,6 +1,6 @@
 """MQTT's words for how things end: reason codes of version 5, return codes of 3.x, and the error that carries one.
 
-A code below 0x80 is a success (MQTT 5.0 §2.4). The codes are plain integers, for the engine compares them per packet.
+A code below 0x80 is a success (MQTT 5.0 §2.4). Codes are plain integers, because the engine compares them per packet.
 """
 
 from typing import Final
@@ -108,7 +108,7 @@ SUBSCRIPTION_FAILED_3: Final = 0x80
 
 
 class PacketError(ProtocolError):
-    """The client broke MQTT: `reason` is the code it is told before its connection ends."""
+    """A violation of MQTT by the client: `reason` is the code it is told before its connection ends."""
 
     def __init__(self, reason: int, text: str) -> None:
         super().__init__(text)

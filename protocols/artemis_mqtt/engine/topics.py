@@ -45,7 +45,7 @@ def check_filter(topic_filter: str, max_levels: int) -> None:
 
 
 def split_shared(topic_filter: str) -> tuple[str, str]:
-    """The group (empty: not shared) and the filter proper of a valid topic filter."""
+    """Split a valid topic filter into its group (empty: not shared) and the filter proper."""
     if not topic_filter.startswith(SHARE):
         return "", topic_filter
     group, _, rest = topic_filter[len(SHARE) :].partition("/")
@@ -53,7 +53,7 @@ def split_shared(topic_filter: str) -> tuple[str, str]:
 
 
 def topic_field(topic: str) -> bytes:
-    """The topic as a field of PUBLISH; raises ValueError if it has more octets than a field may have."""
+    """Encode the topic as a field of PUBLISH; raises ValueError if it has more octets than a field may have."""
     encoded = topic.encode("utf-8")
     if len(encoded) > MAX_FIELD_BYTES:
         raise ValueError(f"a topic of {len(encoded)} octets")

@@ -13,7 +13,7 @@ from artemis_mqtt.engine.reasons import PacketError, malformed, protocol_error
 
 AWAITING_CONNECT: Final = 0
 CONNECTING: Final = 1
-"""The handler decides about a CONNECT or an AUTH; what arrives meanwhile waits."""
+"""The handler decides about a CONNECT or an AUTH; what arrives until then waits."""
 AUTHENTICATING: Final = 2
 """The client has the next step of enhanced authentication."""
 OPEN: Final = 3
