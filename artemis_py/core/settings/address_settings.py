@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import asdict, evolve, field, fields, frozen
 
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.settings.declaration import Kind, Option, option, options_of, with_partial
+from artemis_py.core.settings.declaration import Kind, Option, check_kinds, option, options_of, with_partial
 from artemis_py.core.settings.queue_settings import RESOLVED_ATTRIBUTES, QueueSettings
 
 
@@ -182,6 +182,9 @@ class ResolvedSettings:
         "-1: the broker's `id-cache-size`.",
     )
 
+    resolved_queues: dict[object, QueueSettings] = field(factory=dict, init=False, eq=False, repr=False)
+    """What `QueueConfig.resolved` found for queues with these settings, by what they say."""
+
     changes_messages: bool = field(init=False)
     """Whether any setting changes what passes through: most addresses have none, and routing asks per message."""
 
@@ -218,7 +221,10 @@ ADDRESS_SETTINGS: Final = tuple(_in_order())
 """Every address setting this broker knows."""
 
 
-@frozen(kw_only=True, init=False, field_transformer=with_partial({each.attribute: each for each in ADDRESS_SETTINGS}))
+_BY_FIELD: Final = {each.attribute: each for each in ADDRESS_SETTINGS}
+
+
+@frozen(kw_only=True, init=False, field_transformer=with_partial(_BY_FIELD))
 class AddressSettings:
     """What one `<address-setting match>` says; None leaves the word to the next broader match.
 
@@ -227,6 +233,7 @@ class AddressSettings:
 
     def __init__(self, **values: Any) -> None:
         """Raises TypeError for a name that is no setting, and for a value that is not of its kind."""
+        check_kinds(values, _BY_FIELD)
         self.__attrs_init__(**values)
 
     def changed(self, **changes: Any) -> "AddressSettings":

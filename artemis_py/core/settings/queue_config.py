@@ -1,12 +1,13 @@
 """What somebody asks for: queues and addresses that are to be created."""
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import NOTHING, evolve, frozen
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.address_settings import ResolvedSettings
-from artemis_py.core.settings.declaration import Kind, with_partial
+from artemis_py.core.settings.declaration import Kind, check_kinds, with_partial
 from artemis_py.core.settings.queue_settings import (
     RESOLVED_ATTRIBUTES,
     Mutability,
@@ -83,6 +84,7 @@ class QueueConfig:
 
     def __init__(self, *, name: str, address: str, **values: Any) -> None:
         """Raises TypeError for a name that is no field, and for a value that is not of its kind."""
+        check_kinds(values, RESOLVED_ATTRIBUTES)
         self.__attrs_init__(name=name, address=address, **values)
 
     def changed(self, **changes: Any) -> "QueueConfig":
@@ -95,13 +97,30 @@ class QueueConfig:
             """The fields of `QueueSettings` are known at run time only."""
 
     def resolved(self, settings: ResolvedSettings) -> QueueSettings:
-        """What applies to the queue on an address with these settings."""
+        """What applies to the queue on an address with these settings.
+
+        Queues that say the same share the value: of a hundred thousand subscriptions most do.
+        """
+        key = (_said(self), self.auto_created, self.configuration_managed or self.temporary)
+        found = settings.resolved_queues.get(key)
+        if found is None:
+            if len(settings.resolved_queues) >= MAX_SHARED:
+                settings.resolved_queues.clear()
+            found = settings.resolved_queues[key] = self._resolve(settings)
+        return found
+
+    def _resolve(self, settings: ResolvedSettings) -> QueueSettings:
         said = {name: value for name in RESOLVED_ATTRIBUTES if (value := getattr(self, name)) is not None}
         if "auto_delete" not in said:  # reference §2.4
             wanted = settings.auto_delete_queues if self.auto_created else settings.auto_delete_created_queues
             said["auto_delete"] = wanted and not self.configuration_managed and not self.temporary
         return evolve(settings.queue_defaults, **said)
 
+
+_said: Final = attrgetter(*RESOLVED_ATTRIBUTES)
+
+MAX_SHARED: Final = 1000
+"""Different values that are shared below one set of address settings; each is some 100 bytes."""
 
 QUEUE_ATTRIBUTES: Final = (*queue_attributes_of(QueueConfig), *RESOLVED_ATTRIBUTES.values())
 """Every attribute that a queue can be given."""
