@@ -1,4 +1,4 @@
-"""The attributes of a queue as management names, reads and shows them: all made of their declarations."""
+"""The attributes of a queue as management names and reads them; everything is made of their declarations."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,11 +15,11 @@ ATTRIBUTES: Final[Mapping[str, QueueAttribute]] = {
 
 
 def filter_text(queue: Queue) -> str | None:
-    """The selector of a queue as it was written, or None."""
+    """Return the selector of a queue as it was written, or None."""
     return None if queue.filter is None else queue.filter.text
 
 
-# What a queue holds in another form than JSON has it.
+# Values that a queue holds in another form than JSON has them.
 _AS_JSON: Final[Mapping[str, Callable[[Queue], object]]] = {
     "address": lambda queue: queue.address.name,
     "routing_type": lambda queue: queue.routing_type.name,
@@ -28,7 +28,7 @@ _AS_JSON: Final[Mapping[str, Callable[[Queue], object]]] = {
 
 
 def value_of(attribute: QueueAttribute, queue: Queue) -> object:
-    """The value that applies to a queue, as JSON has it."""
+    """Return the value that applies to a queue, as JSON has it."""
     name = attribute.attribute
     if name in RESOLVED_ATTRIBUTES:
         return getattr(queue.settings, name)

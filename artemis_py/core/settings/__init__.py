@@ -1,1 +1,6 @@
-"""Settings of addresses, queues and the broker: what there is, its defaults, and which of them meet at a name."""
+"""Settings of addresses, queues and the broker: their declarations, and which of them apply to a name.
+
+declaration <- queue_settings <- address_settings <- queue_config
+                                        ^
+broker_settings <---------------- repository
+"""

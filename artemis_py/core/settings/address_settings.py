@@ -1,7 +1,7 @@
-"""What can be set about addresses, and which match decides.
+"""The settings of addresses, and which match decides.
 
-Each setting is declared in `ResolvedSettings`; the `default-...` settings of queues are declared with the attribute of
-the queue that they are about (`queue_settings`). What one match says is derived from both.
+Each setting is declared in `ResolvedSettings`, except for the `default-...` settings of queues: each of them is
+declared with its attribute of the queue (`queue_settings`). `AddressSettings`, one match, has its fields from both.
 """
 
 from collections.abc import Mapping
@@ -135,7 +135,7 @@ class ResolvedSettings:
         "messages are discarded, or refused.",
     )
     queue_defaults: QueueSettings = field(factory=QueueSettings)
-    """What queues have that do not say otherwise: the settings that `QueueSettings` names."""
+    """Values for queues that do not say otherwise, from the settings that `QueueSettings` names."""
     default_address_routing_type: RoutingType = option(  # noqa: RUF009  `option` makes a field
         RoutingType,
         RoutingType.MULTICAST,
@@ -183,7 +183,7 @@ class ResolvedSettings:
     )
 
     resolved_queues: dict[object, QueueSettings] = field(factory=dict, init=False, eq=False, repr=False)
-    """What `QueueConfig.resolved` found for queues with these settings, by what they say."""
+    """Values that `QueueConfig.resolved` found for queues with these settings, by what the queues say."""
 
     changes_messages: bool = field(init=False)
     """Whether any setting changes what passes through: most addresses have none, and routing asks per message."""
@@ -202,11 +202,11 @@ class ResolvedSettings:
 QUEUE_DEFAULTS: Final[Mapping[str, str]] = {
     each.setting.attribute: each.attribute for each in RESOLVED_ATTRIBUTES.values() if each.setting is not None
 }
-"""Settings that decide for queues that do not say, with the attribute of the queue that each is about."""
+"""Settings that decide for queues that do not say, each with its attribute of the queue."""
 
 
 def _in_order() -> list[Option]:
-    """All settings in the order of the documentation: those of queues stand where `queue_defaults` does."""
+    """Return all settings in the order of the documentation; those of queues stand where `queue_defaults` does."""
     own = {each.attribute: each for each in options_of(ResolvedSettings)}
     of_queues = [each.setting for each in RESOLVED_ATTRIBUTES.values() if each.setting is not None]
     return [
@@ -237,7 +237,7 @@ class AddressSettings:
         self.__attrs_init__(**values)
 
     def changed(self, **changes: Any) -> "AddressSettings":
-        """The same with other values for some fields; raises as the constructor does."""
+        """Return a copy with other values for some fields; raises as the constructor does."""
         return evolve(self, **changes)
 
     if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""How an option is declared: once, as a field of an attrs class, with all that others ask about it.
+"""Declaration of an option: once, as a field of an attrs class, with everything that other parts ask about it.
 
-The readers of broker.xml, the tests of its schema, management, the command line and the manual are driven by the
-tables that `options_of` makes of such classes. Values come from elsewhere.
+`options_of` makes tables of such classes. The reader of broker.xml, the test of its schema, management, the command
+line and the manual read these tables. The values come from elsewhere.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ _Fields: TypeAlias = "list[Attribute[Any]]"
 _OPTION: Final = "option"
 
 FIRST_RELEASE: Final = "0.1.0"
-"""What has been there from the beginning is since then."""
+"""`since` of everything that was there from the beginning."""
 
 
 class Kind(Enum):
@@ -97,7 +97,7 @@ def option(
 ) -> Any:  # an attrs field, whatever the annotation beside it says
     """Declare a field that can be set; without `name` its XML name is the attribute's, with dashes.
 
-    `more` is what a kind of option has besides, for the maker that `options_of` is given.
+    `more` is for classes derived from `Option`: their own fields.
     """
     if minimum is None and isinstance(kind, Kind):
         minimum = _SMALLEST.get(kind)
@@ -106,7 +106,7 @@ def option(
 
 
 def declarations_of(owner: type) -> list[dict[str, Any]]:
-    """What the fields of an attrs class were declared with, in order: the parameters of an `Option` for each."""
+    """Parameters of an `Option` for each declared field of an attrs class, in order."""
     return [
         declared
         | {
@@ -125,10 +125,10 @@ def options_of(owner: type) -> tuple[Option, ...]:
 
 
 def with_partial(options: Iterable[str]) -> Callable[[type, _Fields], _Fields]:
-    """Give an attrs class a field for each of these options, None by default: whoever made it did not say.
+    """Make a `field_transformer` of attrs that gives a class a field for each of these options, None by default.
 
-    A `field_transformer` of attrs. A class that says what somebody asked for need not list again what the class of
-    the answers declares. Its constructor calls `check_kinds`.
+    For the class of what was asked for, beside the class of what applies: it need not list the same fields again. Its
+    constructor calls `check_kinds`.
     """
 
     def add(owner: type, own: _Fields) -> _Fields:

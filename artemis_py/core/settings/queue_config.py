@@ -1,4 +1,4 @@
-"""What somebody asks for: queues and addresses that are to be created."""
+"""Queues and addresses as somebody asks for them."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +22,7 @@ from artemis_py.core.settings.queue_settings import (
 class QueueConfig:
     """A queue to be created.
 
-    Besides what stands here it has a field for each attribute of `QueueSettings`; None there takes what the settings of
-    the address say.
+    It also has a field for each attribute of `QueueSettings`; None leaves the decision to the settings of the address.
     """
 
     name: str = queue_attribute(
@@ -88,7 +87,7 @@ class QueueConfig:
         self.__attrs_init__(name=name, address=address, **values)
 
     def changed(self, **changes: Any) -> "QueueConfig":
-        """The same with other values for some fields; raises as the constructor does."""
+        """Return a copy with other values for some fields; raises as the constructor does."""
         return evolve(self, **changes)
 
     if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class QueueConfig:
             """The fields of `QueueSettings` are known at run time only."""
 
     def resolved(self, settings: ResolvedSettings) -> QueueSettings:
-        """What applies to the queue on an address with these settings.
+        """Return the values that apply to the queue on an address with these settings.
 
         Queues that say the same share the value: of a hundred thousand subscriptions most do.
         """

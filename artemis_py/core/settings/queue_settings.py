@@ -1,8 +1,8 @@
-"""What can be set about a queue: every attribute declared once, and what applies to a queue in the end.
+"""The attributes of a queue, each declared once, and the values that apply to a queue in the end.
 
-A declaration says all that anybody asks about an attribute: where broker.xml writes it, its name in management's JSON,
-who may change it, which address setting decides when the queue does not say. docs/configuration.md ("A new queue
-attribute") lists who reads it.
+A declaration holds everything that other parts ask about an attribute: its place in broker.xml, its name in the JSON of
+management, the right to change it, the address setting that decides when the queue does not say. docs/configuration.md
+("A new setting, a new attribute of queues") lists those parts.
 """
 
 from enum import Enum
@@ -23,7 +23,7 @@ class Place(Enum):
 
 
 class Mutability(Enum):
-    """Who may change an attribute of a queue that exists."""
+    """Right to change an attribute of a queue that exists: its values name those that have it."""
 
     FIXED = "nobody"
     BROKER = "broker.xml at a start, and the broker itself"
@@ -41,7 +41,7 @@ class QueueAttribute(Option):
     setting: Option | None
     """Address setting that decides if the queue does not say."""
     in_file: object
-    """What a queue of broker.xml has that does not say; None: what the address setting says."""
+    """Value for a queue of broker.xml that does not say; None: the address setting decides there, too."""
 
     @property
     def shown(self) -> str:
@@ -65,7 +65,7 @@ def queue_attribute(
     maximum: float | None = None,
     since: str = FIRST_RELEASE,
 ) -> Any:  # an attrs field, whatever the annotation beside it says
-    """Declare an attribute of queues; see `QueueAttribute`. Without `json` its name there is that in broker.xml.
+    """Declare an attribute of queues; see `QueueAttribute`. Without `json` its name in JSON is that in broker.xml.
 
     `setting` names the address setting that decides if the queue does not say; it needs no declaration of its own.
     """
@@ -113,9 +113,9 @@ def _help_of_setting(declared: dict[str, Any]) -> str:
 
 @frozen(kw_only=True)
 class QueueSettings:
-    """What applies to one queue, where its address has a say; delays are milliseconds (reference §2.2).
+    """Values that apply to one queue, where its address has a say; delays are milliseconds (reference §2.2).
 
-    An address' own is what its queues have that say nothing.
+    The settings of an address hold one, for queues that say nothing.
     """
 
     max_consumers: int = queue_attribute(
