@@ -1,6 +1,6 @@
 """The schema and the tables of options say the same.
 
-Run this module (`python -m`) to write what the schema has of address settings and queues.
+Run this module (`python -m`) to write what the schema of `<core>` has of them.
 """
 
 import re
@@ -21,7 +21,7 @@ from tests.unit.config.samples import other_value, whole
 
 SCHEMA: Final = shipped_folder() / SCHEMA_FILES[1]
 GENERATED: Final = re.compile(r"( *<!-- generated: ([\w -]+) -->\n).*?( *<!-- end -->)", re.DOTALL)
-NUMBERS: Final = {-1: "count", 0: "xs:unsignedLong"}
+NUMBERS: Final = {-1: "count", 0: "xs:unsignedLong", 1: "xs:positiveInteger"}
 TYPES: Final = {Kind.TEXT: "xs:token", Kind.BOOLEAN: "truth", Kind.BYTES: "size"}
 
 
@@ -31,6 +31,8 @@ def type_of(option: Option) -> str:
         case Kind.COUNT | Kind.MILLISECONDS:
             assert option.minimum is not None
             return NUMBERS[int(option.minimum)]
+        case Kind.TEXT if option.maximum == 1:
+            return "character"
         case Kind.FACTOR:
             return "factor" if option.maximum is None else "share"
         case Kind() as kind:
@@ -39,9 +41,12 @@ def type_of(option: Option) -> str:
             return re.sub(r"\B([A-Z])", r"-\1", kind.__name__).lower()
 
 
-def elements(options: Iterable[Option]) -> str:
+def elements(options: Iterable[Option], indent: int = 6) -> str:
     """What an element may hold."""
-    return "".join(f'      <xs:element name="{each.name}" type="{type_of(each)}" minOccurs="0"/>\n' for each in options)
+    margin = " " * indent
+    return "".join(
+        f'{margin}<xs:element name="{each.name}" type="{type_of(each)}" minOccurs="0"/>\n' for each in options
+    )
 
 
 def words(kind: type[Enum], option: Option) -> str:
@@ -55,6 +60,8 @@ def words(kind: type[Enum], option: Option) -> str:
 
 ENUMS: Final = {each.kind: each for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS) if not isinstance(each.kind, Kind)}
 EXPECTED: Final = {
+    "options of the broker": elements((*MAIN_OPTIONS, *BROKER_OPTIONS), indent=8),
+    "wildcards": elements(WILDCARD_OPTIONS),
     "address settings": elements(ADDRESS_SETTINGS),
     "elements of a queue": elements(each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT),
     "attributes of a queue": "".join(
