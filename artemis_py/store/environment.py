@@ -20,7 +20,7 @@ from typing import Final
 import lmdb
 
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.page import Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.errors import StoreError
 from artemis_py.logs import named_logger
@@ -343,18 +343,13 @@ class Environment:
         formats: Mapping[str, MessageFormat],
         bodies: Bodies,
         queue: Queue,
-        rank: int,
-        after: int,
-        upto: int,
-        max_messages: int,
-        max_bytes: int,
-        skipped: set[int],
+        request: PageRequest,
         above: int,
     ) -> tuple[Page, list[tuple[bytes, bytes, bytes, str]]]:
         """A page of a queue, and what was found damaged on the way; see `PageReader`. Raises lmdb.Error."""
         with self._resizing, self.begin() as transaction:
             reader = PageReader(self.databases, transaction, formats, bodies)
-            page = reader.read(queue, rank, after, upto, max_messages, max_bytes, skipped, above)
+            page = reader.read(queue, request, above)
             self._touched_bytes += reader.read_bytes
         return page, reader.damaged
 

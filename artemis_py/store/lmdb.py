@@ -17,7 +17,7 @@ import lmdb
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.queues.page import SCHEDULED_RANK, Page
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
@@ -231,18 +231,14 @@ class LmdbStore:
             if not self._is_planned:
                 self._plan()
 
-    def read(
-        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
-    ) -> Page | None:
+    def read(self, queue: Queue, request: PageRequest) -> Page | None:
         """Read on the loop, some 4 us a message; see `Pages`."""
         environment = self._environment
         if environment is None:
             return None
         above = self._dropped_scheduled.get(queue.id, 0)
         try:
-            page, damaged = environment.read_page(
-                self._formats, self.files, queue, rank, after, upto, max_messages, max_bytes, skipped, above
-            )
+            page, damaged = environment.read_page(self._formats, self.files, queue, request, above)
         except lmdb.Error as error:
             LOGGER.error("messages cannot be read: queue=%s reason=%s", queue.name, error)
             return None

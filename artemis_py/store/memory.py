@@ -8,7 +8,7 @@ from pathlib import Path
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
-from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.page import Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import UNLIMITED, check_record_key
@@ -55,9 +55,7 @@ class MemoryStore:
     ) -> None:
         """Nothing was remembered."""
 
-    def read(
-        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
-    ) -> Page | None:
+    def read(self, queue: Queue, request: PageRequest) -> Page | None:
         """There is nothing that is not in memory."""
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from artemis_py.core.messages.message import Message, MessageFormat
-from artemis_py.core.queues.page import SCHEDULED_RANK, Page
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.store import message_record, schema
@@ -32,25 +32,16 @@ class PageReader:
         self.read_bytes: int = 0
         """Size of the values that were read."""
 
-    def read(
-        self,
-        queue: Queue,
-        rank: int,
-        after: int,
-        upto: int,
-        max_messages: int,
-        max_bytes: int,
-        skipped: set[int],
-        above: int,
-    ) -> Page:
+    def read(self, queue: Queue, request: PageRequest, above: int) -> Page:
         """See `Pages.read`; scheduled references up to the number `above` are passed over, too. Raises lmdb.Error."""
+        rank, upto, skipped = request.rank, request.upto, request.skipped
         page = Page()
         page.end = upto
         prefix = schema.rank_key(queue.id, rank)
         cursor = self._transaction.cursor(db=self._databases[schema.REFERENCES])
-        found: bool = cursor.set_range(schema.position_key(queue.id, rank, after + 1))
+        found: bool = cursor.set_range(schema.position_key(queue.id, rank, request.after + 1))
         references = page.references
-        last = after
+        last = request.after
         while found:
             key: bytes = bytes(cursor.key())
             if not key.startswith(prefix):
@@ -58,7 +49,9 @@ class PageReader:
             position = schema.read_position(key)
             if position > upto:
                 break
-            if len(references) >= max_messages or (self.read_bytes >= max_bytes and len(references) > 0):
+            if len(references) >= request.max_messages or (
+                self.read_bytes >= request.max_bytes and len(references) > 0
+            ):
                 page.end = last
                 break
             last = position

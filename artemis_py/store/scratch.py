@@ -20,7 +20,7 @@ from typing import Final
 import lmdb
 
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.queues.page import Page
+from artemis_py.core.queues.page import Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.logs import named_logger
@@ -116,15 +116,13 @@ class ScratchStore:
             self._dropped.popleft()
         return bool(self._dropped)
 
-    def read(
-        self, queue: Queue, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
-    ) -> Page | None:
+    def read(self, queue: Queue, request: PageRequest) -> Page | None:
         """See `Pages`."""
         self._write()
-        first = schema.position_key(queue.id, rank, after + 1)
-        last = schema.position_key(queue.id, rank, upto)
+        first = schema.position_key(queue.id, request.rank, request.after + 1)
+        last = schema.position_key(queue.id, request.rank, request.upto)
         try:
-            found, end = self._read(first, last, max_messages, max_bytes)
+            found, end = self._read(first, last, request.max_messages, request.max_bytes)
         except lmdb.Error as error:
             self._fail(error)
             return None
@@ -133,10 +131,10 @@ class ScratchStore:
             found += [(key, value) for key, value in self._gathered.items() if first <= key <= end]
             found.sort()
         page = Page()
-        page.end = upto if end == last else schema.read_position(end)
+        page.end = request.upto if end == last else schema.read_position(end)
         for key, value in found:
             position = schema.read_position(key)
-            if position not in skipped:
+            if position not in request.skipped:
                 message = message_record.decode_message(value[1:], self._formats, None, value[:1] == b"\x01")
                 reference = Reference(message, queue)
                 reference.sequence = position

@@ -32,6 +32,26 @@ def number_of(reference: Reference) -> int:
     return reference.handle & _NUMBER_MASK
 
 
+class PageRequest:
+    """What is asked for: references of one rank behind position `after`, up to `upto`, in order."""
+
+    __slots__ = ("after", "max_bytes", "max_messages", "rank", "skipped", "upto")
+
+    def __init__(self, rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]) -> None:
+        self.rank: int = rank
+        self.after: int = after
+        self.upto: int = upto
+        self.max_messages: int = max_messages
+        self.max_bytes: int = max_bytes
+        """About so many; one message at least."""
+        self.skipped: set[int] = skipped
+        """Positions that are passed over."""
+
+    def up_to(self, position: int) -> "PageRequest":
+        """The same up to a lower position."""
+        return PageRequest(self.rank, self.after, position, self.max_messages, self.max_bytes, self.skipped)
+
+
 class Page:
     """Some references in order, freshly made; nobody holds their messages yet."""
 

@@ -32,6 +32,7 @@ from artemis_py.core.settings.queue_settings import DEFAULT_QUEUE_SETTINGS, Queu
 class Queue(Binding):
     """An ordered set of references, bound to one address for life (reference §1.1, §2.2, §3.1)."""
 
+    # Long because it declares every attribute, once.
     def __init__(
         self,
         hub: Hub,

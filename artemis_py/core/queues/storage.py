@@ -22,7 +22,7 @@ from artemis_py.errors import LimitExceeded
 if TYPE_CHECKING:
     from artemis_py.core.addresses.address import Address
     from artemis_py.core.messages.large_body import LargeBody
-    from artemis_py.core.queues.page import Page
+    from artemis_py.core.queues.page import Page, PageRequest
     from artemis_py.core.queues.queue import Queue
     from artemis_py.core.queues.reference import Reference
 
@@ -48,14 +48,8 @@ def check_record_key(space: str, key: bytes) -> None:
 class Pages(Protocol):
     """Where messages are that a queue has, but not in memory."""
 
-    def read(
-        self, queue: "Queue", rank: int, after: int, upto: int, max_messages: int, max_bytes: int, skipped: set[int]
-    ) -> "Page | None":
-        """What is there of one rank behind position `after`, up to `upto`, in order; see `page`.
-
-        At most so many messages and about so many bytes, but at least one; references at the positions `skipped`
-        are passed over. Of a store that commits, this is what was committed. None: it cannot be read.
-        """
+    def read(self, queue: "Queue", request: "PageRequest") -> "Page | None":
+        """What is there of it; see `page`. A store that commits shows what was committed. None: it cannot be read."""
 
 
 class Scratch(Pages, Protocol):

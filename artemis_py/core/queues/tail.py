@@ -15,7 +15,7 @@ Durable messages are in the storage; others, above the limits of memory, in the 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.queues.page import SCHEDULED_RANK, Page, number_of, position_of
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, number_of, position_of
 from artemis_py.core.queues.reference import COLD, GONE, WAITING, Reference, hold, unhold
 
 if TYPE_CHECKING:
@@ -109,13 +109,14 @@ class Tail:
     def read(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
         """The next that are on disk behind position `after`, in order; None if they cannot be read."""
         page: Page | None = None
+        request = PageRequest(self.rank, after, upto, max_messages, max_bytes, self.taken)
         if self.stored_count > 0:
-            page = self._read_stored(after, upto, max_messages, max_bytes)
+            page = self._read_stored(request)
             if page is None:
                 return None
         scratch = self.queue.hub.scratch
         if self.spilled_count > 0 and scratch is not None:
-            spilled = scratch.read(self.queue, self.rank, after, upto, max_messages, max_bytes, self.taken)
+            spilled = scratch.read(self.queue, request)
             if spilled is None:
                 return None
             page = spilled if page is None else _merged(page, spilled)
@@ -126,18 +127,19 @@ class Tail:
             self._lost(position)
         return page
 
-    def _read_stored(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
+    def _read_stored(self, request: PageRequest) -> Page | None:
         recent = self.recent
+        after, upto = request.after, request.upto
         while recent and recent[0].state != COLD:
             recent.popleft()
         if self.rank == SCHEDULED_RANK:
-            return self._read_scheduled(after, upto, max_messages, max_bytes)
+            return self._read_scheduled(request)
         bound = upto
         if recent and recent[0].sequence <= upto:
             bound = recent[0].sequence - 1
         page: Page | None
         if bound > after:
-            page = self.queue.hub.storage.read(self.queue, self.rank, after, bound, max_messages, max_bytes, self.taken)
+            page = self.queue.hub.storage.read(self.queue, request if bound == upto else request.up_to(bound))
             if page is None or page.end < bound:
                 return page
         else:
@@ -148,7 +150,7 @@ class Tail:
             if reference.sequence > upto:
                 break
             if reference.state == COLD and reference.sequence > after:
-                if len(page.references) >= max_messages or size >= max_bytes:
+                if len(page.references) >= request.max_messages or size >= request.max_bytes:
                     return page
                 page.references.append(reference)
                 size += reference.message.size
@@ -157,16 +159,16 @@ class Tail:
         page.end = upto
         return page
 
-    def _read_scheduled(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
+    def _read_scheduled(self, request: PageRequest) -> Page | None:
         """Positions do not come in order here: what is not committed belongs between the rest, and may be in both."""
-        page = self.queue.hub.storage.read(self.queue, self.rank, after, upto, max_messages, max_bytes, self.taken)
+        page = self.queue.hub.storage.read(self.queue, request)
         if page is None:
             return None
         uncommitted: dict[int, Reference] = {}
         for reference in self.recent:
             if reference.state == COLD:
                 position = position_of(reference)
-                if after < position <= page.end:
+                if request.after < position <= page.end:
                     uncommitted[position] = reference
         if uncommitted:
             references = [reference for reference in page.references if position_of(reference) not in uncommitted]
@@ -185,7 +187,7 @@ class Tail:
         scratch = self.queue.hub.scratch
         if scratch is None:
             return False
-        page = scratch.read(self.queue, self.rank, position - 1, position, 1, 1, self.taken)
+        page = scratch.read(self.queue, PageRequest(self.rank, position - 1, position, 1, 1, self.taken))
         return page is not None and len(page.references) > 0
 
     def take(self, reference: Reference) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
-from artemis_py.core.queues.page import END
+from artemis_py.core.queues.page import END, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.store.scratch import GATHERED_MESSAGES, ScratchStore
@@ -37,7 +37,7 @@ def spill(store: ScratchStore, queue: Queue, sequences: range, durable: bool = F
 
 
 def read(store: ScratchStore, queue: Queue, after: int = 0, upto: int = END, count: int = 10_000) -> list[int]:
-    page = store.read(queue, 5, after, upto, count, 1 << 40, set())
+    page = store.read(queue, PageRequest(5, after, upto, count, 1 << 40, set()))
     assert page is not None
     return [reference.sequence for reference in page.references]
 
@@ -55,7 +55,7 @@ def test_a_page_that_was_cut_says_where(scratch: ScratchStore, queue: Queue) -> 
     """The next one goes on there."""
     spill(scratch, queue, range(1, 20))
 
-    page = scratch.read(queue, 5, 0, END, 7, 1 << 40, {2})
+    page = scratch.read(queue, PageRequest(5, 0, END, 7, 1 << 40, {2}))
 
     assert page is not None
     assert [reference.sequence for reference in page.references] == [1, 3, 4, 5, 6, 7]
@@ -67,7 +67,7 @@ def test_a_message_comes_back_as_it_was(scratch: ScratchStore, queue: Queue) -> 
     spill(scratch, queue, range(1, 2))
     spill(scratch, queue, range(2, 3), durable=True)
 
-    page = scratch.read(queue, 5, 0, END, 10, 1 << 40, set())
+    page = scratch.read(queue, PageRequest(5, 0, END, 10, 1 << 40, set()))
 
     assert page is not None
     assert [(one.message.durable, one.message.data[:1], one.handle) for one in page.references] == [
@@ -79,7 +79,7 @@ def test_a_message_comes_back_as_it_was(scratch: ScratchStore, queue: Queue) -> 
 def test_what_was_removed_or_dropped_is_not_read(scratch: ScratchStore, queue: Queue) -> None:
     """Written or not; other queues keep theirs, and so does this one what comes behind."""
     spill(scratch, queue, range(1, 10))
-    first = scratch.read(queue, 5, 0, END, 2, 1 << 40, set())
+    first = scratch.read(queue, PageRequest(5, 0, END, 2, 1 << 40, set()))
     assert first is not None
     spill(scratch, queue, range(10, 12))
     for reference in first.references:
@@ -126,7 +126,7 @@ def test_when_the_disk_fails_what_is_there_is_served_and_nothing_is_lost(
 
     monkeypatch.setattr(scratch, "_write_to", fail)
     spill(scratch, queue, range(10, 15))
-    page = scratch.read(queue, 5, 0, END, 100, 1 << 40, set())
+    page = scratch.read(queue, PageRequest(5, 0, END, 100, 1 << 40, set()))
     assert page is not None
     scratch.remove(page.references[3], 5)
     scratch.remove(page.references[11], 5)
