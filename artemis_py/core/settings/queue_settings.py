@@ -148,6 +148,13 @@ class QueueSettings:
         name="delay-before-dispatch",
         setting="default-delay-before-dispatch",
     )
+    ring_size: int = queue_attribute(
+        Kind.COUNT,
+        -1,
+        "Messages that may wait: the oldest goes when one more comes; -1: no limit.",
+        setting="default-ring-size",
+        in_file=-1,
+    )
     # The reference does not call these three changeable, and Artemis' updateQueue passes them by: they are the word of
     # the creator. The broker itself turns auto-delete off, when a reader that will come back takes a lease.
     auto_delete: bool = queue_attribute(

@@ -35,7 +35,7 @@ def in_queue(text: str) -> str:
             "wild-card-routing-enabled: is an old name; write routing-enabled within wildcard-addresses",
         ),
         (in_setting("<page-size-bytes>1</page-size-bytes>"), f"page-size-bytes: {NOT_YET}"),
-        (in_queue('ring-size="1"'), f"queue: attribute ring-size: {NOT_YET}"),
+        (in_queue('last-value="true"'), f"queue: attribute last-value: {NOT_YET}"),
         (
             '<security-settings><security-setting-plugin class-name="x"/></security-settings>',
             f"security-setting-plugin: {NOT_YET}",

@@ -55,6 +55,7 @@ ARTEMIS_DEFAULTS = {
     "max-read-page-bytes": 4 * 1024 * 1024,
     "disk-full-policy": DiskFullPolicy.BLOCK,
     "default-exclusive-queue": False,
+    "default-ring-size": -1,
     "default-consumers-before-dispatch": 0,
     "default-delay-before-dispatch": -1,
     "default-purge-on-no-consumers": False,

@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry
 from artemis_py.core.queues.rules.exclusive import Exclusive
+from artemis_py.core.queues.rules.ring import Ring
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
@@ -37,6 +38,15 @@ class QueueKind:
         return False
 
 
+class RingKind(QueueKind):
+    """Queues with a `ring-size`."""
+
+    def entry(self, queue: "Queue") -> Entry | None:
+        """A ring of that size; it remembers nothing."""
+        size = queue.settings.ring_size
+        return Ring(size) if size >= 0 else None
+
+
 class ExclusiveKind(QueueKind):
     """Queues with `exclusive`."""
 
@@ -47,7 +57,7 @@ class ExclusiveKind(QueueKind):
         return queue.assignment if isinstance(queue.assignment, Exclusive) else Exclusive()
 
 
-KINDS: Final[list[QueueKind]] = [ExclusiveKind()]
+KINDS: Final[list[QueueKind]] = [ExclusiveKind(), RingKind()]
 """All kinds. Whoever embeds the broker may append more before queues are made."""
 
 

@@ -1,0 +1,154 @@
+"""Ring queues keep the newest messages (reference §2.2)."""
+
+from pathlib import Path
+
+import pytest
+
+from artemis_py.core.queues.consumer import RELEASED
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.settings.options import AddressSettings
+from tests.core_harness import (
+    attach,
+    browse_all,
+    make_message,
+    make_office,
+    make_queue,
+    pass_time,
+    send,
+    settle_down,
+)
+from tests.unit.store.world import World
+
+
+def plain_bodies(references: list[Reference]) -> list[str]:
+    return [reference.message.data.decode() for reference in references]
+
+
+def test_the_oldest_goes_when_one_more_comes() -> None:
+    office = make_office()
+    queue = make_queue(office, ring_size=3)
+
+    send(office, "q", "a", "b", "c", "d", "e")
+
+    assert plain_bodies(browse_all(queue)) == ["c", "d", "e"]
+    assert (queue.messages_added, queue.messages_replaced, queue.message_count) == (5, 2, 3)
+    assert office.account.message_count == 3
+
+
+def test_the_oldest_goes_whatever_its_priority() -> None:
+    office = make_office()
+    queue = make_queue(office, ring_size=2)
+    for body, priority in (("a", 9), ("b", 1), ("c", 5)):
+        office.route(make_message(body, priority=priority), office.addresses["q"])
+
+    assert plain_bodies(browse_all(queue)) == ["c", "b"]
+
+
+def test_what_a_consumer_has_does_not_count_until_it_comes_back() -> None:
+    office = make_office()
+    queue = make_queue(office, ring_size=2)
+    recorder, consumer = attach(office, queue, 2)
+    send(office, "q", "a", "b")
+    send(office, "q", "c", "d")
+    a, b = recorder.take()
+    assert plain_bodies(browse_all(queue)) == ["c", "d"]
+
+    consumer.settle(b, RELEASED)
+    consumer.settle(a, RELEASED)
+    settle_down(office)
+
+    assert plain_bodies(browse_all(queue)) == ["c", "d"]
+    assert (queue.message_count, queue.messages_replaced, office.account.message_count) == (2, 2, 2)
+
+
+def test_a_message_that_comes_back_takes_the_room_of_an_older_one() -> None:
+    office = make_office()
+    queue = make_queue(office, ring_size=2)
+    recorder, consumer = attach(office, queue, 1, filter=None)
+    office.route(make_message("old", priority=1), office.addresses["q"])
+    office.route(make_message("a", priority=9), office.addresses["q"])
+    settle_down(office)
+    (taken,) = recorder.take()
+    assert taken.message.data == b"a"
+    send(office, "q", "b")
+
+    consumer.settle(taken, RELEASED)
+    settle_down(office)
+
+    assert plain_bodies(browse_all(queue)) == ["a", "b"]
+
+
+def test_a_delayed_message_makes_room_when_it_is_due() -> None:
+    office = make_office()
+    queue = make_queue(office, ring_size=2)
+    office.route(make_message("late", delivery_time_ms=office.now_ms + 1000), office.addresses["q"])
+    send(office, "q", "a", "b")
+    assert plain_bodies(browse_all(queue)) == ["a", "b"]
+
+    pass_time(office, 1000)
+
+    assert plain_bodies(browse_all(queue)) == ["b", "late"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 30])
+def test_a_ring_is_exact_with_messages_on_disk(tmp_path: Path, size: int) -> None:
+    """Its window is smaller than the ring, and a restart changes nothing."""
+    with World(tmp_path, {"#": AddressSettings(max_read_page_messages=3)}) as world:
+        queue = world.queue(ring_size=size)
+        for number in range(100):
+            world.send("q", str(number))
+            if number % 10 == 9:
+                world.settle()
+        world.settle()
+
+        assert [reference.message.view.body for reference in browse_all(queue)] == [
+            str(number) for number in range(100 - size, 100)
+        ]
+        assert (queue.message_count, queue.messages_replaced) == (size, 100 - size)
+        world.audit()
+    with World(tmp_path, {"#": AddressSettings(max_read_page_messages=3)}) as world:
+        queue = world.office.queues["q"]
+        world.send("q", "100")
+        world.settle()
+
+        assert queue.message_count == size
+        assert browse_all(queue)[-1].message.view.body == "100"
+
+
+def test_the_default_is_a_setting_of_the_address_and_may_change() -> None:
+    office = make_office({"#": AddressSettings(default_ring_size=2)})
+    queue = make_queue(office)
+    send(office, "q", "a", "b", "c")
+    assert queue.message_count == 2
+
+    office.update_queue("q", {"ring_size": -1})
+    send(office, "q", "d")
+    assert queue.message_count == 3
+
+    office.update_queue("q", {"ring_size": 1})
+    assert queue.message_count == 3
+    send(office, "q", "e")
+
+    assert plain_bodies(browse_all(queue)) == ["e"]
+
+
+def test_a_ring_of_none_takes_nothing() -> None:
+    office = make_office()
+    queue = make_queue(office, ring_size=0)
+
+    send(office, "q", "a")
+
+    assert (queue.message_count, queue.messages_replaced, office.account.message_count) == (0, 1, 0)
+
+
+def test_a_queue_with_many_more_messages_shrinks_with_each_that_comes() -> None:
+    office = make_office()
+    queue = make_queue(office)
+    send(office, "q", *[str(number) for number in range(250)])
+    office.update_queue("q", {"ring_size": 10})
+
+    send(office, "q", "x")
+    assert queue.message_count == 151
+    send(office, "q", "y", "z")
+
+    assert queue.message_count == 10
