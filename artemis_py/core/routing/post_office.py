@@ -36,6 +36,8 @@ class PostOffice(Routing):
         self.access: AccessControl = OpenAccess() if access is None else access
         self.subject_now: Callable[[Subject], Subject] = _as_it_was
         """A subject of an earlier login with its rights of now, to act in the name of a client that is gone."""
+        self.in_use: list[Callable[[str], bool]] = []
+        """Services tell whether they still need the address of a name: the reaper then leaves it, and its queues."""
         settings.on_change(self.apply_settings)
 
     @property

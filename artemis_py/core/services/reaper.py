@@ -10,7 +10,6 @@ from typing import Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
-from artemis_py.core.services.staging import Staging
 from artemis_py.core.sessions.sessions import Sessions
 
 # How fast queues are searched on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
@@ -24,10 +23,9 @@ DELETION_COST: Final = 25
 class Reaper:
     """Plans its own passes on the post office's timers, from `start` to `stop`."""
 
-    def __init__(self, sessions: Sessions, staging: Staging) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._office = sessions.postoffice
         self._sessions = sessions
-        self._staging = staging
         self._is_running = False
         self._to_sweep: dict[Queue, None] = {}
         """In the order of their turns."""
@@ -192,7 +190,7 @@ class Reaper:
             return False
         if queue.paused or queue.address.paused or queue.address.producers > 0:
             return False
-        return not self._staging.awaits(queue.address.name)
+        return not self._is_needed(queue.address)
 
     def _is_unused_address(self, address: Address) -> bool:
         if not self._may_go(address) or address.bindings:
@@ -222,5 +220,8 @@ class Reaper:
             and not address.paused
             and address.producers == 0
             and address.settings.auto_delete_addresses
-            and not self._staging.awaits(address.name)
+            and not self._is_needed(address)
         )
+
+    def _is_needed(self, address: Address) -> bool:
+        return any(is_in_use(address.name) for is_in_use in self._office.in_use)

@@ -21,4 +21,4 @@ class Services:
         self.staging: Final = Staging(postoffice)
         self.retained: Final = RetainedMessages(postoffice.hub, postoffice.options.wildcards, postoffice.addresses)
         self.leases: Final = Leases()
-        self.reaper: Final = Reaper(sessions, self.staging)
+        self.reaper: Final = Reaper(sessions)

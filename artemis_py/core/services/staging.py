@@ -122,6 +122,7 @@ class Staging:
         self._count = 0
         """Stages, those included whose epoch is being routed."""
         self._is_sweeping = False
+        postoffice.in_use.append(self.awaits)
 
     def restore(self) -> None:
         """Take up what an earlier run left behind; called once, when the queues are there."""

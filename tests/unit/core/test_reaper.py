@@ -304,3 +304,16 @@ def test_deleted_addresses_leave_no_garbage_to_collect() -> None:
 
     assert left == []
     assert collected < 100
+
+
+def test_a_service_keeps_the_addresses_that_it_needs() -> None:
+    """A service from outside says so; the reaper knows none of them by name."""
+    office = make_office({"#": SHIPPED})
+    for name in ("kept", "unused"):
+        office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
+    office.in_use.append(lambda name: name == "kept")
+    office.now_ms += 1000
+
+    reap(make_services(office).reaper, office)
+
+    assert list(office.addresses) == ["kept"]
