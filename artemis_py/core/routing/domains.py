@@ -1,0 +1,32 @@
+"""The domains of one broker: which one a client means that opens a connection."""
+
+from typing import Final
+
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.errors import InvalidRequest
+
+
+class Domains:
+    """Found by the host name that a client says it connects to; host names do not tell capital letters apart."""
+
+    def __init__(self, default: PostOffice) -> None:
+        """`default` is for clients that name no host, or one that no domain has."""
+        self.default: Final = default
+        self._by_host: Final[dict[str, PostOffice]] = {}
+
+    def add(self, hostname: str, domain: PostOffice) -> None:
+        """Have clients of this host use a domain. Raises InvalidRequest for another dispatcher, or a host twice."""
+        if domain.hub is not self.default.hub:
+            raise InvalidRequest(f"the domain of host '{hostname}' has a dispatcher of its own")
+        host = hostname.lower()
+        if host in self._by_host:
+            raise InvalidRequest(f"host '{hostname}' has a domain already")
+        self._by_host[host] = domain
+
+    def find(self, hostname: str | None) -> PostOffice:
+        """Return the domain of a host; `hostname` is None if the protocol has no place for it, or the client none."""
+        return self.default if hostname is None else self._by_host.get(hostname.lower(), self.default)
+
+    def all(self) -> list[PostOffice]:
+        """Return each domain once, the default one first."""
+        return list(dict.fromkeys([self.default, *self._by_host.values()]))
