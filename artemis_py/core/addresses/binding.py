@@ -35,7 +35,10 @@ class Binding:
         """It takes nothing more: a transaction that ends later passes it over."""
 
     def accepts(self, message: Message) -> bool:
-        """Whether its filter wants the message. Not asked of a binding without a filter: it accepts everything."""
+        """Whether its filter wants the message.
+
+        A binding without a filter accepts everything, and is asked only if it supersedes others or takes any type.
+        """
         return self.filter is None or self.filter.matches(message)
 
     def has_consumer_for(self, message: Message) -> bool:
