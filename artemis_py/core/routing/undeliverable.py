@@ -197,11 +197,11 @@ def _takes_turns(binding: Binding, other: Binding) -> bool:
 
 def _copy(message: Message, target: str, queue_name: str) -> Message:
     copy = message.copy(target)
-    _note_origin(copy, message, queue_name)
+    note_origin(copy, message, queue_name)
     return copy
 
 
-def _note_origin(copy: Message, original: Message, queue_name: str) -> None:
+def note_origin(copy: Message, original: Message, queue_name: str) -> None:
     """Write where a moved message came from; what an earlier move wrote is overwritten (reference §3.8).
 
     The copy itself has no routing type: it was its producer's wish for another address, and a message that was sent to

@@ -1,0 +1,103 @@
+"""Diverts: bindings that send a copy of what an address gets through another address (reference §3.2).
+
+A divert that is exclusive takes the message from the queues of its address. The copy is a message of its own, with a
+note of where it comes from. It is routed like any other: the limits of the address it goes to hold, and the diverts
+there apply. A transaction routes it when it commits.
+"""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.core.addresses.address import Address
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.routes import NO_TYPE
+from artemis_py.core.routing.undeliverable import BOTH_TYPES, note_origin
+from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.core.settings.divert_config import DivertConfig, DivertType
+from artemis_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from artemis_py.core.routing.routing import Routing
+
+
+class Divert(Binding):
+    """Sends copies from one address to another."""
+
+    def __init__(self, config: DivertConfig, address: Address, routing: "Routing") -> None:
+        """Make a divert of an address of the domain that `routing` is; to be bound there. Raises InvalidFilter."""
+        super().__init__(config.name, address, RoutingType.MULTICAST)
+        self.takes_any_type = True
+        self.supersedes = config.exclusive
+        selector: Filter | None = parse_filter(config.filter) if config.filter else None
+        self.filter = selector
+        self.forwarding_address: str = config.forwarding_address
+        self.copy_type: DivertType = config.routing_type
+        self.forwarded: int = 0
+        """Copies that it sent on; the address they go to may drop what it has no room for."""
+        self._routing: Routing = routing
+        self._is_forwarding: bool = False
+
+    def accepts(self, message: Message) -> bool:
+        """Whether its filter wants the message, and the message is no copy that it is sending on right now.
+
+        Diverts may lead in a circle, or a divert of a wildcard address to an address that it matches: what has gone
+        through one once passes it by, and stays with the other bindings of the address.
+        """
+        return not self._is_forwarding and (self.filter is None or self.filter.matches(message))
+
+    def take(self, message: Message) -> None:
+        """Send a copy on. If the address it goes to is not there, or refuses it, the copy is discarded and counted."""
+        address = self._target()
+        if address is None:
+            self._discard("does not exist")
+            return
+        copy = message.copy(address.name)
+        note_origin(copy, message, self.name)
+        copy.expires_ms = message.expires_ms
+        copy.delivery_time_ms = message.delivery_time_ms
+        copy.routing_type = self._type_of(message)
+        copy.stored_first = message.stored_first
+        self._is_forwarding = True
+        try:
+            self._routing.route(copy, address)
+            self.forwarded += 1
+        except Refusal:
+            self._discard("takes no messages")
+        finally:
+            self._is_forwarding = False
+
+    def _target(self) -> Address | None:
+        """The address that copies go to, made if only queues of wildcard addresses are there to take something."""
+        routing = self._routing
+        name = self.forwarding_address
+        address = routing.addresses.get(name)
+        if address is None and routing.has_wildcard_queue(name):
+            address = routing.create_address(name, BOTH_TYPES, auto_created=True)
+        return address
+
+    def _type_of(self, message: Message) -> int:
+        if self.copy_type is DivertType.PASS:
+            return message.routing_type
+        if self.copy_type is DivertType.ANYCAST:
+            return int(RoutingType.ANYCAST)
+        if self.copy_type is DivertType.MULTICAST:
+            return int(RoutingType.MULTICAST)
+        return NO_TYPE
+
+    def _discard(self, what: str) -> None:
+        text = f"diverted, and address '{self.forwarding_address}' {what}"
+        self._routing.discards.add(self.name, text)
+
+
+def create_divert(routing: "Routing", config: DivertConfig) -> Divert:
+    """Make a divert and bind it, to an address that is made if it is not there.
+
+    Raises QueueExists for a name that a queue or another divert has, InvalidFilter, InvalidRequest.
+    """
+    address = routing.addresses.get(config.address)
+    if address is None:
+        address = routing.create_address(config.address, BOTH_TYPES)
+    divert = Divert(config, address, routing)
+    routing.bind(divert)
+    return divert

@@ -1,0 +1,229 @@
+"""Diverts: copies of what an address gets, sent through another one (reference §3.2)."""
+
+import pytest
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.divert import Divert, create_divert
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.divert_config import DivertConfig, DivertType
+from artemis_py.core.settings.options import AddressSettings, FullPolicy
+from artemis_py.errors import InUse, QueueExists
+from tests.core_harness import attach, make_message, make_office, make_queue, make_session, send
+
+
+def divert(office: PostOffice, name: str = "d", source: str = "a", to: str = "b", **values: object) -> Divert:
+    """A divert from `a` to `b`."""
+    return create_divert(
+        office,
+        DivertConfig(name=name, address=source, forwarding_address=to, **values),  # type: ignore[arg-type]
+    )
+
+
+def two_queues(office: PostOffice) -> tuple[Queue, Queue]:
+    """One on `a`, one on `b`."""
+    return make_queue(office, "a"), make_queue(office, "b")
+
+
+def counts(*queues: Queue) -> list[int]:
+    """How many messages each has."""
+    return [queue.message_count for queue in queues]
+
+
+def test_a_divert_copies_and_the_queues_of_the_address_get_the_message_too() -> None:
+    """Not exclusive: as if the other address had been sent to as well."""
+    office = make_office()
+    queues = two_queues(office)
+    the_divert = divert(office)
+
+    send(office, "a", "m")
+
+    assert counts(*queues) == [1, 1]
+    assert the_divert.forwarded == 1
+
+
+def test_an_exclusive_divert_takes_the_message() -> None:
+    """The queues of the address get nothing."""
+    office = make_office()
+    queues = two_queues(office)
+    divert(office, exclusive=True)
+
+    send(office, "a", "m")
+
+    assert counts(*queues) == [0, 1]
+
+
+def test_all_exclusive_diverts_get_the_message() -> None:
+    """They take it from the queues and the other diverts, not from each other."""
+    office = make_office()
+    queues = [*two_queues(office), make_queue(office, "c"), make_queue(office, "x")]
+    divert(office, "first", exclusive=True)
+    divert(office, "second", to="c", exclusive=True)
+    divert(office, "other", to="x")
+
+    send(office, "a", "m")
+
+    assert counts(*queues) == [0, 1, 1, 0]
+
+
+def test_what_the_filter_does_not_want_stays() -> None:
+    """Also with an exclusive divert."""
+    office = make_office()
+    queues = two_queues(office)
+    divert(office, exclusive=True, filter="colour = 'red'")
+
+    for colour in ("red", "blue", "blue"):
+        office.route(make_message(colour=colour), office.addresses["a"])
+
+    assert counts(*queues) == [2, 1]
+
+
+def test_the_copy_says_where_it_comes_from() -> None:
+    """As a dead letter does; its queue is the divert."""
+    office = make_office()
+    make_queue(office, "a")
+    sink, _ = attach(office, make_queue(office, "b"))
+    divert(office)
+    message = make_message("m", expires_ms=office.now_ms + 5000)
+
+    office.route(message, office.addresses["a"])
+    office.run()
+
+    copy = sink.take()[0].message
+    assert copy.extra == {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "d", "_AMQ_ORIG_MESSAGE_ID": message.id}
+    assert (copy.address, copy.data, copy.expires_ms) == ("b", b"m", message.expires_ms)
+    assert copy.id != message.id
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "expected"),
+    [
+        (DivertType.STRIP, 1, [1, 1]),
+        (DivertType.PASS, 1, [1, 0]),
+        (DivertType.PASS, 0, [0, 1]),
+        (DivertType.PASS, -1, [1, 1]),
+        (DivertType.ANYCAST, 0, [1, 0]),
+        (DivertType.MULTICAST, 1, [0, 1]),
+    ],
+)
+def test_the_routing_type_of_the_copy(kind: DivertType, sent: int, expected: list[int]) -> None:
+    """A divert gets messages of any type; what the copy asks for decides which queues get it."""
+    office = make_office()
+    office.create_address("a", frozenset(RoutingType))
+    queues = (
+        make_queue(office, "any", RoutingType.ANYCAST, address="b"),
+        make_queue(office, "multi", RoutingType.MULTICAST, address="b"),
+    )
+    divert(office, routing_type=kind)
+
+    office.route(make_message(routing_type=sent), office.addresses["a"])
+
+    assert counts(*queues) == expected
+
+
+def test_a_full_forwarding_address_costs_the_copy_and_nothing_else() -> None:
+    """It is discarded, and counted."""
+    office = make_office({"b": AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)})
+    queues = two_queues(office)
+    divert(office)
+
+    send(office, "a", "m", "m", "m")
+
+    assert counts(*queues) == [3, 1]
+    assert office.discards.count == 2
+
+
+def test_a_forwarding_address_that_is_not_there_costs_the_copy() -> None:
+    """Counted as well; the divert works when somebody makes the address."""
+    office = make_office()
+    make_queue(office, "a")
+    divert(office)
+    send(office, "a", "m")
+    assert office.discards.count == 1
+
+    queue = make_queue(office, "b")
+    send(office, "a", "m")
+
+    assert queue.message_count == 1
+
+
+def test_diverts_in_a_circle_end() -> None:
+    """What went through a divert once passes it by."""
+    office = make_office()
+    queues = two_queues(office)
+    divert(office, "there", "a", "b", exclusive=True)
+    divert(office, "back", "b", "a", exclusive=True)
+
+    send(office, "a", "m")
+
+    assert counts(*queues) == [1, 0]
+    assert office.discards.count == 0
+
+
+def test_a_divert_of_a_wildcard_address_may_lead_to_one_that_it_matches() -> None:
+    """Its own copies stay in the queues there."""
+    office = make_office()
+    make_queue(office, "a")
+    queue = make_queue(office, "b")
+    divert(office, source="#", exclusive=True)
+
+    send(office, "a", "m")
+    send(office, "b", "m")
+
+    assert queue.message_count == 2
+
+
+def test_a_transaction_diverts_when_it_commits() -> None:
+    """A rollback leaves no copy."""
+    office = make_office()
+    queues = two_queues(office)
+    divert(office)
+    session = make_session(office)
+    for ends in (session.rollback, session.commit):
+        transaction = session.begin()
+        office.route(make_message(), office.addresses["a"], transaction=transaction)
+        assert counts(*queues) == [0, 0]
+        ends(transaction)
+
+    assert counts(*queues) == [1, 1]
+
+
+def test_names_are_shared_with_queues() -> None:
+    """Both are bindings."""
+    office = make_office()
+    two_queues(office)
+    divert(office)
+
+    with pytest.raises(QueueExists):
+        divert(office)
+    with pytest.raises(QueueExists):
+        divert(office, "a")
+    with pytest.raises(QueueExists):
+        make_queue(office, "d")
+
+
+def test_an_address_with_a_divert_is_deleted_by_force_only() -> None:
+    """The divert goes with it, and its name is free."""
+    office = make_office()
+    make_queue(office, "b")
+    the_divert = divert(office)
+
+    with pytest.raises(InUse):
+        office.delete_address("a")
+    office.delete_address("a", force=True)
+
+    assert the_divert.is_deleted
+    divert(office)
+
+
+def test_a_divert_can_be_unbound() -> None:
+    """The fast way through one queue is there again."""
+    office = make_office()
+    queues = two_queues(office)
+    the_divert = divert(office, exclusive=True)
+    send(office, "a", "m")
+
+    office.unbind(the_divert)
+    send(office, "a", "m")
+
+    assert counts(*queues) == [1, 1]
