@@ -16,6 +16,7 @@ from artemis_py.core.queues.dispatcher import ADDRESS_PARTS
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.sessions.destinations import ensure_destination
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -104,11 +105,11 @@ class AddressInlet(Inlet):
             routing_type = self.explicit_type
             if routing_type == NO_TYPE:
                 routing_type = office.settings.resolve(self.name).default_address_routing_type
-            session.ensure_destination(self.name, self.queue_name, RoutingType(routing_type))
+            ensure_destination(session, self.name, self.queue_name, RoutingType(routing_type))
         elif self.explicit_type != NO_TYPE:
-            session.ensure_destination(self.name, self.queue_name, RoutingType(self.explicit_type))
+            ensure_destination(session, self.name, self.queue_name, RoutingType(self.explicit_type))
         elif len(existing.routing_types) == 1:
-            session.ensure_destination(self.name, self.queue_name, next(iter(existing.routing_types)))
+            ensure_destination(session, self.name, self.queue_name, next(iter(existing.routing_types)))
         address = office.address(self.name)
         if self._is_held and address is not self.address:
             if self.address is not None:

@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
-from artemis_py.core.sessions.inlet import Inlet
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.sessions.inlet import AddressInlet, Endpoint, EndpointInlet, Inlet
 from artemis_py.errors import Refusal
 
 if TYPE_CHECKING:
@@ -71,3 +75,29 @@ class Producer:
     def when_room(self, call: Callable[[], None]) -> None:
         """Run `call` once when `must_wait` may have become false."""
         self.inlet.when_room(call)
+
+
+def open_producer(
+    session: "Session",
+    endpoints: dict[str, Endpoint],
+    text: str,
+    routing_type: RoutingType | None,
+    new_type: RoutingType | None,
+) -> Producer:
+    """Open a producer and choose its inlet; see `Session.producer`."""
+    office = session.postoffice
+    name, queue = parse_fqqn(text)
+    if not name and queue:
+        name = office.queue(queue).address.name
+    session.check(Permission.SEND, name, queue)
+    queue_name = queue or ""
+    endpoint = endpoints.get(name)
+    if endpoint is not None:
+        return Producer(session, name, queue_name, EndpointInlet(session, name, endpoint))
+    is_new = routing_type is None and text not in office.addresses
+    wanted = new_type if is_new else routing_type
+    inlet = AddressInlet(session, name, queue_name, NO_TYPE if wanted is None else int(wanted))
+    inlet.prepare()
+    if is_new:
+        inlet.explicit_type = NO_TYPE
+    return Producer(session, name, queue_name, inlet)

@@ -5,7 +5,6 @@ decides which addresses and queues come into being on demand (reference §1.3) i
 """
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -14,10 +13,9 @@ from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
-from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
@@ -31,29 +29,19 @@ from artemis_py.core.runtime.events import (
 )
 from artemis_py.core.runtime.meter import CONSUMER_UNITS
 from artemis_py.core.selectors.filter import Filter
-from artemis_py.core.sessions.inlet import AddressInlet, Endpoint, EndpointInlet
-from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.sessions.client import Client
+from artemis_py.core.sessions.destinations import queue_to_consume
+from artemis_py.core.sessions.inlet import Endpoint
+from artemis_py.core.sessions.producer import Producer, open_producer
+from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec
 from artemis_py.core.sessions.temporary import TemporaryResources
 from artemis_py.core.settings.options import QueueConfig
 from artemis_py.errors import (
     LimitExceeded,
     MaxConsumersReached,
-    NoSuchAddress,
-    NoSuchQueue,
     NotAuthorized,
-    RoutingTypeMismatch,
     UnknownTransaction,
 )
-
-
-class Client(Protocol):
-    """The connection of a session, as far as its rights go. Fulfilled by a protocol that has something to end."""
-
-    def user_removed(self, reason: str) -> None:
-        """The user may not be here any more: end the connection, in the protocol's words."""
-
-    def rights_changed(self) -> None:
-        """The session has another subject: end what it may not have open any more, forget what was allowed before."""
 
 
 class Session:
@@ -81,25 +69,22 @@ class Session:
         self.consumers: dict[int, Consumer] = {}
         self.transactions: dict[int, Transaction] = {}
         self.held_producers: set[Producer] = set()
-        self._peer: str = peer
+        self.peer: str = peer
+        """The client's network address, for the log."""
         self._temporary: TemporaryResources = TemporaryResources(self)
+        self.subscriptions: Subscriptions = Subscriptions(self)
         self._opened: dict[int, Session] = {} if opened is None else opened
         self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
         self._opened[self.id] = self
         if postoffice.events.wants(SessionOpened):
             postoffice.events.emit(SessionOpened(self.id, subject.name, client_id, protocol, peer))
 
-    @property
-    def peer(self) -> str:
-        """The client's network address, for the log."""
-        return self._peer
-
     # -- rights ----------------------------------------------------------------------------------------------
 
     def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
         """Raises NotAuthorized, and has it reported, if the client may not do this."""
         if not self.postoffice.access.allows(self.subject, permission, address, queue):
-            self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self._peer))
+            self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self.peer))
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
 
@@ -128,9 +113,7 @@ class Session:
         if not browse and not self.owns(queue):
             permission = delete_permission(queue)
             if not self.postoffice.access.allows(self.subject, permission, queue.address.name, queue.name):
-                self.postoffice.events.emit(
-                    Denied(self.subject, permission, queue.address.name, queue.name, self._peer)
-                )
+                self.postoffice.events.emit(Denied(self.subject, permission, queue.address.name, queue.name, self.peer))
                 raise NotAuthorized(
                     f"queue '{queue.name}' is another user's subscription: it takes the permission "
                     f"'{permission.value}' to consume from it"
@@ -156,7 +139,7 @@ class Session:
         self.check(Permission.CREATE_ADDRESS, name)
         creator: str | None = None
         if auto_created:
-            self._check_creations(1)
+            self.check_creations(1)
             creator = creator_of(self.subject)
         self.postoffice.hub.check_tables(f"address '{name}'", QUEUE_PARTS)
         return self.postoffice.create_address(name, routing_types, auto_created, creator=creator)
@@ -180,17 +163,17 @@ class Session:
         if address is not None:
             self._check_owner(address)
         if config.auto_created:
-            self._check_creations(1)
+            self.check_creations(1)
             config = config.changed(creator=creator_of(self.subject))
         self.postoffice.hub.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
         return self.postoffice.create_queue(config)
 
-    def _check_creations(self, wanted: int) -> None:
+    def check_creations(self, wanted: int) -> None:
         """Raises LimitExceeded, and has it reported, if the user may not have so many more created on demand."""
         try:
             self.postoffice.creations.check(self.subject, wanted)
         except LimitExceeded as refusal:
-            self.postoffice.events.emit(LimitReached(str(refusal), self._peer))
+            self.postoffice.events.emit(LimitReached(str(refusal), self.peer))
             raise
 
     def _check_owner(self, address: Address) -> None:
@@ -205,14 +188,14 @@ class Session:
         self.check(permission, queue.address.name, name)
         return self.postoffice.update_queue(name, changes)
 
-    def delete_queue(self, name: str, force: bool = False) -> None:
+    def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
         """Delete a queue, and its auto-created address with the last one if that shall not linger.
 
         Raises NotAuthorized, and what PostOffice.delete_queue raises.
         """
         queue = self.postoffice.queue(name)
         self.check_delete(queue)
-        self._delete(queue, force, "deleted by request")
+        self._delete(queue, force, reason)
 
     def _delete(self, queue: Queue, force: bool, reason: str) -> None:
         self.postoffice.delete_queue(queue.name, force, reason)
@@ -228,66 +211,34 @@ class Session:
         ):
             self.postoffice.delete_address(address.name, reason="its last queue was deleted")
 
-    def ensure_destination(self, name: str, queue_name: str, routing_type: RoutingType) -> None:
-        """Have the address (and for ANYCAST or an FQQN the queue) come into being if that is allowed.
+    def parse(self, text: str) -> tuple[str, str | None]:
+        """Split an address or FQQN; `::q` is on the address that it is bound to. Raises NoSuchQueue."""
+        name, queue_name = parse_fqqn(text)
+        if not name and queue_name is not None:
+            name = self.postoffice.queue(queue_name).address.name
+        return name, queue_name
 
-        An address that lacks the routing type gets it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
-        NotAuthorized, LimitExceeded (reference §1.3).
-        """
-        office = self.postoffice
-        settings = office.settings.resolve(name)
-        address = office.addresses.get(name)
-        if address is None:
-            if not settings.auto_create_addresses:
-                raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
-            if routing_type is RoutingType.ANYCAST or queue_name:
-                # No address is left over for want of its queue.
-                self.check(Permission.CREATE_ADDRESS, name)
-                self._check_creations(2)
-            address = self.create_address(name, frozenset((routing_type,)), auto_created=True)
-        elif routing_type not in address.routing_types:
-            if not settings.auto_create_addresses:
-                raise RoutingTypeMismatch(
-                    f"address '{name}' does not support {routing_type.name} and auto-create-addresses is off for it"
-                )
-            self.update_address(name, address.routing_types | {routing_type})
-        if routing_type is RoutingType.MULTICAST and not queue_name:
-            return
-        wanted = queue_name or name
-        queue = office.queues.get(wanted)
-        if queue is not None:
-            if not queue_name and queue.routing_type is not RoutingType.ANYCAST:
-                raise RoutingTypeMismatch(f"queue '{wanted}' is MULTICAST, not ANYCAST")
-            if queue.address is address:
-                return
-            if queue_name:
-                raise NoSuchQueue(f"queue '{wanted}' belongs to address '{queue.address.name}', not to '{name}'")
-        if not queue_name:
-            for bound in queues_of(address):
-                if not office.options.wildcards.is_wild(bound.name):
-                    return
-        if not settings.auto_create_queues:
-            raise NoSuchQueue(f"queue '{wanted}' does not exist and auto-create-queues is off for '{name}'")
-        self.create_queue(QueueConfig(name=wanted, address=name, routing_type=routing_type, auto_created=True))
+    def routing_types(self, name: str) -> frozenset[RoutingType]:
+        """Return what an address is for; nothing if it is not there."""
+        address = self.postoffice.addresses.get(name)
+        return frozenset() if address is None else address.routing_types
 
     def queue_to_consume(self, name: str) -> Queue:
-        """The queue a point-to-point consumer on address `name` gets, created if need be (reference §1.3, end).
+        """Return the queue of a point-to-point consumer on address `name`, created if need be (reference §1.3, end).
 
-        Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized.
+        Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized, LimitExceeded.
         """
-        office = self.postoffice
-        queue = office.queues.get(name)
-        if queue is not None and queue.address.name == name:
-            return queue
-        address = office.addresses.get(name)
-        if address is not None:
-            for bound in queues_of(address):
-                if not office.options.wildcards.is_wild(bound.name):
-                    return bound
-        if queue is not None:
-            return queue
-        self.ensure_destination(name, "", RoutingType.ANYCAST)
-        return office.queue(name)
+        return queue_to_consume(self, name)
+
+    # -- subscriptions ---------------------------------------------------------------------------------------
+
+    def subscribe(self, spec: SubscriptionSpec) -> Subscription:
+        """Find or create the queue of a subscription, to be consumed from; see `Subscriptions.subscribe`."""
+        return self.subscriptions.subscribe(spec)
+
+    def unsubscribe(self, subscription: Subscription, reason: str) -> None:
+        """End a subscription whose consumer is closed; see `Subscriptions.unsubscribe`."""
+        self.subscriptions.unsubscribe(subscription, reason)
 
     # -- temporary resources ---------------------------------------------------------------------------------
 
@@ -311,6 +262,12 @@ class Session:
         """Delete a temporary queue or address of this session; nothing happens if it is gone."""
         self._temporary.delete(name)
 
+    def drop_temporary(self, queue: Queue, reason: str) -> None:
+        """Delete a queue that was to go with this session, or with its subscriber; nothing happens if it is gone."""
+        self._temporary.forget(queue.name)
+        if not queue.is_deleted:
+            self.postoffice.delete_queue(queue.name, force=True, reason=reason)
+
     def let_go(self, name: str) -> None:
         """Keep a temporary queue or address beyond the end of this session: somebody else sees to its deletion."""
         self._temporary.forget(name)
@@ -326,21 +283,7 @@ class Session:
         has to be created; from then on its own types decide. Raises NotAuthorized, NoSuchAddress, NoSuchQueue,
         RoutingTypeMismatch.
         """
-        name, queue_name = parse_fqqn(text)
-        if not name and queue_name:
-            name = self.postoffice.queue(queue_name).address.name
-        self.check(Permission.SEND, name, queue_name)
-        endpoint = self._endpoints.get(name)
-        if endpoint is not None:
-            return Producer(self, name, queue_name or "", EndpointInlet(self, name, endpoint))
-        if routing_type is None and text not in self.postoffice.addresses:
-            inlet = AddressInlet(self, name, queue_name or "", NO_TYPE if new_type is None else int(new_type))
-            inlet.prepare()
-            inlet.explicit_type = NO_TYPE
-        else:
-            inlet = AddressInlet(self, name, queue_name or "", NO_TYPE if routing_type is None else int(routing_type))
-            inlet.prepare()
-        return Producer(self, name, queue_name or "", inlet)
+        return open_producer(self, self._endpoints, text, routing_type, new_type)
 
     def consume(
         self,
@@ -426,7 +369,7 @@ class Session:
         self.postoffice.hub.slices.start(self._close(failed))
         events = self.postoffice.events
         if events.wants(SessionClosed):
-            events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self._peer))
+            events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self.peer))
 
     def block(self) -> None:
         """Deliver nothing more to any of its consumers: the client is gone."""

@@ -6,6 +6,7 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.subscriptions import Subscription, goes
 
 
 class Sessions:
@@ -21,6 +22,11 @@ class Sessions:
     def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log."""
         return Session(self.postoffice, subject, client_id, peer, protocol, self.opened, self.endpoints)
+
+    def end_subscription(self, subscription: Subscription, reason: str) -> None:
+        """End a subscription whose client is gone for good: the broker's own act, which needs no permission."""
+        if goes(subscription, force=True):
+            self.postoffice.delete_queue(subscription.queue.name, force=True, reason=reason)
 
     def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
         """Have `endpoint` take everything that is sent to `address`."""

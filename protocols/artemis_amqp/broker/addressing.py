@@ -10,9 +10,9 @@ from attrs import field, frozen
 from artemis_amqp.engine.extensions import SEQUENCE_RANGE
 from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
-from artemis_amqp.extensions import SEQUENCE_RANGE
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.core.sessions.subscriptions import without_own
 from artemis_py.errors import InvalidFilter, InvalidRequest
 
 QUEUE_CAPABILITIES: Final = frozenset(("queue", "temporary-queue"))
@@ -128,8 +128,7 @@ class SourceFilters:
         """Selector and no-local as one filter."""
         if not self.no_local:
             return self.selector
-        quoted = container_id.replace("'", "''")
-        others = f"__AMQ_CID <> '{quoted}'"
+        others = without_own(container_id)
         return parse_filter(others if self.selector is None else f"({self.selector.text}) AND {others}")
 
 

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, read_filters, routing_type_of
+from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, read_filters
 from artemis_amqp.broker.consumers import OutgoingLink
 from artemis_amqp.broker.dynamic_nodes import create_node
 from artemis_amqp.broker.lingering import NEVER, Lingering, complete_deliveries, may_linger, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
-from artemis_amqp.broker.subscriptions import Afterlife, Subscription, find_durable, open_source
+from artemis_amqp.broker.subscriptions import Subscription, find_durable, open_node, open_source
 from artemis_amqp.broker.termini import UNSETTLED_STATE, SuspendedSource
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Attach, Modified, Source, Target
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import RangeReader
 from artemis_py.core.queues.reference import Reference
@@ -72,7 +71,7 @@ class ConsumerEnd(LinkEnd):
     def undo(self) -> None:
         """Remove what was made for a link that is refused."""
         subscription = self._subscription
-        if subscription is not None and subscription.afterlife is Afterlife.TEMPORARY:
+        if subscription is not None and subscription.is_temporary:
             self.handler.core_session.delete_temporary(subscription.queue.name)
         super().undo()
 
@@ -93,14 +92,13 @@ class ConsumerEnd(LinkEnd):
 
     def _find_durable(self) -> tuple[Subscription, Source, SourceFilters]:
         """The durable subscription of the link's name: its client only asks what we remember of it."""
-        queue = find_durable(self.handler, self.attach)
-        if queue is None:
+        found = find_durable(self.handler, self.attach)
+        if found is None:
             text = f"there is no durable subscription '{self.attach.name}' of '{self.handler.container_id}'"
             raise NoSuchQueue(text)
-        answer = Source(
-            address=queue.address.name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode="copy"
-        )
-        return Subscription(queue=queue, afterlife=Afterlife.UNSUBSCRIBE), answer, SourceFilters()
+        name = found.queue.address.name
+        answer = Source(address=name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode="copy")
+        return found, answer, SourceFilters()
 
     def _make_source(self, source: Source, filters: SourceFilters) -> tuple[Subscription, Source, SourceFilters]:
         """A node that is made for the link."""
@@ -109,14 +107,7 @@ class ConsumerEnd(LinkEnd):
             raise errors.Condition(errors.INVALID_FIELD, "a new queue has no messages, hence no range of them")
         name, properties = create_node(self, source)
         answer = evolve(_answer(source, name, filters), dynamic_node_properties=properties)
-        if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
-            queue = handler.core_session.create_temporary_queue(RoutingType.MULTICAST, name)
-            afterlife = Afterlife.TEMPORARY
-        else:
-            queue = handler.postoffice.queue(name)
-            afterlife = Afterlife.KEEP
-        wanted = filters.combined(handler.container_id)
-        return Subscription(queue=queue, filter=wanted, afterlife=afterlife), answer, filters
+        return open_node(handler, name, source, filters.combined(handler.container_id)), answer, filters
 
     def _take_back(self, subscription: Subscription) -> dict[bytes, Reference]:
         """Deliveries of this link's former life that both sides remember; all others return to the queue."""
@@ -205,7 +196,7 @@ class ConsumerEnd(LinkEnd):
             ended = partial(self._end_subscription, is_closed=False)
             lingering = Lingering(self.handler, link, self.key, outgoing, terminus, source, ended)
             self.handler.links.lingering[link] = lingering
-            if self._subscription.afterlife is Afterlife.TEMPORARY:
+            if self._subscription.is_temporary:
                 # Nobody will ever read what comes from now on.
                 self._subscription.queue.enabled = False
             lingering.start()
@@ -222,21 +213,16 @@ class ConsumerEnd(LinkEnd):
         subscription = self._subscription
         if subscription is None:
             return
-        queue = subscription.queue
-        if queue.is_deleted or queue.configuration_managed:
-            return
         handler = self.handler
-        afterlife = subscription.afterlife
-        if afterlife is Afterlife.TEMPORARY:
-            handler.core_session.delete_temporary(queue.name)
-        elif not queue.consumers and (
-            afterlife is Afterlife.LAST_ONE or (afterlife is Afterlife.UNSUBSCRIBE and is_closed)
-        ):
-            try:
-                handler.core_session.delete_queue(queue.name)
-            except Refusal as refusal:
-                template = "subscription not deleted: queue=%s reason=%s"
-                handler.brake.warning(handler.source, template, queue.name, refusal)
+        subscriptions = handler.core_session.subscriptions
+        try:
+            if is_closed:
+                subscriptions.unsubscribe(subscription.of, "its client unsubscribed")
+            else:
+                subscriptions.leave(subscription.of, "its last consumer left")
+        except Refusal as refusal:
+            template = "subscription not deleted: queue=%s reason=%s"
+            handler.brake.warning(handler.source, template, subscription.queue.name, refusal)
 
 
 def _answer(source: Source, name: str | None, filters: SourceFilters) -> Source:

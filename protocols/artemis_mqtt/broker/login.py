@@ -219,7 +219,7 @@ class Login:
                     refusal,
                 )
                 abandon(subscription)
-                unsubscribe(handler.manager.sessions, subscription, core, "its client cannot consume from it any more")
+                unsubscribe(handler.manager.sessions, subscription, None, "its client cannot consume from it any more")
                 continue
             hand_over_retained(subscription, handler.postoffice)
         return True

@@ -1,6 +1,6 @@
 """Which queue a topic filter gets, and what becomes of it (reference/artemis-model §4.2.2, §4.2.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,14 +14,15 @@ from artemis_mqtt.engine.publish import subscription_identifier_property
 from artemis_mqtt.engine.topics import split_shared
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED, RELEASED
-from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
+from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import QueueConfig
-from artemis_py.errors import LimitExceeded, NoSuchQueue, QueueExists, Refusal
+from artemis_py.core.sessions.subscriptions import Lifetime, SubscriptionSpec, without_own
+from artemis_py.core.sessions.subscriptions import Subscription as CoreSubscription
+from artemis_py.errors import LimitExceeded, NoSuchQueue, Refusal
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.sessions import Sessions
@@ -57,14 +58,13 @@ def subscribe(
     if subscription is None:
         if len(session.subscriptions) >= limit:
             raise LimitExceeded(f"the session has {limit} subscriptions, as many as it may")
-        queue, kind, is_made = _queue(sessions, session, core, group, address, request.no_local)
-        subscription = Subscription(session, session.next_subscription(), request.topic_filter, queue, kind)
+        found, kind = _find(sessions, session, core, group, address, request.no_local)
+        subscription = Subscription(session, session.next_subscription(), request.topic_filter, found.queue, kind)
         _apply(subscription, request, identifier)
         try:
             attach(subscription, outlet, core)
         except Refusal:
-            if is_made:
-                office.delete_queue(queue.name, force=True, reason="its subscription was refused")
+            core.subscriptions.withdraw(found, "its subscription was refused")
             raise
         session.subscriptions[request.topic_filter] = subscription
         sessions.joined(subscription)
@@ -93,8 +93,8 @@ def _change(
 ) -> None:
     """The same filter again replaces the options; messages are not lost over it [MQTT-3.8.4-3]."""
     if request.no_local != subscription.no_local and subscription.kind == OWN:
-        text = _no_local(subscription.session.client_id) if request.no_local else ""
-        core.update_queue(subscription.queue.name, {"filter": text or None})
+        text = without_own(subscription.session.client_id) if request.no_local else None
+        core.update_queue(subscription.queue.name, {"filter": text})
     was_presettled = subscription.qos == 0
     _apply(subscription, request, identifier)
     consumer = subscription.consumer
@@ -113,43 +113,29 @@ def _change(
             subscription.consumer.adopt(reference)
 
 
-def _queue(
+def _find(
     sessions: "Sessions", session: ClientSession, core: Session, group: str, address: str, no_local: bool
-) -> tuple[Queue, str, bool]:
-    """The queue of a new subscription, and whether it had to be made. Raises Refusal."""
-    office = core.postoffice
-    existing = office.addresses.get(address)
-    if existing is not None and RoutingType.MULTICAST not in existing.routing_types:
-        return core.queue_to_consume(address), BORROWED, False
-    core.ensure_destination(address, "", RoutingType.MULTICAST)
-    kind = SHARED if group else OWN
-    max_consumers = -1 if group else 1
-    for name in queue_names(session.client_id, group, address):
+) -> tuple[CoreSubscription, str]:
+    """Find or make the queue of a new subscription. Raises Refusal."""
+    types = core.routing_types(address)
+    if types and RoutingType.MULTICAST not in types:
+        return CoreSubscription(core.queue_to_consume(address)), BORROWED
+    spec = SubscriptionSpec(
+        address,
+        _free_names(sessions, queue_names(session.client_id, group, address)),
+        durable=session.is_stored or bool(group),
+        shared=bool(group),
+        filter=parse_filter(without_own(session.client_id)) if no_local else None,
+        user=None if group else core.subject.user,
+    )
+    return core.subscribe(spec), SHARED if group else OWN
+
+
+def _free_names(sessions: "Sessions", names: tuple[str, ...]) -> Iterator[str]:
+    """Give the names one by one, each free of the queue of a session that has ended: it goes in a later slice."""
+    for name in names:
         sessions.finish(name)
-        queue = office.queues.get(name)
-        if queue is None:
-            config = QueueConfig(
-                name=name,
-                address=address,
-                routing_type=RoutingType.MULTICAST,
-                durable=session.is_stored or bool(group),
-                filter=_no_local(session.client_id) if no_local else None,
-                max_consumers=max_consumers,
-                auto_delete=False,
-                user=None if group else core.subject.user,
-            )
-            return core.create_queue(config), kind, True
-        if queue.address.name != address or queue.settings.max_consumers != max_consumers or not core.owns(queue):
-            continue
-        if group or not queue.consumers:
-            return queue, kind, False
-    raise QueueExists(f"the names for a queue of '{address}' are taken by other subscriptions")
-
-
-def _no_local(client_id: str) -> str:
-    """A selector that leaves out what this client sent [MQTT-3.8.3-3]."""
-    quoted = client_id.replace("'", "''")
-    return f"__AMQ_CID <> '{quoted}'"
+        yield name
 
 
 def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
@@ -216,7 +202,11 @@ def suspend(session: ClientSession) -> None:
 
 
 def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session | None, reason: str) -> None:
-    """End a subscription; its queue goes if nobody else has it."""
+    """End a subscription; its queue goes if nobody else has it.
+
+    With the session of a client that asks for it, which must have the permission (`ownership.check_unsubscribe`);
+    without one it is the broker's own act.
+    """
     session = subscription.session
     consumer = subscription.consumer
     subscription.consumer = None
@@ -227,10 +217,13 @@ def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session 
     if consumer is not None and core is not None:
         core.close_consumer(consumer)
     is_last = sessions.left(subscription)
-    queue = subscription.queue
-    if not queue.is_deleted and not queue.configuration_managed:
-        if subscription.kind == OWN or (subscription.kind == SHARED and is_last):
-            sessions.postoffice.delete_queue(queue.name, force=True, reason=reason)
+    if subscription.kind == OWN or (subscription.kind == SHARED and is_last):
+        lifetime = Lifetime.UNTIL_UNSUBSCRIBED if subscription.queue.durable else Lifetime.TEMPORARY
+        ended = CoreSubscription(subscription.queue, lifetime)
+        if core is None:
+            sessions.host.sessions.end_subscription(ended, reason)
+        else:
+            core.subscriptions.unsubscribe(ended, reason, force=True)
 
 
 def abandon(subscription: Subscription) -> None:

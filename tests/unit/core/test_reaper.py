@@ -5,6 +5,7 @@ import gc
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.services.reaper import Reaper
+from artemis_py.core.sessions.destinations import ensure_destination
 from artemis_py.core.settings.options import AddressSettings
 from tests.core_harness import make_message, make_office, make_queue, make_services, make_session, send
 
@@ -163,7 +164,7 @@ def test_what_a_client_created_and_left_goes() -> None:
     office = make_office({"#": SHIPPED})
     session = make_session(office)
     session.producer("topic", MULTICAST)
-    session.ensure_destination("news", "", MULTICAST)
+    ensure_destination(session, "news", "", MULTICAST)
     office.delete_queue(make_queue(office, "subscription", MULTICAST, address="news").name)
     session.producer("queue", ANYCAST)
 
@@ -252,7 +253,7 @@ def test_what_an_operator_paused_is_in_use() -> None:
     session = make_session(office)
     for name in ("address", "queue"):
         session.producer(name, ANYCAST)
-    session.ensure_destination("topic", "", MULTICAST)
+    ensure_destination(session, "topic", "", MULTICAST)
     office.pause_address("address", True)
     office.pause_address("topic", True)
     office.queues["queue"].pause()
@@ -280,7 +281,7 @@ def test_a_delay_begins_with_the_start() -> None:
     office = make_office({"#": SHIPPED.changed(auto_delete_queues_skip_usage_check=False)})
     session = make_session(office)
     session.producer("queue", ANYCAST)
-    session.ensure_destination("topic", "", MULTICAST)
+    ensure_destination(session, "topic", "", MULTICAST)
     reaper = make_services(office).reaper
 
     reaper.reap_at_start()

@@ -1,0 +1,75 @@
+"""Destinations: which addresses and queues come into being on demand (reference §1.3), once for all protocols."""
+
+from typing import TYPE_CHECKING
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import QueueConfig
+from artemis_py.errors import NoSuchAddress, NoSuchQueue, RoutingTypeMismatch
+
+if TYPE_CHECKING:
+    from artemis_py.core.sessions.session import Session
+
+
+def ensure_destination(session: "Session", name: str, queue_name: str, routing_type: RoutingType) -> None:
+    """Have the address (and for ANYCAST or an FQQN the queue) come into being if that is allowed.
+
+    An address that lacks the routing type gets it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
+    NotAuthorized, LimitExceeded (reference §1.3).
+    """
+    office = session.postoffice
+    settings = office.settings.resolve(name)
+    address = office.addresses.get(name)
+    if address is None:
+        if not settings.auto_create_addresses:
+            raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
+        if routing_type is RoutingType.ANYCAST or queue_name:
+            # No address is left over for want of its queue.
+            session.check(Permission.CREATE_ADDRESS, name)
+            session.check_creations(2)
+        address = session.create_address(name, frozenset((routing_type,)), auto_created=True)
+    elif routing_type not in address.routing_types:
+        if not settings.auto_create_addresses:
+            raise RoutingTypeMismatch(
+                f"address '{name}' does not support {routing_type.name} and auto-create-addresses is off for it"
+            )
+        session.update_address(name, address.routing_types | {routing_type})
+    if routing_type is RoutingType.MULTICAST and not queue_name:
+        return
+    wanted = queue_name or name
+    queue = office.queues.get(wanted)
+    if queue is not None:
+        if not queue_name and queue.routing_type is not RoutingType.ANYCAST:
+            raise RoutingTypeMismatch(f"queue '{wanted}' is MULTICAST, not ANYCAST")
+        if queue.address is address:
+            return
+        if queue_name:
+            raise NoSuchQueue(f"queue '{wanted}' belongs to address '{queue.address.name}', not to '{name}'")
+    if not queue_name:
+        for bound in queues_of(address):
+            if not office.options.wildcards.is_wild(bound.name):
+                return
+    if not settings.auto_create_queues:
+        raise NoSuchQueue(f"queue '{wanted}' does not exist and auto-create-queues is off for '{name}'")
+    session.create_queue(QueueConfig(name=wanted, address=name, routing_type=routing_type, auto_created=True))
+
+
+def queue_to_consume(session: "Session", name: str) -> Queue:
+    """The queue a point-to-point consumer on address `name` gets, created if need be (reference §1.3, end).
+
+    Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized.
+    """
+    office = session.postoffice
+    queue = office.queues.get(name)
+    if queue is not None and queue.address.name == name:
+        return queue
+    address = office.addresses.get(name)
+    if address is not None:
+        for bound in queues_of(address):
+            if not office.options.wildcards.is_wild(bound.name):
+                return bound
+    if queue is not None:
+        return queue
+    ensure_destination(session, name, "", RoutingType.ANYCAST)
+    return office.queue(name)

@@ -1,0 +1,258 @@
+"""Subscriptions: which queue collects for a subscriber, when it is made, and when it goes. One place for all protocols.
+
+A protocol says what it wants (`SubscriptionSpec`): the names that it gives to queues are its own affair, the rules and
+the permissions are here. It consumes from the queue it gets (`Session.consume`), and says when the client goes
+(`Session.leave`) or unsubscribes (`Session.unsubscribe`).
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.queue import Queue
+from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.selectors.filter import Filter
+from artemis_py.core.settings.options import QueueConfig
+from artemis_py.errors import NoSuchAddress, NoSuchQueue, NotAuthorized, QueueExists, RoutingTypeMismatch
+
+if TYPE_CHECKING:
+    from artemis_py.core.sessions.session import Session
+
+
+class Lifetime(Enum):
+    """When the queue of a subscription is deleted; one that is configured never is."""
+
+    KEPT = "kept"
+    """It is nobody's in particular."""
+    UNTIL_UNSUBSCRIBED = "until unsubscribed"
+    """It is durable: the client that unsubscribes deletes it, one that goes finds it again."""
+    WHILE_CONSUMED = "while consumed"
+    """It goes with the last of those that share it."""
+    TEMPORARY = "temporary"
+    """It goes with its subscriber, and needs no permission for that."""
+
+
+class SubscriptionSpec:
+    """What a subscriber of a multicast address wants."""
+
+    def __init__(
+        self,
+        address: str,
+        names: Iterable[str] = (),
+        durable: bool = False,
+        shared: bool = False,
+        filter: Filter | None = None,
+        user: str | None = None,
+        recreates: bool = False,
+    ) -> None:
+        self.address: Final = address
+        self.names: Final = names
+        """Names that the queue may have, the best one first; none: a temporary queue of a random name."""
+        self.durable: Final = durable
+        self.shared: Final = shared
+        """Whether any number of subscribers share the queue."""
+        self.filter: Final = filter
+        """Of the queue: what it does not want is never in it."""
+        self.user: Final = user
+        """Whose messages the queue collects; None: nobody's in particular."""
+        self.recreates: Final = recreates
+        """Whether a queue with another address or filter is replaced, if nobody consumes from it. Otherwise its filter
+        is as it is, and a queue that does not fit in another way has the next name tried."""
+
+    @property
+    def max_consumers(self) -> int:
+        """Of the queue."""
+        return -1 if self.shared else 1
+
+
+class Subscription:
+    """A queue that collects for a subscriber."""
+
+    def __init__(self, queue: Queue, lifetime: Lifetime = Lifetime.KEPT, is_new: bool = False) -> None:
+        self.queue: Final = queue
+        self.lifetime: Final = lifetime
+        self.is_new: Final = is_new
+        """Whether the queue was made for it, just now."""
+
+
+def without_own(client_id: str) -> str:
+    """Return the selector that leaves out what this client sent ("no local")."""
+    quoted = client_id.replace("'", "''")
+    return f"__AMQ_CID <> '{quoted}'"
+
+
+class Subscriptions:
+    """The rules, with the rights of one session."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session: Session = session
+        self._office: PostOffice = session.postoffice
+
+    def require_address(self, name: str, routing_type: RoutingType) -> None:
+        """Have the address come into being with this routing type if it is not there, and if that is allowed.
+
+        A receiver never widens an address that is there (reference §1.4). Raises NoSuchAddress, RoutingTypeMismatch,
+        NotAuthorized, LimitExceeded.
+        """
+        address = self._office.addresses.get(name)
+        if address is None:
+            if not self._office.settings.resolve(name).auto_create_addresses:
+                raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
+            self._session.create_address(name, frozenset((routing_type,)), auto_created=True)
+        elif routing_type not in address.routing_types:
+            kind, other = ("queue", "topic") if routing_type is RoutingType.ANYCAST else ("topic", "queue")
+            types = " and ".join(sorted(each.name for each in address.routing_types))
+            raise RoutingTypeMismatch(
+                f"address '{name}' is not configured for {kind} support: it is {types}. "
+                f"Ask for it as a {other}, or give the address {routing_type.name} as well"
+            )
+
+    def named_queue(
+        self, address: str, name: str, routing_type: RoutingType, filter: Filter | None = None, browse: bool = False
+    ) -> Queue:
+        """Find the queue that an FQQN names, or create it if that is allowed.
+
+        For consumers of a multicast address a filter is the queue's, and must be that of a queue that is there; in all
+        other cases it is the consumer's affair. Raises NoSuchQueue, NoSuchAddress, RoutingTypeMismatch, QueueExists,
+        NotAuthorized, LimitExceeded.
+        """
+        is_subscription = routing_type is RoutingType.MULTICAST and not browse
+        queue = self._office.queues.get(name)
+        if queue is None:
+            if not self._office.settings.resolve(address).auto_create_queues:
+                raise NoSuchQueue(f"queue '{name}' does not exist and auto-create-queues is off for '{address}'")
+            self.require_address(address, routing_type)
+            return self._session.create_queue(
+                QueueConfig(
+                    name=name,
+                    address=address,
+                    routing_type=routing_type,
+                    filter=filter.text if filter is not None and is_subscription else None,
+                    # A subscription misses what is sent while it is not there; nobody makes it again but its consumer.
+                    auto_delete=False if routing_type is RoutingType.MULTICAST else None,
+                    auto_created=True,
+                )
+            )
+        if queue.address.name != address:
+            raise NoSuchQueue(f"queue '{name}' is bound to address '{queue.address.name}', not to '{address}'")
+        if filter is not None and is_subscription and queue.filter != filter:
+            raise QueueExists(f"queue '{name}' exists with {_described(queue.filter)}; it cannot be read with another")
+        return queue
+
+    def subscribe(self, spec: SubscriptionSpec) -> Subscription:
+        """Find or create the queue of a subscription; one whose address or filter has changed is made again.
+
+        Raises NotAuthorized, NoSuchAddress, RoutingTypeMismatch, LimitExceeded; QueueExists for a queue that is in use
+        with another address or filter, or names that are taken.
+        """
+        session = self._session
+        is_named = False
+        for name in spec.names:
+            is_named = True
+            queue = self._office.queues.get(name)
+            is_fit = queue is not None and self._fits(queue, spec)
+            if queue is not None and not is_fit and not spec.recreates:
+                continue
+            # Before anything else is said: otherwise the client would learn whether the queue is there.
+            session.check(Permission.CONSUME, spec.address, name)
+            if queue is not None and is_fit:
+                return Subscription(queue, _lifetime(spec))
+            if queue is not None:
+                self._discard(queue)
+            self.require_address(spec.address, RoutingType.MULTICAST)
+            return Subscription(session.create_queue(_config(name, spec)), _lifetime(spec), True)
+        if is_named:
+            raise QueueExists(f"the names for a queue of '{spec.address}' are taken by other subscriptions")
+        self.require_address(spec.address, RoutingType.MULTICAST)
+        text = None if spec.filter is None else spec.filter.text
+        queue = session.create_temporary_queue(RoutingType.MULTICAST, spec.address, text)
+        return Subscription(queue, Lifetime.TEMPORARY, True)
+
+    def _fits(self, queue: Queue, spec: SubscriptionSpec) -> bool:
+        """Whether a queue that is there can be the subscription's."""
+        if spec.recreates:
+            # What is configured stays as it is. Consumers beyond those allowed are refused when they attach.
+            is_same = queue.address.name == spec.address and queue.filter == spec.filter
+            return queue.configuration_managed or is_same
+        if queue.address.name != spec.address or queue.settings.max_consumers != spec.max_consumers:
+            return False
+        return self._session.owns(queue) and (spec.shared or not queue.consumers)
+
+    def _discard(self, queue: Queue) -> None:
+        """Delete a queue with another address or filter. Raises QueueExists if it is in use, NotAuthorized."""
+        if queue.consumers:
+            raise QueueExists(
+                f"subscription '{queue.name}' is in use on address '{queue.address.name}' with "
+                f"{_described(queue.filter)}; it can be changed when nobody consumes from it"
+            )
+        self._session.delete_queue(queue.name)
+
+    def find(self, name: str) -> Queue | None:
+        """Find the queue of a durable subscription; one that the client may not read is not there for it."""
+        queue = self._office.queues.get(name)
+        if queue is None:
+            return None
+        try:
+            self._session.check(Permission.CONSUME, queue.address.name, name)
+        except NotAuthorized:
+            return None
+        return queue
+
+    def unsubscribe(self, subscription: Subscription, reason: str, force: bool = False) -> None:
+        """End a subscription whose consumer is closed; its queue goes, unless others consume from it.
+
+        `force`: although others consume from it; its address is then left to the reaper. Raises NotAuthorized, with
+        nothing done, if the client may not delete the queue.
+        """
+        queue = subscription.queue
+        if subscription.lifetime is Lifetime.TEMPORARY:
+            self._session.drop_temporary(queue, reason)
+        elif goes(subscription, force):
+            self._session.check_delete(queue)
+            if force:
+                self._office.delete_queue(queue.name, force=True, reason=reason)
+            else:
+                self._session.delete_queue(queue.name, reason=reason)
+
+    def leave(self, subscription: Subscription, reason: str) -> None:
+        """Do what the client's going means for a subscription that it did not end. Raises NotAuthorized."""
+        if subscription.lifetime is not Lifetime.UNTIL_UNSUBSCRIBED:
+            self.unsubscribe(subscription, reason)
+
+    def withdraw(self, subscription: Subscription, reason: str) -> None:
+        """Delete a queue that was made just now for a client that cannot consume from it after all."""
+        if subscription.is_new and not subscription.queue.is_deleted:
+            self._session.drop_temporary(subscription.queue, reason)
+
+
+def goes(subscription: Subscription, force: bool) -> bool:
+    """Whether the queue goes with its subscription."""
+    queue = subscription.queue
+    if queue.is_deleted or queue.configuration_managed or subscription.lifetime is Lifetime.KEPT:
+        return False
+    return force or not queue.consumers
+
+
+def _lifetime(spec: SubscriptionSpec) -> Lifetime:
+    if spec.durable:
+        return Lifetime.UNTIL_UNSUBSCRIBED
+    return Lifetime.WHILE_CONSUMED if spec.shared else Lifetime.TEMPORARY
+
+
+def _config(name: str, spec: SubscriptionSpec) -> QueueConfig:
+    return QueueConfig(
+        name=name,
+        address=spec.address,
+        routing_type=RoutingType.MULTICAST,
+        durable=spec.durable,
+        filter=None if spec.filter is None else spec.filter.text,
+        max_consumers=spec.max_consumers,
+        auto_delete=False,
+        user=spec.user,
+    )
+
+
+def _described(filter: Filter | None) -> str:
+    return "no filter" if filter is None else f"the filter {filter.text}"
