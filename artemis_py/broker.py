@@ -13,24 +13,23 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final
 
+from attrs import evolve
+
 from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.embedded import embedded_config
-from artemis_py.config.letters import unserved
+from artemis_py.config.resolving import empty_repository
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
-from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.dispatcher import Hub
-from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.runtime.access import AccessControl, OpenAccess
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.sessions import Sessions
-from artemis_py.core.settings.options import AddressSettings, QueueConfig, SettingsRepository
-from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.folders import journal_folder, large_messages_folder, paging_folder
 from artemis_py.deployment.lifecycle import Lifecycle, Part, State
+from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
@@ -90,23 +89,24 @@ class Broker:
         self._farewell = "the broker stops", GOODBYE_S
         self.node_id = ""
         """Identifies this broker, through restarts if it has a store; known once it has started."""
-        settings = self.config.settings
-        hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
-        repository = SettingsRepository(hierarchy, settings)
-        for match, address_settings in self.config.address_settings.items():
-            repository.add(match, address_settings)
+        config = self.config
         self._store = self._configured_store()
-        self._disk: DiskMonitor | None = None
+        self._scratch = ScratchStore(paging_folder(config))
         storage = MemoryStore() if self._store is None else self._store
-        self._scratch = ScratchStore(paging_folder(self.config))
+        rules = AccessRules({}, config.settings) if config.security_enabled else None
         events = Events()
         EventLog().listen(events)
-        hub = Hub(storage, self._scratch, settings)
-        self.postoffice = PostOffice(repository, hub, settings, self._access(), events, Entropy(seed))
-        self.postoffice.creations.limit = self.config.login.max_auto_created_per_user
+        hub = Hub(storage, self._scratch, config.settings)
+        self.postoffice = PostOffice(empty_repository(config), hub, config.settings, rules, events, Entropy(seed))
         self.services = Services(Sessions(self.postoffice))
         self.host = Host(self.services)
         """What the managers of protocols are made with."""
+        self._disk: DiskMonitor | None = None
+        if self._store is not None:
+            self._disk = DiskMonitor(self._store.folder, DiskLimit(), hub.disk_changed)
+        self.deployment = Deployment(self.services.sessions, rules, self._disk)
+        # What is recovered finds its settings there; addresses wait for what is recovered.
+        self._apply(plan(EMPTY, evolve(config, addresses=())))
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -186,11 +186,10 @@ class Broker:
         self._acceptors = [
             Acceptor(self._context(acceptor, managers, authenticator(acceptor), turn)) for acceptor in config.acceptors
         ]
-        if self._store is not None:
-            self._keep(self._store, managers, loop, turn)
+        if self._store is not None and self._disk is not None:
+            self._keep(self._store, self._disk, managers, loop, turn)
         self.life.add(
             Part("addresses", State.RECOVERING, self._deploy),
-            Part("lost letters", State.RECOVERING, self._warn_of_lost_letters),
             Part("management", State.RECOVERING, self._manage),
             *[Part(manager.name, State.ACTIVE, manager.start) for manager in managers],
             Part("reaper", State.ACTIVE, self.services.reaper.start, self.services.reaper.stop),
@@ -232,16 +231,17 @@ class Broker:
         )
 
     def _keep(
-        self, store: LmdbStore, managers: Sequence[ProtocolManager], loop: asyncio.AbstractEventLoop, turn: Turn
+        self,
+        store: LmdbStore,
+        disk: DiskMonitor,
+        managers: Sequence[ProtocolManager],
+        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
     ) -> None:
         """Bring back what survived, then store what happens."""
         office, config = self.postoffice, self.config
         formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
         worker = Worker(loop, turn.enter)
-        limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)
-        disk = self._disk = DiskMonitor(
-            store.folder, limit, office.hub.disk_changed, period_s=config.disk_scan_period_ms / 1000
-        )
         looks = Repeated(loop, turn.enter, disk.scan)
         self.life.add(
             Part(
@@ -264,15 +264,11 @@ class Broker:
 
     async def _say_goodbye(self) -> None:
         """End the connections; the acceptors have stopped."""
-        if self.config.graceful_shutdown_enabled:
-            timeout_ms = self.config.graceful_shutdown_timeout_ms
+        config = self.deployment.config
+        if config.graceful_shutdown_enabled:
+            timeout_ms = config.graceful_shutdown_timeout_ms
             await self.connections.wait_empty(self._hurry, None if timeout_ms < 0 else timeout_ms / 1000)
         await self.connections.shutdown(*self._farewell)
-
-    def _access(self) -> AccessControl:
-        if not self.config.security_enabled:
-            return OpenAccess()
-        return AccessRules(self.config.security_settings, self.config.settings)
 
     def _configured_store(self) -> LmdbStore | None:
         if not self.config.persistence_enabled:
@@ -284,53 +280,14 @@ class Broker:
         )
 
     def _deploy(self) -> None:
-        """Create the addresses and queues of the configuration, or change those that survived to be like it."""
-        office = self.postoffice
-        for address in self.config.addresses:
-            existing = office.addresses.get(address.name)
-            if existing is None:
-                office.create_address(address.name, address.routing_types)
-            else:
-                bound = {queue.routing_type for queue in queues_of(existing)}
-                office.update_address(address.name, address.routing_types | bound)
-            for queue in address.queues:
-                self._deploy_queue(queue)
+        """Have the addresses and queues of the configuration, beside those that survived. Raises ConfigError."""
+        self._apply(plan(self.deployment.running(self.config), self.config))
+        self.deployment.warn_of_lost_letters()
 
-    def _deploy_queue(self, config: QueueConfig) -> None:
-        """A queue that survived keeps its messages; what cannot be changed of it stays, and is said."""
-        office = self.postoffice
-        existing = office.queues.get(config.name)
-        if existing is None:
-            office.create_queue(config)
-            return
-        if existing.address.name != config.address or existing.durable != config.durable:
-            LOGGER.warning(
-                "stored queue differs from broker.xml and stays as it is: name=%s address=%s durable=%s",
-                config.name,
-                existing.address.name,
-                existing.durable,
-            )
-            return
-        changes = {name: getattr(config, name) for name in CHANGEABLE}
-        office.update_queue(config.name, changes)
-
-    def _warn_of_lost_letters(self) -> None:
-        """Warn of dead-letter and expiry addresses without a queue. Queues of earlier runs count, so it starts."""
-        for each in unserved(self.config, self._has_queue):
-            LOGGER.warning(
-                "%s has no queue, messages are discarded: match=%s address=%s; %s",
-                each.setting,
-                each.match,
-                each.target,
-                each.remedy,
-            )
-
-    def _has_queue(self, address: str, queue: str | None) -> bool:
-        office = self.postoffice
-        if queue is not None:
-            return office.find_queue(f"{address}::{queue}") is not None
-        existing = office.addresses.get(address)
-        return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
+    def _apply(self, plan: Plan) -> None:
+        problems = self.deployment.apply(plan)
+        if problems:
+            raise ConfigError(problems)
 
     def _manage(self) -> None:
         self.node_id = node_id(self.postoffice.storage, self.postoffice.entropy)

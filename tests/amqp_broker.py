@@ -44,7 +44,8 @@ class Broker:
 
     def __init__(self, settings: dict[str, AddressSettings] | None = None, office: PostOffice | None = None) -> None:
         self.office: Final = make_office(settings) if office is None else office
-        self.manager: Final = AmqpProtocolManager(make_host(self.office))
+        self.host: Final = make_host(self.office)
+        self.manager: Final = AmqpProtocolManager(self.host)
         self._ids: Final = count(1)
 
     def queue(self, name: str = "q", **options: object) -> None:

@@ -10,8 +10,8 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.config.broker_config import BrokerConfig
-from artemis_py.core.names.syntax import MatchHierarchy, parse_fqqn
-from artemis_py.core.settings.options import AddressSettings, SettingsRepository
+from artemis_py.config.resolving import repository_of
+from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.errors import Problem
 
 HasQueue = Callable[[str, str | None], bool]
@@ -38,10 +38,7 @@ _PAIRS: Final = (
 def unserved(config: BrokerConfig, has_queue: HasQueue) -> Iterator[Unserved]:
     """The settings of each match that say where messages go, and nothing takes them there."""
     settings = config.settings
-    hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
-    repository = SettingsRepository(hierarchy)
-    for match, written in config.address_settings.items():
-        repository.add(match, written)
+    repository = repository_of(config)
     for match, written in config.address_settings.items():
         # A match is covered by itself, and by all that are broader: what is merged for it is what its addresses get.
         resolved = repository.resolve(_plain(match, settings.literal_match_markers))

@@ -25,6 +25,14 @@ class AccessRules:
         for match, grants in rules.items():
             self._rules.add(match, grants)
 
+    def put(self, match: str, grants: Grants) -> None:
+        """Add or replace a match; open sessions follow with `revocation.apply_rules`. Raises InvalidRequest."""
+        self._rules.put(match, grants)
+
+    def remove(self, match: str) -> None:
+        """Take a match away, if it is there; see `put`."""
+        self._rules.remove(match)
+
     def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
         """Whether one of the subject's roles has the permission on `address`, or on `queue` of it."""
         name = address if queue is None else f"{address}{FQQN_SEPARATOR}{queue}"

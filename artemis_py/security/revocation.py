@@ -1,4 +1,4 @@
-"""What a change of users and roles means for those that are logged in.
+"""What a change of users, roles or permissions means for those that are logged in.
 
 A user that is gone, or has another password, is not let in again, so its connections end. A user with other roles has
 the rights of the new ones from now on: what its connections have open and may not have any more ends.
@@ -34,6 +34,12 @@ def apply_change(sessions: Sessions, old: Users, new: Users) -> Revoked:
             changed += 1
             session.set_rights(new.subject(subject.user))
     return Revoked(ended, changed)
+
+
+def apply_rules(sessions: Sessions) -> None:
+    """Have all open sessions follow the permissions of now: what they have open and may not have any more ends."""
+    for session in list(sessions.opened.values()):
+        session.set_rights(session.subject)
 
 
 def subject_now(users: Users, subject: Subject) -> Subject:

@@ -200,8 +200,13 @@ def test_a_dead_letter_address_without_a_queue_is_a_warning_at_the_start(tmp_pat
     log = broker.log_text()
     counts = re.findall(r"discarded: queue=lost.q count=(\d) reason=dead-letter address 'nowhere' has no", log)
 
-    assert "WARNING artemis_py.broker: dead-letter-address has no queue, messages are discarded: match=lost.#" in log
-    assert "WARNING artemis_py.broker: expiry-address has no queue, messages are discarded: match=lost.#" in log
+    assert (
+        "WARNING artemis_py.deployment.apply: dead-letter-address has no queue, messages are discarded: match=lost.#"
+        in log
+    )
+    assert (
+        "WARNING artemis_py.deployment.apply: expiry-address has no queue, messages are discarded: match=lost.#" in log
+    )
     assert "match=#" not in log
     assert counts == ["1", "2"]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.routing import Routing
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
+from artemis_py.core.runtime.accounts import tables_limit
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events, StoreFailed
 from artemis_py.core.settings.options import DEFAULT_BROKER_SETTINGS, BrokerSettings, SettingsRepository
@@ -39,6 +40,12 @@ class PostOffice(Routing):
         self.in_use: list[Callable[[str], bool]] = []
         """Services tell whether they still need the address of a name: the reaper then leaves it, and its queues."""
         settings.on_change(self.apply_settings)
+
+    def set_options(self, options: BrokerSettings) -> None:
+        """Take other options: the limits count from now on, the rest is read where it is needed."""
+        self.options = options
+        self.hub.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
+        self.hub.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
 
     @property
     def now_ms(self) -> int:

@@ -39,6 +39,13 @@ class DiskFullPolicy(Enum):
     FAIL = "FAIL"
 
 
+class DeletionPolicy(Enum):
+    """What happens to an address or a queue that the configuration does not have any more (reference §6.10)."""
+
+    OFF = "OFF"
+    FORCE = "FORCE"
+
+
 @frozen(kw_only=True)
 class ResolvedSettings:
     """The settings that apply to one address; delays are milliseconds. Defaults are Artemis' (reference §2.1)."""
@@ -168,6 +175,18 @@ class ResolvedSettings:
     )
     auto_delete_addresses_skip_usage_check: bool = option(
         Kind.BOOLEAN, False, "Delete even addresses that never had a queue."
+    )
+    config_delete_queues: DeletionPolicy = option(  # noqa: RUF009  `option` makes a field
+        DeletionPolicy,
+        DeletionPolicy.OFF,
+        "What happens to queues that broker.xml declared and declares no more, at start and at a reload. OFF: they "
+        "stay; FORCE: they are deleted with their messages, even if somebody consumes from them.",
+    )
+    config_delete_addresses: DeletionPolicy = option(  # noqa: RUF009  `option` makes a field
+        DeletionPolicy,
+        DeletionPolicy.OFF,
+        "The same for addresses that were not created on demand, with all their queues. As in Artemis, FORCE also "
+        "deletes those that clients and administrators created by name.",
     )
     enable_ingress_timestamp: bool = option(
         Kind.BOOLEAN,

@@ -3,6 +3,7 @@
 from artemis_py.core.settings.address_settings import (
     ADDRESS_SETTINGS,
     AddressSettings,
+    DeletionPolicy,
     DiskFullPolicy,
     FullPolicy,
     PageFullPolicy,
@@ -22,6 +23,7 @@ __all__ = [
     "AddressConfig",
     "AddressSettings",
     "BrokerSettings",
+    "DeletionPolicy",
     "DiskFullPolicy",
     "FullPolicy",
     "Kind",

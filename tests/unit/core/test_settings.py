@@ -13,6 +13,7 @@ from artemis_py.core.settings.options import (
     QUEUE_OPTIONS,
     AddressSettings,
     BrokerSettings,
+    DeletionPolicy,
     DiskFullPolicy,
     FullPolicy,
     Option,
@@ -73,6 +74,8 @@ ARTEMIS_DEFAULTS = {
     "auto-delete-addresses": True,
     "auto-delete-addresses-delay": 0,
     "auto-delete-addresses-skip-usage-check": False,
+    "config-delete-queues": DeletionPolicy.OFF,
+    "config-delete-addresses": DeletionPolicy.OFF,
     "enable-ingress-timestamp": False,
     "id-cache-size": -1,
 }

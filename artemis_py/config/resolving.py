@@ -1,0 +1,20 @@
+"""The address settings of a configuration, asked as a broker asks its own."""
+
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.core.names.syntax import MatchHierarchy
+from artemis_py.core.settings.options import AddressSettings, SettingsRepository
+
+
+def repository_of(config: BrokerConfig) -> SettingsRepository:
+    """Return all address settings of `config`. Raises InvalidRequest for a match that is not legal."""
+    repository = empty_repository(config)
+    for match, settings in config.address_settings.items():
+        repository.add(match, settings)
+    return repository
+
+
+def empty_repository(config: BrokerConfig) -> SettingsRepository:
+    """Return a repository without settings, for the wildcards and markers of `config`."""
+    settings = config.settings
+    hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
+    return SettingsRepository(hierarchy, settings)

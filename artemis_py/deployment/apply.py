@@ -1,0 +1,196 @@
+"""Makes a plan happen in a broker: the only place that decides what of a running broker may change, and how.
+
+The start and a reload take the same way. What exists may have changed since the plan was made, because clients and
+administrators create and delete too; so a queue that is there already is changed where one was to be created, and the
+other way round.
+"""
+
+from typing import Final
+
+from attrs import evolve
+
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.letters import unserved
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.sessions.sessions import Sessions
+from artemis_py.core.settings.options import AddressConfig, QueueConfig
+from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.deployment.changes import (
+    Change,
+    ChangeAddress,
+    ChangeQueue,
+    CreateAddress,
+    CreateQueue,
+    DeleteAddress,
+    DeleteQueue,
+    KeepQueue,
+    RemoveAddressSettings,
+    RemovePermissions,
+    SetAddressSettings,
+    SetPermissions,
+)
+from artemis_py.deployment.plan import EMPTY, Plan
+from artemis_py.errors import Problem, Refusal
+from artemis_py.logs import named_logger
+from artemis_py.security.permissions import AccessRules
+from artemis_py.security.revocation import apply_rules
+from artemis_py.store.disk import DiskLimit, DiskMonitor
+
+LOGGER: Final = named_logger(__name__)
+
+REASON: Final = "the configuration does not have it any more"
+"""What consumers of a queue are told that is deleted."""
+
+
+class Deployment:
+    """What a broker was told to be, and the parts that are told to become something else."""
+
+    def __init__(self, sessions: Sessions, rules: AccessRules | None = None, disk: DiskMonitor | None = None) -> None:
+        """Without `rules` everybody may do everything; without a `disk` there is no limit to watch."""
+        self.config: BrokerConfig = EMPTY
+        """The configuration that is in force, as far as broker.xml goes; see `running`."""
+        self._sessions: Final = sessions
+        self._office: Final = sessions.postoffice
+        self._rules: Final = rules
+        self._disk: Final = disk
+
+    def running(self, wanted: BrokerConfig) -> BrokerConfig:
+        """Return what there is, to be compared with `wanted`: with the addresses and queues that exist.
+
+        Those that were created on demand are left out, unless `wanted` names them or they have a queue of broker.xml.
+        """
+        if self.config is EMPTY:
+            return EMPTY
+        office = self._office
+        names = {address.name for address in wanted.addresses}
+        for address in wanted.addresses:
+            names |= {office.queues[each.name].address.name for each in address.queues if each.name in office.queues}
+        addresses = [
+            AddressConfig(
+                name=address.name,
+                routing_types=address.routing_types,
+                queues=tuple([_described(queue) for queue in queues_of(address) if not queue.config.temporary]),
+            )
+            for address in office.addresses.values()
+            if not address.temporary
+            and not address.internal
+            and (
+                not address.auto_created
+                or address.name in names
+                or any(queue.configuration_managed for queue in queues_of(address))
+            )
+        ]
+        return evolve(self.config, addresses=tuple(addresses))
+
+    def apply(self, plan: Plan) -> list[Problem]:
+        """Do what the plan says, but for what needs a restart; returns what was refused, and is as it was.
+
+        To be called in a turn, or with one planned after it: consumers may get something to deliver.
+        """
+        problems: list[Problem] = []
+        missed: list[Change] = []
+        changes_permissions = False
+        for change in plan.changes:
+            if change.needs_restart:
+                missed.append(change)
+                continue
+            try:
+                self._make(change)
+                changes_permissions |= isinstance(change, SetPermissions | RemovePermissions)
+            except Refusal as refusal:
+                missed.append(change)
+                problems.append(_problem(plan, change, refusal))
+        self.config = plan.reached(missed)
+        self._use_options()
+        if changes_permissions:
+            apply_rules(self._sessions)
+        return problems
+
+    def warn_of_lost_letters(self) -> None:
+        """Log the dead-letter and expiry addresses without a queue. Queues of earlier runs count, so it starts."""
+        for each in unserved(self.config, self._has_queue):
+            LOGGER.warning(
+                "%s has no queue, messages are discarded: match=%s address=%s; %s",
+                each.setting,
+                each.match,
+                each.target,
+                each.remedy,
+            )
+
+    def _has_queue(self, address: str, queue: str | None) -> bool:
+        office = self._office
+        if queue is not None:
+            return office.find_queue(f"{address}::{queue}") is not None
+        existing = office.addresses.get(address)
+        return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
+
+    def _make(self, change: Change) -> None:
+        """Do one thing. Raises Refusal. Options are taken all together (`_use_options`), acceptors by a restart."""
+        office, rules = self._office, self._rules
+        match change:
+            case SetAddressSettings():
+                office.settings.put(change.match, change.after)
+            case RemoveAddressSettings():
+                office.settings.remove(change.match)
+            case SetPermissions() if rules is not None:
+                rules.put(change.match, change.grants)
+            case RemovePermissions() if rules is not None:
+                rules.remove(change.match)
+            case CreateAddress() | ChangeAddress():
+                self._have_address(change.name, change.routing_types)
+            case DeleteAddress() if change.name in office.addresses:
+                office.delete_address(change.name, force=True, reason=REASON)
+            case CreateQueue():
+                self._have_queue(change.queue)
+            case ChangeQueue() | KeepQueue():
+                self._have_queue(change.after)
+            case DeleteQueue() if change.name in office.queues:
+                office.delete_queue(change.name, force=True, reason=REASON)
+
+    def _have_address(self, name: str, routing_types: frozenset[RoutingType]) -> None:
+        """Create an address, or give it these routing types; it keeps those that its queues need."""
+        existing = self._office.addresses.get(name)
+        if existing is None:
+            self._office.create_address(name, routing_types)
+        else:
+            bound = {queue.routing_type for queue in queues_of(existing)}
+            self._office.update_address(name, routing_types | bound)
+
+    def _have_queue(self, config: QueueConfig) -> None:
+        """Create a queue, or change the one of its name. It keeps its messages; what cannot be changed stays."""
+        office = self._office
+        existing = office.queues.get(config.name)
+        if existing is None:
+            office.create_queue(config)
+        elif existing.address.name != config.address or existing.durable != config.durable:
+            LOGGER.warning(
+                "stored queue differs from broker.xml and stays as it is: name=%s address=%s durable=%s",
+                config.name,
+                existing.address.name,
+                existing.durable,
+            )
+        else:
+            office.update_queue(config.name, {name: getattr(config, name) for name in CHANGEABLE})
+
+    def _use_options(self) -> None:
+        """Tell the parts the options of the whole broker that can change while it runs (`plan.AT_RUN_TIME`)."""
+        config = self.config
+        self._office.set_options(config.settings)
+        self._office.creations.limit = config.login.max_auto_created_per_user
+        if self._disk is not None:
+            self._disk.limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)
+            self._disk.period_s = config.disk_scan_period_ms / 1000
+
+
+def _described(queue: Queue) -> QueueConfig:
+    """A queue as a configuration would have it."""
+    config = queue.config
+    return config if config.routing_type is queue.routing_type else config.changed(routing_type=queue.routing_type)
+
+
+def _problem(plan: Plan, change: Change, refusal: Refusal) -> Problem:
+    file, line = "configuration", 0
+    if isinstance(change, SetAddressSettings):
+        file, line = plan.wanted.places.get(change.match, (file, line))
+    return Problem(file, line, change.element, str(refusal))

@@ -1,0 +1,274 @@
+"""What can differ between the configuration that runs and the one that is wanted.
+
+Each kind of change is a record that knows what it means for the broker's users. A new kind of element in broker.xml is
+a record here, lines in `plan` that find it, and a case in `apply`.
+"""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from artemis_py.config.broker_config import LoginConfig
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.settings.options import ADDRESS_SETTINGS, AddressSettings, QueueConfig
+from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.transport.config import AcceptorConfig
+
+
+@frozen(kw_only=True)
+class Change:
+    """One difference."""
+
+    needs_restart: bool = False
+    """Whether it takes effect at the next start only, and `apply` passes it over."""
+
+    @property
+    def element(self) -> str:
+        """The element of broker.xml that differs, for lists and error texts."""
+        raise NotImplementedError
+
+    @property
+    def consequence(self) -> str:
+        """What it does to messages and clients, as an operator should read it before it is applied."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return f"{self.element}: {self.consequence}{'; needs a restart' if self.needs_restart else ''}"
+
+
+@frozen(kw_only=True)
+class ChangeOption(Change):
+    """An option of the whole broker has another value."""
+
+    owner: type
+    """The class that holds its value."""
+    attribute: str
+    """Name of the value in that class."""
+    name: str
+    """Name of the element."""
+    before: object
+    after: object
+
+    @property
+    def element(self) -> str:
+        return f"{'login' if self.owner is LoginConfig else 'core'}/{self.name}"
+
+    @property
+    def consequence(self) -> str:
+        return f"{_text(self.before)} becomes {_text(self.after)}"
+
+
+@frozen(kw_only=True)
+class SetAddressSettings(Change):
+    """A match has other settings, or is new (`before` says nothing then)."""
+
+    match: str
+    before: AddressSettings
+    after: AddressSettings
+
+    @property
+    def element(self) -> str:
+        return f'address-setting "{self.match}"'
+
+    @property
+    def consequence(self) -> str:
+        changes = []
+        for option in ADDRESS_SETTINGS:
+            before, after = getattr(self.before, option.attribute), getattr(self.after, option.attribute)
+            if before != after:
+                changes.append(f"{option.name} {_text(before)} becomes {_text(after)}")
+        return ", ".join(changes) or "says nothing"
+
+
+@frozen(kw_only=True)
+class RemoveAddressSettings(Change):
+    """A match is gone."""
+
+    match: str
+
+    @property
+    def element(self) -> str:
+        return f'address-setting "{self.match}"'
+
+    @property
+    def consequence(self) -> str:
+        return "its addresses follow the broader matches"
+
+
+@frozen(kw_only=True)
+class SetPermissions(Change):
+    """A match grants other permissions, or is new."""
+
+    match: str
+    grants: Mapping[Permission, frozenset[str]]
+
+    @property
+    def element(self) -> str:
+        return f'security-setting "{self.match}"'
+
+    @property
+    def consequence(self) -> str:
+        return "clients lose at once what they have open and may not have any more"
+
+
+@frozen(kw_only=True)
+class RemovePermissions(Change):
+    """A match is gone."""
+
+    match: str
+
+    @property
+    def element(self) -> str:
+        return f'security-setting "{self.match}"'
+
+    @property
+    def consequence(self) -> str:
+        return "the broader matches count; clients lose at once what these do not grant"
+
+
+@frozen(kw_only=True)
+class ChangeAcceptor(Change):
+    """An acceptor is new (no `before`), gone (no `after`), or has another URL."""
+
+    name: str
+    before: AcceptorConfig | None
+    after: AcceptorConfig | None
+
+    @property
+    def element(self) -> str:
+        return f'acceptor "{self.name}"'
+
+    @property
+    def consequence(self) -> str:
+        if self.after is None:
+            return "listens no more"
+        return f"{'listens' if self.before is None else 'changes, and listens'} on {self.after.host}:{self.after.port}"
+
+
+@frozen(kw_only=True)
+class CreateAddress(Change):
+    """An address is new."""
+
+    name: str
+    routing_types: frozenset[RoutingType]
+
+    @property
+    def element(self) -> str:
+        return f'address "{self.name}"'
+
+    @property
+    def consequence(self) -> str:
+        return f"is created for {_types(self.routing_types)}"
+
+
+@frozen(kw_only=True)
+class ChangeAddress(Change):
+    """An address has other routing types."""
+
+    name: str
+    routing_types: frozenset[RoutingType]
+
+    @property
+    def element(self) -> str:
+        return f'address "{self.name}"'
+
+    @property
+    def consequence(self) -> str:
+        return f"is for {_types(self.routing_types)}, and keeps a routing type that a queue of it still has"
+
+
+@frozen(kw_only=True)
+class DeleteAddress(Change):
+    """An address is gone from the configuration, and `config-delete-addresses` is FORCE for it."""
+
+    name: str
+
+    @property
+    def element(self) -> str:
+        return f'address "{self.name}"'
+
+    @property
+    def consequence(self) -> str:
+        return "is deleted with all its queues and their messages; its consumers are detached"
+
+
+@frozen(kw_only=True)
+class CreateQueue(Change):
+    """A queue is new."""
+
+    queue: QueueConfig
+
+    @property
+    def element(self) -> str:
+        return f'queue "{self.queue.name}"'
+
+    @property
+    def consequence(self) -> str:
+        return f'is created on address "{self.queue.address}"'
+
+
+@frozen(kw_only=True)
+class ChangeQueue(Change):
+    """A queue has other attributes; its messages and consumers stay."""
+
+    before: QueueConfig
+    after: QueueConfig
+
+    @property
+    def element(self) -> str:
+        return f'queue "{self.after.name}"'
+
+    @property
+    def consequence(self) -> str:
+        names = [each for each in sorted(CHANGEABLE) if differs(self.before, self.after, each)]
+        changes = [f"{_text(getattr(self.before, name))} becomes {_text(getattr(self.after, name))}" for name in names]
+        return ", ".join(f"{name} {change}" for name, change in zip(names, changes, strict=True))
+
+
+@frozen(kw_only=True)
+class KeepQueue(Change):
+    """A queue should be on another address, or durable or not: it stays as it is, or its messages would be lost."""
+
+    before: QueueConfig
+    after: QueueConfig
+
+    @property
+    def element(self) -> str:
+        return f'queue "{self.after.name}"'
+
+    @property
+    def consequence(self) -> str:
+        return (
+            f'stays on address "{self.before.address}", durable={self.before.durable}, so that its messages are kept; '
+            "delete it to have it as the configuration says"
+        )
+
+
+@frozen(kw_only=True)
+class DeleteQueue(Change):
+    """A queue is gone from the configuration, and `config-delete-queues` is FORCE for its address."""
+
+    name: str
+    address: str
+
+    @property
+    def element(self) -> str:
+        return f'queue "{self.name}"'
+
+    @property
+    def consequence(self) -> str:
+        return f'is deleted from address "{self.address}" with its messages; its consumers are detached'
+
+
+def differs(before: QueueConfig, after: QueueConfig, attribute: str) -> bool:
+    """Whether two descriptions of a queue say something else about one attribute."""
+    return bool(getattr(before, attribute) != getattr(after, attribute))
+
+
+def _text(value: object) -> str:
+    return "(unset)" if value is None else str(getattr(value, "value", value))
+
+
+def _types(routing_types: frozenset[RoutingType]) -> str:
+    return " and ".join(sorted(each.name for each in routing_types))

@@ -1,0 +1,232 @@
+"""Finds what has to change so that a broker becomes what a configuration says. Pure: nothing is read, nothing is done.
+
+The start of a broker is the plan from `EMPTY`, in which nothing needs a restart; a reload is the plan from what runs.
+Addresses and queues of `running` are those that exist, whoever made them (`Deployment.running`), so that the plan of a
+change can be shown before it is applied.
+
+Nothing is deleted unless the settings of its address say so (`config-delete-queues`, `config-delete-addresses`).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from attrs import evolve, fields, frozen
+
+from artemis_py.config.broker_config import BrokerConfig, LoginConfig
+from artemis_py.config.resolving import repository_of
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, DeletionPolicy, QueueConfig, options_of
+from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.deployment.changes import (
+    Change,
+    ChangeAcceptor,
+    ChangeAddress,
+    ChangeOption,
+    ChangeQueue,
+    CreateAddress,
+    CreateQueue,
+    DeleteAddress,
+    DeleteQueue,
+    KeepQueue,
+    RemoveAddressSettings,
+    RemovePermissions,
+    SetAddressSettings,
+    SetPermissions,
+    differs,
+)
+
+EMPTY: Final = BrokerConfig()
+"""A configuration that says nothing: every option has its default, and there is nothing else."""
+
+AT_RUN_TIME: Final = frozenset(
+    {
+        "disk_scan_period_ms",
+        "global_max_messages",
+        "global_max_size_bytes",
+        "graceful_shutdown_enabled",
+        "graceful_shutdown_timeout_ms",
+        "id_cache_size",
+        "max_auto_created_per_user",
+        "max_disk_usage",
+        "min_disk_free_bytes",
+        "transaction_timeout_ms",
+    }
+)
+"""Options of the whole broker that a running one takes up; every other one needs a restart."""
+
+_NOT_OPTIONS: Final = frozenset(
+    {"acceptors", "address_settings", "addresses", "login", "places", "security_settings", "settings", "warnings"}
+)
+"""Attributes of BrokerConfig that are compared in their own way, or only tell about the file."""
+
+Options = BrokerConfig | BrokerSettings | LoginConfig
+"""The classes that hold options of the whole broker."""
+
+
+@frozen
+class Plan:
+    """What is to be done, in this order."""
+
+    running: BrokerConfig
+    wanted: BrokerConfig
+    changes: tuple[Change, ...]
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether some of it takes effect at the next start only."""
+        return any(change.needs_restart for change in self.changes)
+
+    def reached(self, missed: Iterable[Change]) -> BrokerConfig:
+        """Return the configuration that runs when all is done but the changes that were `missed`."""
+        running, wanted = self.running, self.wanted
+        settings, permissions = dict(wanted.address_settings), dict(wanted.security_settings)
+        kept: dict[type, dict[str, Any]] = {BrokerConfig: {}, BrokerSettings: {}, LoginConfig: {}}
+        acceptors = wanted.acceptors
+        for change in missed:
+            match change:
+                case ChangeOption():
+                    kept[change.owner][change.attribute] = change.before
+                case SetAddressSettings() | RemoveAddressSettings():
+                    _put_back(change.match, running.address_settings, settings)
+                case SetPermissions() | RemovePermissions():
+                    _put_back(change.match, running.security_settings, permissions)
+                case ChangeAcceptor():
+                    acceptors = running.acceptors
+        return evolve(
+            wanted,
+            address_settings=settings,
+            security_settings=permissions,
+            acceptors=acceptors,
+            settings=evolve(wanted.settings, **kept[BrokerSettings]),
+            login=evolve(wanted.login, **kept[LoginConfig]),
+            **kept[BrokerConfig],
+        )
+
+
+def _put_back(match: str, running: Any, values: dict[str, Any]) -> None:
+    if match in running:
+        values[match] = running[match]
+    else:
+        values.pop(match, None)
+
+
+def plan(running: BrokerConfig, wanted: BrokerConfig) -> Plan:
+    """Compare two configurations. Raises InvalidRequest for a match of `wanted` that is not legal."""
+    is_start = running is EMPTY
+    # Matches are read with the wildcards that the broker was built with.
+    is_same_syntax = is_start or (
+        running.settings.wildcards == wanted.settings.wildcards
+        and running.settings.literal_match_markers == wanted.settings.literal_match_markers
+    )
+    changes = [
+        *_options(running, wanted, is_start),
+        *_options(running.settings, wanted.settings, is_start),
+        *_options(running.login, wanted.login, is_start),
+        *_settings(running, wanted, not is_same_syntax),
+        *_permissions(running, wanted, not is_same_syntax),
+        *_acceptors(running, wanted, is_start),
+        *_addresses(running, wanted),
+    ]
+    return Plan(running, wanted, tuple(changes))
+
+
+def _options(running: Options, wanted: Options, is_start: bool) -> Iterator[Change]:
+    owner = type(wanted)
+    names = {option.attribute: option.name for option in options_of(owner)}
+    for field in fields(owner):
+        attribute = field.name
+        before, after = getattr(running, attribute), getattr(wanted, attribute)
+        if attribute not in _NOT_OPTIONS and before != after:
+            yield ChangeOption(
+                owner=owner,
+                attribute=attribute,
+                name=names.get(attribute, attribute.replace("_", "-")),
+                before=before,
+                after=after,
+                needs_restart=not is_start and attribute not in AT_RUN_TIME,
+            )
+
+
+def _settings(running: BrokerConfig, wanted: BrokerConfig, needs_restart: bool) -> Iterator[Change]:
+    nothing = AddressSettings()
+    for match in running.address_settings:
+        if match not in wanted.address_settings:
+            yield RemoveAddressSettings(match=match, needs_restart=needs_restart)
+    for match, after in wanted.address_settings.items():
+        before = running.address_settings.get(match)
+        if before != after:
+            yield SetAddressSettings(match=match, before=before or nothing, after=after, needs_restart=needs_restart)
+
+
+def _permissions(running: BrokerConfig, wanted: BrokerConfig, needs_restart: bool) -> Iterator[Change]:
+    for match in running.security_settings:
+        if match not in wanted.security_settings:
+            yield RemovePermissions(match=match, needs_restart=needs_restart)
+    for match, grants in wanted.security_settings.items():
+        if running.security_settings.get(match) != grants:
+            yield SetPermissions(match=match, grants=grants, needs_restart=needs_restart)
+
+
+def _acceptors(running: BrokerConfig, wanted: BrokerConfig, is_start: bool) -> Iterator[Change]:
+    # Where in the file an acceptor is declared makes no difference.
+    before = {each.name: evolve(each, file="", line=0) for each in running.acceptors}
+    after = {each.name: evolve(each, file="", line=0) for each in wanted.acceptors}
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
+            yield ChangeAcceptor(name=name, before=before.get(name), after=after.get(name), needs_restart=not is_start)
+
+
+def _addresses(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:
+    """Deletions come first: a queue may have moved, and names of queues are unique in the broker."""
+    deletions = list(_deletions(running, wanted))
+    yield from deletions
+    gone = {(type(deletion), deletion.name) for deletion in deletions}
+    existing = {each.name: each for each in running.addresses if (DeleteAddress, each.name) not in gone}
+    queues = {
+        queue.name: queue
+        for address in existing.values()
+        for queue in address.queues
+        if (DeleteQueue, queue.name) not in gone
+    }
+    for address in wanted.addresses:
+        there = existing.get(address.name)
+        if there is None:
+            yield CreateAddress(name=address.name, routing_types=address.routing_types)
+        elif there.routing_types != address.routing_types:
+            bound = {queue.routing_type for queue in there.queues if queue.routing_type is not None}
+            if there.routing_types != address.routing_types | bound:
+                yield ChangeAddress(name=address.name, routing_types=address.routing_types)
+        for queue in address.queues:
+            change = _queue(queues.get(queue.name), queue)
+            if change is not None:
+                yield change
+
+
+def _queue(before: QueueConfig | None, after: QueueConfig) -> Change | None:
+    if before is None:
+        return CreateQueue(queue=after)
+    if before.address != after.address or before.durable != after.durable:
+        return KeepQueue(before=before, after=after)
+    if any(differs(before, after, attribute) for attribute in CHANGEABLE):
+        return ChangeQueue(before=before, after=after)
+    return None
+
+
+def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAddress | DeleteQueue]:
+    """What the configuration does not have any more, where the settings of the wanted one say FORCE."""
+    if not running.addresses or not any(_deletes(settings) for settings in wanted.address_settings.values()):
+        return
+    repository = repository_of(wanted)
+    addresses = {address.name for address in wanted.addresses}
+    queues = {queue.name for address in wanted.addresses for queue in address.queues}
+    for address in running.addresses:
+        settings = repository.resolve(address.name)
+        if address.name not in addresses and settings.config_delete_addresses is DeletionPolicy.FORCE:
+            yield DeleteAddress(name=address.name)
+        elif settings.config_delete_queues is DeletionPolicy.FORCE:
+            for queue in address.queues:
+                if queue.configuration_managed and queue.name not in queues:
+                    yield DeleteQueue(name=queue.name, address=address.name)
+
+
+def _deletes(settings: AddressSettings) -> bool:
+    return DeletionPolicy.FORCE in (settings.config_delete_queues, settings.config_delete_addresses)
