@@ -15,8 +15,8 @@ from artemis_py.cli.render import Progress, print_json, print_table, say
 from artemis_py.config import BrokerConfig, load
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.deployment.folders import journal_folder, large_messages_folder
 from artemis_py.deployment.protocols import installed_protocols
+from artemis_py.deployment.storage import journal_folder, large_messages_folder
 from artemis_py.errors import ConfigError, StoreError
 from artemis_py.storetools.check import check as check_store
 from artemis_py.storetools.copies import back_up

@@ -1,9 +1,11 @@
 """What management shows but the core does not know: the process and its listening sockets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from attrs import frozen
+
+from artemis_py.transport.acceptor import Acceptor
 
 
 @frozen
@@ -15,6 +17,15 @@ class AcceptorFacts:
     port: int
     """The real one, also where the configuration said 0."""
     protocols: tuple[str, ...]
+
+
+def facts_of(acceptors: Iterable[Acceptor]) -> list[AcceptorFacts]:
+    """List those that listen."""
+    return [
+        AcceptorFacts(each.config.name, each.config.host, each.port, tuple(each.protocols))
+        for each in acceptors
+        if each.is_listening
+    ]
 
 
 @frozen(kw_only=True)

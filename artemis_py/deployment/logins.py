@@ -1,0 +1,55 @@
+"""Who may come in: the login service that a configuration asks for, and its life."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from artemis_py.config.broker_config import LoginConfig
+from artemis_py.core.sessions.sessions import Sessions
+from artemis_py.deployment.lifecycle import Part, State
+from artemis_py.protocol import Authenticator
+from artemis_py.security.authenticator import AcceptorAuthenticator, OpenAuthenticator
+from artemis_py.security.logins import LoginService
+from artemis_py.security.revocation import subject_now
+from artemis_py.security.users import UserFiles
+from artemis_py.security.watch import REFRESH_S, UsersWatch
+from artemis_py.transport.config import AcceptorConfig
+from artemis_py.transport.connections import Connections
+from artemis_py.transport.repeated import Repeated
+from artemis_py.transport.turn import Turn
+from artemis_py.transport.worker import Worker
+
+AuthenticatorOf = Callable[[AcceptorConfig], Authenticator]
+"""Makes the authenticator of an acceptor."""
+
+_OPEN: Final = OpenAuthenticator()
+
+
+def open_to_all(acceptor: AcceptorConfig) -> Authenticator:
+    """Let everybody in under any name: `security-enabled` is false."""
+    return _OPEN
+
+
+def parts_of_logins(
+    config: LoginConfig, sessions: Sessions, connections: Connections, loop: asyncio.AbstractEventLoop, turn: Turn
+) -> tuple[AuthenticatorOf, list[Part]]:
+    """Return what makes authenticators, and the parts that check passwords and follow the files of users.
+
+    Raises ConfigError if these files cannot be used.
+    """
+    files = UserFiles(config.folder / config.users_file, config.folder / config.roles_file)
+    worker = Worker(loop, turn.enter)
+    logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
+    sessions.postoffice.subject_now = lambda subject: subject_now(logins.users, subject)
+    watch = UsersWatch(files, logins, sessions, connections.end_logins, turn.plan)
+    looks = Repeated(loop, turn.enter, watch.look)
+    roles = frozenset(config.anonymous_roles)
+
+    def authenticator(acceptor: AcceptorConfig) -> Authenticator:
+        return AcceptorAuthenticator(logins, acceptor.sasl_mechanisms, config.anonymous_access, roles)
+
+    parts = [
+        Part("login worker", State.STANDBY, stop=worker.stop),
+        Part("users", State.STANDBY, lambda: looks.start(REFRESH_S), looks.stop),
+    ]
+    return authenticator, parts

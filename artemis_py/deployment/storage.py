@@ -1,0 +1,78 @@
+"""Where a broker keeps what it is told to keep: the folders of a configuration, its store, and the store's life."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.services.services import Services
+from artemis_py.deployment.lifecycle import Part, State
+from artemis_py.protocol import ProtocolManager
+from artemis_py.store.disk import DiskMonitor
+from artemis_py.store.lmdb import LmdbStore
+from artemis_py.store.recovery import restore, restore_retained
+from artemis_py.transport.repeated import Repeated
+from artemis_py.transport.turn import Turn
+from artemis_py.transport.worker import Worker
+
+
+def journal_folder(config: BrokerConfig) -> Path:
+    """Return the folder of the store."""
+    return config.home / config.journal_directory
+
+
+def large_messages_folder(config: BrokerConfig) -> Path:
+    """Return the folder of the files of large messages."""
+    return config.home / config.large_messages_directory
+
+
+def paging_folder(config: BrokerConfig) -> Path | None:
+    """Return the folder for messages that are not durable and do not fit into memory; None: a temporary folder."""
+    return config.home / config.paging_directory if config.persistence_enabled else None
+
+
+def store_of(config: BrokerConfig) -> LmdbStore | None:
+    """Return the store that a configuration asks for, not opened yet; None: everything is kept in memory."""
+    if not config.persistence_enabled:
+        return None
+    waits = config.journal_sync_transactional or config.journal_sync_non_transactional
+    return LmdbStore(journal_folder(config), large_messages_folder=large_messages_folder(config), answers_wait=waits)
+
+
+def parts_of_store(
+    store: LmdbStore,
+    disk: DiskMonitor,
+    services: Services,
+    managers: Sequence[ProtocolManager],
+    may_create: bool,
+    loop: asyncio.AbstractEventLoop,
+    turn: Turn,
+) -> list[Part]:
+    """List the parts that bring back what survived, and then store what happens.
+
+    `may_create`: a folder of the store that is missing is made.
+    """
+    formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
+    office = services.sessions.postoffice
+    worker = Worker(loop, turn.enter)
+    looks = Repeated(loop, turn.enter, disk.scan)
+    return [
+        Part(
+            "store",
+            State.RECOVERING,
+            lambda: restore(store, office, formats, may_create),
+            lambda: store.close(list(office.queues.values())),
+        ),
+        # It ends with the commit it is in, before the store is closed.
+        Part(
+            "store worker",
+            State.RECOVERING,
+            lambda: store.start(loop, worker, turn.storage_failed, turn.stored),
+            worker.stop,
+        ),
+        Part("retained messages", State.RECOVERING, lambda: restore_retained(services.retained, formats)),
+        # Looked at before anybody can connect.
+        Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
+        Part("stages", State.RECOVERING, services.staging.restore),
+    ]
