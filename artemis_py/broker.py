@@ -32,7 +32,7 @@ from artemis_py.deployment.logins import AuthenticatorOf, open_to_all, parts_of_
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of
-from artemis_py.errors import ConfigError
+from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
@@ -99,6 +99,7 @@ class Broker:
         """How far the broker is."""
         self.node_id = ""
         """Identifies this broker, through restarts if it has a store; known once it has started."""
+        self._turn: Turn | None = None
         self._acceptors: list[Acceptor] = []
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
@@ -120,6 +121,14 @@ class Broker:
         self._farewell = reason, goodbye_s
         if await self.life.stop():
             LOGGER.info("broker stopped: name=%s", self.config.settings.name)
+
+    def change(self, plan: Plan) -> list[Problem]:
+        """Apply a plan to the running broker; returns what was refused (`docs/deployment.md`)."""
+        assert self._turn is not None, "a broker is changed after it has started"
+        self._turn.enter()
+        problems = self.deployment.apply(plan)
+        self._turn.plan()
+        return problems
 
     def hurry(self) -> None:
         """Wait no longer for clients to leave by themselves (`graceful-shutdown-enabled`)."""
@@ -155,7 +164,7 @@ class Broker:
         Nothing runs when this returns or raises. It is long because the order stands in one place.
         """
         office, services, config = self.postoffice, self.services, self.config
-        turn = Turn(office, loop)
+        turn = self._turn = Turn(office, loop)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]

@@ -1,5 +1,6 @@
 """A plan applied to a broker that runs: what changes at once, what is refused, what waits for a restart."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,22 @@ async def test_a_plan_is_applied_to_what_is_there_when_it_is_applied() -> None:
         assert broker.deployment.apply(shown) == []
 
         assert [office.queues[name].settings.max_consumers for name in ("goes", "comes")] == [1, 2]
+
+
+async def test_clients_feel_a_change_in_the_next_turn() -> None:
+    """A queue that waited for a second consumer delivers to the first, without a byte from anybody."""
+    waiting = config(address(queue("a", consumers_before_dispatch=2)))
+    async with Broker(waiting, LINE) as broker:
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.acceptor_facts()[0].port)
+        writer.write(b"LINE alice\nTAKE a 1\nSEND a hello\nECHO nothing yet\n")
+        heard = [await reader.readline() for _ in range(3)]
+        wanted = config(address(queue("a", consumers_before_dispatch=1)))
+
+        assert broker.change(planned(broker, wanted)) == []
+
+        heard.append(await reader.readline())
+        assert heard == [b"HELLO alice\n", b"SENT 1\n", b"nothing yet\n", b"MESSAGE hello\n"]
+        writer.close()
 
 
 # Deletions.
