@@ -6,15 +6,19 @@ import time
 from typing import Final
 from urllib.parse import urlsplit
 
-from artemis_amqp.client import Client
-from artemis_amqp.engine.handlers import ReceiverLinkHandler, SenderLinkHandler
-from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
-from artemis_amqp.engine.performatives import Accepted, encode
-from artemis_amqp.engine.receiver import ReceiverLink
-from artemis_amqp.engine.sender import SenderLink
-from artemis_amqp.engine.transfer_frame import TransferFrame
-from artemis_amqp.engine.types import Symbol
-from artemis_amqp.messages.delivery import header_bytes
+from artemis_amqp.client import (
+    ACCEPTED_CODE,
+    Accepted,
+    ReceiverLink,
+    ReceiverLinkHandler,
+    SenderLink,
+    SenderLinkHandler,
+    Symbol,
+    TransferFrame,
+    encode,
+    header_bytes,
+)
+from artemis_amqp.client.asyncio_client import Client
 from artemis_py.cli.load import BATCH, STAMP, Plan, Run, Violation
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 

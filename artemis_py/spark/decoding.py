@@ -7,10 +7,8 @@ and tested without them. A message that cannot be decoded raises MalformedFrame:
 from struct import Struct
 from typing import Final
 
-from artemis_amqp.engine.codec import encode_value, read_value, skip_value
+from artemis_amqp.client import MalformedValue, Symbol, Timestamp, ULong, encode_value, plain, read_value, skip_value
 from artemis_amqp.engine.extensions import ADDRESS, ENQUEUED_TIME, INGRESS_TIME, SEQUENCE_NUMBER
-from artemis_amqp.engine.types import MalformedValue, Symbol, Timestamp, ULong
-from artemis_amqp.messages.conversion import plain
 
 HEADER_COLUMNS: Final = ("durable", "priority", "ttl_ms", "delivery_count")
 TEXT_COLUMNS: Final = (

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from artemis_amqp.engine.codec import encode_value
+from artemis_amqp.client import (
+    Described,
+    Properties,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+    encode,
+    encode_value,
+    header_bytes,
+)
 from artemis_amqp.engine.extensions import DELIVERY_DELAY, DELIVERY_TIME
-from artemis_amqp.engine.performatives import Properties, encode
-from artemis_amqp.engine.types import Described, Symbol, Timestamp, UInt, ULong
-from artemis_amqp.messages.delivery import header_bytes
 from artemis_py.spark.errors import InvalidOption, SendFailed
 from artemis_py.spark.options import WriteOptions
 

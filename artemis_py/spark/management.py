@@ -13,16 +13,24 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from artemis_amqp.engine.codec import encode_value
-from artemis_amqp.engine.handlers import SenderLinkHandler
-from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
-from artemis_amqp.engine.link import SETTLED
-from artemis_amqp.engine.performatives import Properties, Rejected, Source, Target, encode
-from artemis_amqp.engine.receiver import ReceiverLink
-from artemis_amqp.engine.sender import SenderLink
-from artemis_amqp.engine.types import Described, Symbol, ULong
-from artemis_amqp.messages.sections import read_application_properties
-from artemis_py.spark.connection import Connection, failure
+from artemis_amqp.client import (
+    ACCEPTED_CODE,
+    SETTLED,
+    Described,
+    Properties,
+    ReceiverLink,
+    Rejected,
+    SenderLink,
+    SenderLinkHandler,
+    Source,
+    Symbol,
+    Target,
+    ULong,
+    encode,
+    encode_value,
+    read_application_properties,
+)
+from artemis_py.spark.connection import Connection, failed
 from artemis_py.spark.decoding import Rows
 from artemis_py.spark.errors import ConnectionLost, Elsewhere, Refused
 from artemis_py.spark.receiving import Arrivals, Range
@@ -122,7 +130,7 @@ class _Requests(SenderLinkHandler):
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
         """A refused request gets no reply."""
         if state != ACCEPTED_CODE:
-            self.refusal = failure(state.error if isinstance(state, Rejected) else None, "management request refused")
+            self.refusal = failed(state.error if isinstance(state, Rejected) else None, "management request refused")
 
 
 class Management:

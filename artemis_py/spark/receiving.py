@@ -12,14 +12,20 @@ from typing import Final
 
 from attrs import frozen
 
-from artemis_amqp.broker.addressing import selector_filter
+from artemis_amqp.client import (
+    SETTLED,
+    Accepted,
+    Described,
+    ReceiverLink,
+    ReceiverLinkHandler,
+    Source,
+    Symbol,
+    Target,
+    TransferFrame,
+    encode,
+    selector_filter,
+)
 from artemis_amqp.engine.extensions import SEQUENCE_RANGE
-from artemis_amqp.engine.handlers import ReceiverLinkHandler
-from artemis_amqp.engine.link import SETTLED
-from artemis_amqp.engine.performatives import Accepted, Source, Target, encode
-from artemis_amqp.engine.receiver import ReceiverLink
-from artemis_amqp.engine.transfer_frame import TransferFrame
-from artemis_amqp.engine.types import Described, Symbol
 from artemis_py.spark.connection import Connection
 from artemis_py.spark.errors import ConnectionLost, Refused
 

@@ -7,13 +7,8 @@ because it is no message at all travels in the body of one.
 
 from typing import Final
 
-from artemis_amqp.engine.codec import encode_value
-from artemis_amqp.engine.errors import DECODE_ERROR
+from artemis_amqp.client import AmqpError, Described, ULong, encode_value, errors, header_bytes, split_sections
 from artemis_amqp.engine.extensions import ORIGINAL_ADDRESS, REJECT_REASON
-from artemis_amqp.engine.performatives import AmqpError
-from artemis_amqp.engine.types import Described, ULong
-from artemis_amqp.messages.arrival import split_sections
-from artemis_amqp.messages.delivery import header_bytes
 from artemis_py.spark.encoding import Encoded, data_section
 
 _DELIVERY: Final = "x-opt-delivery-"
@@ -34,9 +29,10 @@ def marked(message: Encoded, address: str, error_address: str, error: AmqpError 
         if not (isinstance(name, str) and name.startswith(_DELIVERY))
     }
     annotations |= {ORIGINAL_ADDRESS: address, REJECT_REASON: reason_of(error)}
+    is_undecodable = error is not None and error.condition == errors.DECODE_ERROR
     return Encoded(
         address=error_address,
         head=header_bytes(head.durable, head.priority, -1, False, 0)
         + encode_value(Described(ULong(_ANNOTATIONS), annotations)),
-        bare=data_section(message.bare) if error is not None and error.condition == DECODE_ERROR else message.bare,
+        bare=data_section(message.bare) if is_undecodable else message.bare,
     )

@@ -15,12 +15,18 @@ from typing import Final
 
 from attrs import frozen
 
+from artemis_amqp.client import (
+    ACCEPTED_CODE,
+    Accepted,
+    AmqpError,
+    Rejected,
+    SenderLink,
+    SenderLinkHandler,
+    Source,
+    Symbol,
+    Target,
+)
 from artemis_amqp.engine.extensions import REFUSED, STAGE, STAGED
-from artemis_amqp.engine.handlers import SenderLinkHandler
-from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
-from artemis_amqp.engine.performatives import Accepted, AmqpError, Rejected, Source, Target
-from artemis_amqp.engine.sender import SenderLink
-from artemis_amqp.engine.types import Symbol
 from artemis_py.spark.connection import MAX_RETRY_DELAY_S, Broker, Connection
 from artemis_py.spark.encoding import Encoded
 from artemis_py.spark.errors import ConnectionLost, Refused, SendFailed

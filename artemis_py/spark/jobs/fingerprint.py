@@ -9,9 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from artemis_amqp.engine.codec import read_value
-from artemis_amqp.engine.types import MalformedValue
-from artemis_amqp.messages.conversion import plain
+from artemis_amqp.client import MalformedValue, plain, read_value
 
 MAX_DEPTH: Final = 4
 MAX_KEYS: Final = 32

@@ -10,12 +10,21 @@ from typing import Final
 
 from attrs import evolve
 
+from artemis_amqp.client import (
+    Byte,
+    Described,
+    Properties,
+    Symbol,
+    ULong,
+    encode,
+    encode_value,
+    header_bytes,
+    read_application_properties,
+    read_properties,
+    read_value,
+    skip_value,
+)
 from artemis_amqp.engine import extensions
-from artemis_amqp.engine.codec import encode_value, read_value, skip_value
-from artemis_amqp.engine.performatives import Properties, encode
-from artemis_amqp.engine.types import Byte, Described, Symbol, ULong
-from artemis_amqp.messages.delivery import header_bytes
-from artemis_amqp.messages.sections import read_application_properties, read_properties
 from artemis_py.spark.encoding import DUPLICATE_ID
 
 _PROPERTIES: Final = 0x73

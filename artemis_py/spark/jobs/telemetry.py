@@ -15,9 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 from pyspark.sql.functions import udf
 
-from artemis_amqp.engine.codec import read_value
-from artemis_amqp.engine.types import MalformedValue
-from artemis_amqp.messages.conversion import plain
+from artemis_amqp.client import MalformedValue, plain, read_value
 from artemis_py.spark.data_source import NAME
 from artemis_py.spark.errors import InvalidOption
 from artemis_py.spark.jobs.running import OnProgress, quiet, run, stream

@@ -8,6 +8,7 @@ from typing import Final
 from attrs import field, frozen
 
 from artemis_amqp.engine.extensions import SEQUENCE_RANGE
+from artemis_amqp.engine.filters import NO_LOCAL_CODE, SELECTOR_CODE
 from artemis_amqp.engine.performatives import Source
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_py.core.names.routing_type import RoutingType
@@ -20,8 +21,6 @@ TOPIC_CAPABILITIES: Final = frozenset(("topic", "temporary-topic"))
 SHARED: Final = "shared"
 GLOBAL: Final = "global"
 
-SELECTOR_CODE: Final = 0x0000468C00000004
-NO_LOCAL_CODE: Final = 0x0000468C00000003
 # Filters are recognised by their descriptor; the key they stand under is the client's (reference/amqp10 §11).
 _SELECTOR_DESCRIPTORS: Final = (
     SELECTOR_CODE,
@@ -164,11 +163,6 @@ def _read_range(content: object) -> SequenceRange:
     ):
         return SequenceRange(*(int(item) for item in content))
     raise InvalidFilter("a sequence range is a list of two numbers, from and to, and perhaps the id of the queue")
-
-
-def selector_filter(text: str) -> dict[Symbol, object]:
-    """A source's filter map that asks for a selector."""
-    return {Symbol("apache.org:selector-filter:string"): Described(ULong(SELECTOR_CODE), text)}
 
 
 def subscription_name(

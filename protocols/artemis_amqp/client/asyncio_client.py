@@ -1,26 +1,23 @@
-"""The client side of the engine on an asyncio loop: connect, attach, flow.
+"""A client on an asyncio loop: connect, attach, and the engine's own links.
 
-For load tests and other programs that count microseconds; it hands out the engine's own links and adds no layer per
-message. Whoever wants comfort uses Proton.
+For load tests and other programs that count microseconds: it adds no layer per message. Proton is more comfortable.
 """
 
 import asyncio
 import ssl
 from collections.abc import Callable
-from itertools import count
 from typing import Final
 from uuid import uuid4
 
+from artemis_amqp.client.conversation import Conversation
+from artemis_amqp.client.errors import ClientError, ConnectionFailed
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link
-from artemis_amqp.engine.performatives import AmqpError, Attach, Begin, Close, Detach, End, Open, Source, Target
+from artemis_amqp.engine.performatives import Source, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
-from artemis_amqp.engine.session import AmqpSession
-from artemis_amqp.engine.states import State
 from artemis_amqp.engine.types import Symbol
-from artemis_py.errors import ArtemisError
 
 SETTLED: Final = 1
 UNSETTLED: Final = 0
@@ -30,39 +27,20 @@ GOODBYE_S: Final = 2.0
 """How long `close` waits for the broker's own close."""
 
 
-class ClientError(ArtemisError):
-    """A connection or link did not come about, or ended before we ended it."""
-
-    def __init__(self, condition: str | None, text: str) -> None:
-        super().__init__(text)
-        self.condition: Final = condition
-        """The broker's reason, an AMQP condition; None if it gave none or there was no broker."""
-
-
-class ConnectionFailed(ClientError):
-    """No connection, or no more."""
-
-
-class LinkFailed(ClientError):
-    """The broker refused or detached a link."""
-
-
 class Client(asyncio.Protocol):
     """One connection with one session. Failures after the set-up go to `on_failure`, once."""
 
     def __init__(self, on_failure: Callable[[ClientError], None]) -> None:
-        self.engine: Final = AmqpConnection(self, ConnectionLimits(), is_client=True)
+        self._conversation: Final = Conversation(f"client-{uuid4()}", ConnectionLimits(), self._plan_flush)
+        self.engine: Final[AmqpConnection] = self._conversation.engine
         self._on_failure = on_failure
         self._loop: Final = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._session: AmqpSession | None = None
-        self._names: Final = count(1)
         self._opened: Final[asyncio.Future[None]] = self._loop.create_future()
-        self._attached: Final[dict[Link, asyncio.Future[None]]] = {}
-        """Links whose attach the broker has not answered, or has and may still refuse."""
+        self._waiting: Final[dict[Link, asyncio.Future[None]]] = {}
+        """Links whose attach the broker has not answered."""
         self._lost: Final = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_open_sent = False
         self._is_flush_planned = False
         self._is_closing = False
 
@@ -83,17 +61,17 @@ class Client(asyncio.Protocol):
         try:
             _, client = await loop.create_connection(lambda: cls(on_failure), host, port, ssl=tls)
         except OSError as error:
-            raise ConnectionFailed(None, str(error)) from error
+            raise ConnectionFailed(str(error)) from error
         if user is None:
-            client.engine.login.start("ANONYMOUS", b"", host)
+            client._conversation.start("ANONYMOUS", b"", host)
         else:
-            client.engine.login.start("PLAIN", f"\0{user}\0{password or ''}".encode(), host)
+            client._conversation.start("PLAIN", f"\0{user}\0{password or ''}".encode(), host)
         try:
             await client._opened
         except ClientError:
             client._abort()
             raise
-        client._session = client.engine.channels.begin()
+        client._conversation.begin()
         client._keep_alive()
         return client
 
@@ -116,7 +94,7 @@ class Client(asyncio.Protocol):
         return link
 
     async def close(self) -> None:
-        """Close in good order; what was given to the engine before is sent first."""
+        """Close; what was given to the engine before is sent first."""
         self._is_closing = True
         self.engine.close()
         try:
@@ -126,14 +104,12 @@ class Client(asyncio.Protocol):
             self._abort()
 
     async def _attach(self, source: Source, target: Target, is_sender: bool, settled: bool) -> Link:
-        assert self._session is not None
-        name = f"{uuid4()}-{next(self._names)}"
-        link = self._session.attach(name, source, target, is_sender, SETTLED if settled else UNSETTLED)
-        attached = self._attached[link] = self._loop.create_future()
+        link = self._conversation.attach(source, target, is_sender, SETTLED if settled else UNSETTLED)
+        attached = self._waiting[link] = self._loop.create_future()
         try:
             await attached
         finally:
-            self._attached.pop(link, None)
+            self._waiting.pop(link, None)
         return link
 
     # -- called by asyncio -----------------------------------------------------------------------------------
@@ -146,6 +122,8 @@ class Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Feed the engine."""
         self.engine.receive_data(data, self._loop.time())
+        if self._conversation.has_news:
+            self._tell_news()
         if self.engine.closed and self._transport is not None:
             self._flush()
             self._transport.close()
@@ -164,76 +142,16 @@ class Client(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._lost.set()
-        self._fail(ConnectionFailed(None, "the broker closed the connection" if exc is None else str(exc)))
+        self._conversation.fail(ConnectionFailed("the broker closed the connection" if exc is None else str(exc)))
+        self._tell_news()
 
-    # -- called by the engine --------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------
 
-    def wake(self) -> None:
+    def _plan_flush(self) -> None:
         """There is output: it goes out when everything that is ready now has run."""
         if not self._is_flush_planned:
             self._is_flush_planned = True
             self._loop.call_soon(self._flush)
-        if self.engine.state == State.OPENING and not self._is_open_sent:
-            self._is_open_sent = True
-            self.engine.send_open(self.engine.our_open(f"client-{uuid4()}"))
-
-    def on_sasl_header(self) -> None:
-        """Servers only."""
-
-    def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
-        """Servers only."""
-
-    def on_sasl_response(self, data: bytes) -> None:
-        """Servers only."""
-
-    def on_open(self, opening: Open) -> None:
-        """The broker lets us in; or says so and closes at once, which `on_close` then hears."""
-        if not self._opened.done():
-            self._loop.call_soon(self._open)
-
-    def on_begin(self, session: AmqpSession, begin: Begin) -> None:
-        """Nothing to decide."""
-
-    def on_attach(self, link: Link, attach: Attach) -> None:
-        """The broker answers; with a null terminus it is about to refuse."""
-        terminus = attach.source if isinstance(link, ReceiverLink) else attach.target
-        attached = self._attached.get(link)
-        if terminus is not None and attached is not None and not attached.done():
-            attached.set_result(None)
-
-    def on_detach(self, link: Link, detach: Detach) -> None:
-        """The broker refuses or ends a link."""
-        condition, text = _reason(detach.error, "the broker detached the link")
-        failure = LinkFailed(condition, text)
-        attached = self._attached.get(link)
-        if attached is not None and not attached.done():
-            attached.set_exception(failure)
-        else:
-            self._fail(failure)
-
-    def on_end(self, session: AmqpSession, end: End) -> None:
-        """The broker ends the session."""
-        self._fail(ConnectionFailed(*_reason(end.error, "the broker ended the session")))
-
-    def on_close(self, close: Close | None) -> None:
-        """The broker closes."""
-        error = None if close is None else close.error
-        self._fail(ConnectionFailed(*_reason(error, "the broker closed the connection")))
-
-    def on_error(self, error: AmqpError) -> None:
-        """The broker broke the protocol, or refused the login."""
-        self._fail(ConnectionFailed(*_reason(error, "the conversation failed")))
-
-    def on_writable(self) -> None:
-        """There is room for output again."""
-        if self._session is not None:
-            self._session.tell_senders()
-
-    # -- steps -----------------------------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        if not self._opened.done():
-            self._opened.set_result(None)
 
     def _flush(self) -> None:
         self._is_flush_planned = False
@@ -248,13 +166,33 @@ class Client(asyncio.Protocol):
         deadline = self.engine.next_deadline()
         if deadline is not None and deadline <= now:
             self.engine.handle_deadline(now)
+            self._tell_news()
             deadline = self.engine.next_deadline()
         if deadline is not None and not self.engine.closed:
             self._timer = self._loop.call_at(deadline, self._keep_alive)
 
+    def _tell_news(self) -> None:
+        """Wake whoever waits for what the broker has said."""
+        conversation = self._conversation
+        conversation.has_news = False
+        if conversation.failure is not None:
+            self._fail(conversation.failure)
+        elif conversation.is_open and not self._opened.done():
+            self._opened.set_result(None)
+        for link, failure in list(conversation.detached.items()):
+            del conversation.detached[link]
+            attached = self._waiting.get(link)
+            if attached is None or attached.done():
+                self._fail(failure)
+            else:
+                attached.set_exception(failure)
+        for link, attached in self._waiting.items():
+            if link in conversation.attached and not attached.done():
+                attached.set_result(None)
+
     def _fail(self, failure: ClientError) -> None:
         """Tell whoever waits; the first failure counts."""
-        waiting = [future for future in (self._opened, *self._attached.values()) if not future.done()]
+        waiting = [future for future in (self._opened, *self._waiting.values()) if not future.done()]
         for future in waiting:
             future.set_exception(failure)
         if not waiting and not self._is_closing:
@@ -264,10 +202,3 @@ class Client(asyncio.Protocol):
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-
-def _reason(error: AmqpError | None, otherwise: str) -> tuple[str | None, str]:
-    """Condition and text of an error."""
-    if error is None:
-        return None, otherwise
-    return error.condition, error.description or error.condition
