@@ -66,14 +66,17 @@ class Conversation:
 
     def attach(
         self,
-        source: Source,
-        target: Target,
+        source: Source | None,
+        target: Target | None,
         is_sender: bool,
         snd_settle_mode: int,
         name: str | None = None,
         properties: dict[Symbol, object] | None = None,
     ) -> Link:
-        """Attach a link, under a name of its own if none is given; the broker's answer is in `attached` later."""
+        """Attach a link, under a name of its own if none is given; the broker's answer is in `attached` later.
+
+        Without a terminus on the broker's side it asks what the broker remembers of the link.
+        """
         return self.session.attach(
             name or str(uuid4()), source, target, is_sender, snd_settle_mode, properties=properties
         )
