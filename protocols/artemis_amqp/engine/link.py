@@ -18,7 +18,6 @@ HALF: Final = 0x80000000
 # Values of snd-settle-mode and rcv-settle-mode (AMQP 1.0 §2.8.2, §2.8.3).
 SETTLED: Final = 1
 MIXED: Final = 2
-FIRST: Final = 0
 SECOND: Final = 1
 
 

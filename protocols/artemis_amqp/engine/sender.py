@@ -109,6 +109,8 @@ class SenderLink(Link):
 
         It takes one credit. What the peer's window or the output limit does not allow yet waits in the session.
         `token` comes back with the peer's disposition; a settled delivery is forgotten at once.
+
+        All that makes a delivery unusual is here, so that `_send_at_once` has nothing to ask.
         """
         session = self.session
         self.credit -= 1

@@ -204,13 +204,9 @@ class AmqpSession:
     ) -> Link:
         """Attach a link as a client does; the handler hears of the peer's answer."""
         handle = self.free_handle()
-        link: Link
-        if is_sender:
-            link = SenderLink(self, name, handle)
-        else:
-            receiver = ReceiverLink(self, name, handle)
-            receiver.max_message_size = max_message_size
-            link = receiver
+        link: Link = SenderLink(self, name, handle) if is_sender else ReceiverLink(self, name, handle)
+        if isinstance(link, ReceiverLink):
+            link.max_message_size = max_message_size
         link.snd_settle_mode = snd_settle_mode
         link.rcv_settle_mode = rcv_settle_mode
         link.attach_sent = True

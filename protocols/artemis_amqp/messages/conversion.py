@@ -80,7 +80,7 @@ def to_view(annotations_raw: bytes, bare: bytes) -> MessageView:
     """The whole message in no protocol's words. Raises MalformedValue.
 
     The body is the octets of all data sections, the amqp-value, or the items of all sequences as one list. A footer
-    has no place in it.
+    has no place in it. One pass, in which a kind of section is a branch.
     """
     view = MessageView()
     if annotations_raw:
