@@ -16,7 +16,7 @@ from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.services import Services
-from artemis_py.core.settings.options import Option
+from artemis_py.core.settings.declaration import Option
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
 # from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).

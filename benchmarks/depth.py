@@ -29,7 +29,9 @@ from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import DEFAULT_BROKER_SETTINGS, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import recover
 from artemis_py.store.scratch import ScratchStore

@@ -21,7 +21,8 @@ from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions,
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import QueueConfig, SettingsRepository
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store.memory import MemoryStore
 
 OPERATIONS: Final = 20_000

@@ -30,7 +30,8 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.settings.options import BrokerSettings, QueueConfig
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import QueueConfig
 
 LIMIT_BYTES: Final = 64 << 20
 BODY: Final = bytes(100)

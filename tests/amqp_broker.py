@@ -29,7 +29,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, read_frames

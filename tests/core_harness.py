@@ -17,7 +17,10 @@ from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, QueueConfig, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.protocol import Host
 from artemis_py.store.memory import MemoryStore
 

@@ -25,7 +25,7 @@ from artemis_py.core.queues.consumer import ACCEPTED, Consumer, Sink
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import Kind, Option, option, options_of
+from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.errors import Refusal
 from artemis_py.protocol import ConnectionContext, Host, LoginOutcome, LoginResult, ProtocolConnection
 from artemis_py.wire.parameters import read_parameters

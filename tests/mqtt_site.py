@@ -13,7 +13,9 @@ from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.protocol import Authenticator, ConnectionContext, Host
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.store.lmdb import LmdbStore

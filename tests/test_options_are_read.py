@@ -16,7 +16,9 @@ from artemis_amqp.broker.manager import Parameters as AmqpParameters
 from artemis_mqtt.broker.parameters import BrokerParameters as MqttBrokerParameters
 from artemis_mqtt.broker.parameters import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
-from artemis_py.core.settings.options import AddressConfig, BrokerSettings, QueueConfig, ResolvedSettings
+from artemis_py.core.settings.address_settings import ResolvedSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.core.settings.queue_settings import QueueSettings
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
 

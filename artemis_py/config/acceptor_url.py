@@ -15,7 +15,7 @@ from artemis_py.config import known
 from artemis_py.config.report import Place, Report
 from artemis_py.config.values import parse_value, suggest
 from artemis_py.config.variables import Written
-from artemis_py.core.settings.options import Option
+from artemis_py.core.settings.declaration import Option
 from artemis_py.errors import Problem
 from artemis_py.protocol import ProtocolManager
 from artemis_py.security.authenticator import MECHANISMS

@@ -7,15 +7,10 @@ from typing import Final
 from attrs import Factory, frozen
 
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import (
-    DEFAULT_BROKER_SETTINGS,
-    AddressConfig,
-    AddressSettings,
-    BrokerSettings,
-    Kind,
-    option,
-    options_of,
-)
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
+from artemis_py.core.settings.declaration import Kind, option, options_of
+from artemis_py.core.settings.queue_config import AddressConfig
 from artemis_py.errors import Problem
 from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.transport.config import AcceptorConfig

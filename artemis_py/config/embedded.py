@@ -2,7 +2,7 @@
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.transport.config import AcceptorConfig
 
 

@@ -21,16 +21,10 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import FQQN_SEPARATOR, MatchHierarchy, WildcardSyntax
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
-from artemis_py.core.settings.options import (
-    ADDRESS_SETTINGS,
-    BROKER_OPTIONS,
-    QUEUE_OPTIONS,
-    AddressConfig,
-    AddressSettings,
-    BrokerSettings,
-    Option,
-    QueueConfig,
-)
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings
+from artemis_py.core.settings.broker_settings import BROKER_OPTIONS, BrokerSettings
+from artemis_py.core.settings.declaration import Option
+from artemis_py.core.settings.queue_config import QUEUE_OPTIONS, AddressConfig, QueueConfig
 from artemis_py.errors import ConfigError, InvalidFilter, InvalidRequest, Problem
 from artemis_py.transport.config import AcceptorConfig
 

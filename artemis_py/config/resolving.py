@@ -2,7 +2,8 @@
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.names.syntax import MatchHierarchy
-from artemis_py.core.settings.options import AddressSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.repository import SettingsRepository
 
 
 def repository_of(config: BrokerConfig) -> SettingsRepository:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeVar
 
-from artemis_py.core.settings.options import Kind, Option
+from artemis_py.core.settings.declaration import Kind, Option
 
 Number = TypeVar("Number", int, float)
 

@@ -14,8 +14,7 @@ from artemis_py.config.letters import unserved
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.sessions.sessions import Sessions
-from artemis_py.core.settings.options import AddressConfig, QueueConfig
-from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.core.settings.queue_config import CHANGEABLE, AddressConfig, QueueConfig
 from artemis_py.deployment.changes import (
     Change,
     ChangeAddress,

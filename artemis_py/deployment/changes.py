@@ -11,8 +11,8 @@ from attrs import frozen
 from artemis_py.config.broker_config import LoginConfig
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import ADDRESS_SETTINGS, AddressSettings, QueueConfig
-from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings
+from artemis_py.core.settings.queue_config import CHANGEABLE, QueueConfig
 from artemis_py.transport.config import AcceptorConfig
 
 

@@ -14,8 +14,10 @@ from attrs import evolve, fields, frozen
 
 from artemis_py.config.broker_config import BrokerConfig, LoginConfig
 from artemis_py.config.resolving import repository_of
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, DeletionPolicy, QueueConfig, options_of
-from artemis_py.core.settings.queue_config import CHANGEABLE
+from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.declaration import options_of
+from artemis_py.core.settings.queue_config import CHANGEABLE, QueueConfig
 from artemis_py.deployment.changes import (
     Change,
     ChangeAcceptor,

@@ -12,7 +12,7 @@ from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal

@@ -5,7 +5,7 @@ from typing import Final
 
 from artemis_py.core.names.syntax import FQQN_SEPARATOR, MatchHierarchy
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.settings.options import BrokerSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 
 Grants = Mapping[Permission, frozenset[str]]
 """The roles that have each permission; a permission that is not there is nobody's."""

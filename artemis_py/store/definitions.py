@@ -9,7 +9,7 @@ from attrs import asdict, fields_dict, frozen
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.store import schema
 from artemis_py.store.schema import DamagedValue
 

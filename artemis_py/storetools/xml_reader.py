@@ -14,7 +14,7 @@ from attrs import define, field
 
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.store.definitions import AddressRecord, QueueRecord
 from artemis_py.storetools.core_body import BodyType
 from artemis_py.storetools.core_message import CoreMessage, Property, decode_base64, from_core

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import Factory, field, frozen
 
-from artemis_py.core.settings.options import Kind, option, options_of
+from artemis_py.core.settings.declaration import Kind, option, options_of
 
 DEFAULT_PORT: Final = 61616
 """Artemis' main port; an acceptor URL may leave it out."""

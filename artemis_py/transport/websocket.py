@@ -25,7 +25,7 @@ from wsproto.utilities import RemoteProtocolError
 
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.runtime.meter import Meter
-from artemis_py.core.settings.options import Option
+from artemis_py.core.settings.declaration import Option
 from artemis_py.protocol import ConnectionContext, ProtocolConnection, ProtocolManager
 
 _REQUEST: Final = b"GET "

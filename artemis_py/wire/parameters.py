@@ -15,7 +15,7 @@ makes an object of it.
 from collections.abc import Mapping
 from typing import TypeVar
 
-from artemis_py.core.settings.options import Kind, Option, options_of
+from artemis_py.core.settings.declaration import Kind, Option, options_of
 from artemis_py.errors import ArtemisError
 
 Owner = TypeVar("Owner")

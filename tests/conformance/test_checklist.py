@@ -16,7 +16,8 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal, RoutingTypeMismatch
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import BrokerFacts

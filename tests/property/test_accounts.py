@@ -22,7 +22,8 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, make_queue, make_session, pass_time, settle_down

@@ -17,7 +17,7 @@ from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services import epochs
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import attach, browse_all, pass_time
 from tests.unit.store.world import World, multicast
 

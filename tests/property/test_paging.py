@@ -19,7 +19,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.selectors.filter import parse_filter
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import Recorder, attach, browse_all, make_office, make_queue, pass_time, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, World

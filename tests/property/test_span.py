@@ -13,7 +13,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.acknowledging import acknowledge_below, acknowledge_numbers
 from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import Recorder, attach, browse_all, make_session, settle_down
 from tests.property.test_paging import OPERATIONS, PagedSide, PlainSide, Side, SpilledSide, compare, folder
 from tests.unit.store.world import World

@@ -24,7 +24,8 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import AddressConfig, AddressSettings, QueueConfig
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, StoreError
 from artemis_py.protocol import ManagerFactory

@@ -12,9 +12,9 @@ from artemis_py.cli.queue import create, update
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.schema import Schema
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings, merge
 from artemis_py.core.settings.declaration import Kind
-from artemis_py.core.settings.options import ADDRESS_SETTINGS, AddressSettings, QueueConfig, merge
-from artemis_py.core.settings.queue_config import QUEUE_ATTRIBUTES
+from artemis_py.core.settings.queue_config import QUEUE_ATTRIBUTES, QueueConfig
 from artemis_py.core.settings.queue_settings import (
     RESOLVED_ATTRIBUTES,
     Mutability,

@@ -11,7 +11,7 @@ from artemis_py.core.addresses.router import Router, RouterMaker
 from artemis_py.core.messages.account import MessageAccount
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.accounts import MemoryAccount
-from artemis_py.core.settings.options import DiskFullPolicy, FullPolicy, ResolvedSettings
+from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy, ResolvedSettings
 
 
 class Address(MessageAccount):

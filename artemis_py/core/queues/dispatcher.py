@@ -13,7 +13,7 @@ from artemis_py.core.runtime.background import Slices
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.core.runtime.numbers import Numbers
 from artemis_py.core.runtime.timers import Timers
-from artemis_py.core.settings.options import DEFAULT_BROKER_SETTINGS, BrokerSettings
+from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.errors import LimitExceeded
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.runtime.accounts import GLOBAL_REJECT_FACTOR, MemoryAccount
 from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull, Events
-from artemis_py.core.settings.options import DiskFullPolicy, FullPolicy, PageFullPolicy, ResolvedSettings
+from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy, PageFullPolicy, ResolvedSettings
 from artemis_py.errors import AddressFull, StoreError
 
 # How long an address that was full must have room before that is told.

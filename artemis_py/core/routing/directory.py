@@ -32,8 +32,9 @@ from artemis_py.core.runtime.events import (
     QueueRemoved,
 )
 from artemis_py.core.runtime.meter import ADDRESS_UNITS, QUEUE_UNITS, Meter
-from artemis_py.core.settings.options import BrokerSettings, SettingsRepository
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.queue_config import CHANGEABLE, QueueConfig
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.errors import (
     AddressExists,
     InUse,

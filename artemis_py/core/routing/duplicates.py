@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from artemis_py.core.queues.storage import Storage
-from artemis_py.core.settings.options import BrokerSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
     from artemis_py.core.addresses.address import Address

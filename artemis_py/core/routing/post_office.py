@@ -12,7 +12,8 @@ from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.runtime.accounts import tables_limit
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events, StoreFailed
-from artemis_py.core.settings.options import DEFAULT_BROKER_SETTINGS, BrokerSettings, SettingsRepository
+from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
+from artemis_py.core.settings.repository import SettingsRepository
 
 
 class PostOffice(Routing):

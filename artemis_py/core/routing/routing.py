@@ -15,7 +15,8 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Duplicate, Events, Unrouted
 from artemis_py.core.runtime.numbers import Numbers
-from artemis_py.core.settings.options import BrokerSettings, SettingsRepository
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.errors import DuplicateMessage
 
 

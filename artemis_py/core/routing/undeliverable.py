@@ -18,7 +18,8 @@ from artemis_py.core.routing.discards import Discards
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.entropy import Entropy
-from artemis_py.core.settings.options import QueueConfig, ResolvedSettings
+from artemis_py.core.settings.address_settings import ResolvedSettings
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import Refusal
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.settlement import forget
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.background import Steps
-from artemis_py.core.settings.options import FullPolicy
+from artemis_py.core.settings.address_settings import FullPolicy
 from artemis_py.errors import LimitExceeded, StoreError
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from artemis_py.core.services.epochs import DUE, EXPIRES, Epochs, WriterKey
 from artemis_py.core.services.stage_inlet import StageInlet
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import FullPolicy, PageFullPolicy, QueueConfig
+from artemis_py.core.settings.address_settings import FullPolicy, PageFullPolicy
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue
 
 STAGING_ADDRESS: Final = "$artemis.staging"

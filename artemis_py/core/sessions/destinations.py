@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import NoSuchAddress, NoSuchQueue, RoutingTypeMismatch
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.producer import Producer, open_producer
 from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec
 from artemis_py.core.sessions.temporary import TemporaryResources
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     LimitExceeded,
     MaxConsumersReached,

@@ -14,7 +14,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import Filter
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import NoSuchAddress, NoSuchQueue, NotAuthorized, QueueExists, RoutingTypeMismatch
 
 if TYPE_CHECKING:

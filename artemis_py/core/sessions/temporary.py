@@ -9,7 +9,7 @@ from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session

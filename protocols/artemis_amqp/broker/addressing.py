@@ -10,7 +10,7 @@ from attrs import field, frozen
 from artemis_amqp.engine.extensions import SEQUENCE_RANGE
 from artemis_amqp.engine.filters import NO_LOCAL_CODE, SELECTOR_CODE
 from artemis_amqp.engine.performatives import Source
-from artemis_amqp.engine.types import Described, Symbol, ULong
+from artemis_amqp.engine.types import Described, Symbol
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.sessions.subscriptions import without_own

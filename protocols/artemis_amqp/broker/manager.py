@@ -16,7 +16,7 @@ from artemis_amqp.engine.states import SASL_HEADER
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.large_body import DEFAULT_MIN_LARGE_BYTES
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.settings.options import Kind, Option, option, options_of
+from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.parameters import read_parameters

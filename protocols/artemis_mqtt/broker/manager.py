@@ -11,7 +11,7 @@ from artemis_mqtt.broker.sessions import Sessions
 from artemis_mqtt.broker.system_topics import SystemTopics
 from artemis_mqtt.engine.topics import topic_field
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.settings.options import Option
+from artemis_py.core.settings.declaration import Option
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.parameters import read_parameters

@@ -6,7 +6,7 @@ from typing import Final
 from attrs import frozen
 
 from artemis_mqtt.engine.limits import ConnectionLimits
-from artemis_py.core.settings.options import Kind, option, options_of
+from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.protocol import ConnectionContext
 from artemis_py.wire.parameters import InvalidParameter, read_parameters
 

@@ -12,7 +12,7 @@ from artemis_amqp.messages.amendments import ADDED_LIMIT
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.amqp_broker import Broker, Peer, in_transaction, settled, value
 from tests.amqp_harness import Frame, frame_with
 from tests.core_harness import browse_all, send

@@ -16,7 +16,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.types import Described, Symbol, ULong
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import queues_of
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
 from tests.core_harness import START_MS, make_message, make_queue, pass_time, send
 

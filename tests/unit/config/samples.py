@@ -4,7 +4,7 @@ from enum import Enum
 from pathlib import Path
 
 from artemis_py.config import BrokerConfig, parse
-from artemis_py.core.settings.options import Kind, Option
+from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.errors import ConfigError
 
 FILE = "broker.xml"

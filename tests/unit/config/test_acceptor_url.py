@@ -9,7 +9,7 @@ from attrs import frozen
 from artemis_py.config import check_parameters
 from artemis_py.config.known import ACCEPTOR_PARAMETERS
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.settings.options import Kind, Option, option, options_of
+from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.protocol import ConnectionContext, ProtocolConnection
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS, AcceptorConfig, TlsConfig
 from tests.unit.config.samples import mistakes, other_value, read

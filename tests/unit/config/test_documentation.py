@@ -14,8 +14,10 @@ import pytest
 from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
 from artemis_mqtt.broker.parameters import PARAMETERS as MQTT_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
-from artemis_py.core.settings.declaration import FIRST_RELEASE
-from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
+from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
+from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
+from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS

@@ -9,7 +9,10 @@ from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCAR
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Option
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
+from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
+from artemis_py.core.settings.declaration import Option
+from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from tests.unit.config.samples import other_value, read
 
 CHILDREN_OF_QUEUE = ("durable", "user")

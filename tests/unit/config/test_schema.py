@@ -15,7 +15,10 @@ from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.schema import SCHEMA_FILES, Schema
-from artemis_py.core.settings.options import ADDRESS_SETTINGS, BROKER_OPTIONS, QUEUE_OPTIONS, Kind, Option
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
+from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
+from artemis_py.core.settings.declaration import Kind, Option
+from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
 from tests.unit.config.samples import other_value, whole
 

@@ -10,7 +10,8 @@ from artemis_py.config.reader import shipped_folder
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import AddressSettings, ResolvedSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings, ResolvedSettings
+from artemis_py.core.settings.repository import SettingsRepository
 
 
 def resolve(config: BrokerConfig, address: str) -> ResolvedSettings:

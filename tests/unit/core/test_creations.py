@@ -7,7 +7,7 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.events import Event, LimitReached
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import LimitExceeded, NotAuthorized
 from tests.core_harness import make_office
 

@@ -4,7 +4,7 @@ import pytest
 
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings, DiskFullPolicy, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, DiskFullPolicy, FullPolicy
 from artemis_py.errors import AddressFull
 from tests.core_harness import attach, make_office, make_queue, send
 

@@ -6,8 +6,8 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.divert import Divert, create_divert
 from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.divert_config import DivertConfig, DivertType
-from artemis_py.core.settings.options import AddressSettings, FullPolicy
 from artemis_py.errors import InUse, QueueExists
 from tests.core_harness import attach, make_message, make_office, make_queue, make_session, send
 

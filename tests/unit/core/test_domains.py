@@ -8,7 +8,9 @@ from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.domains import Domains
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.errors import AddressFull, InvalidRequest
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import START_MS, attach, make_message, make_queue, make_session, send, settle_down

@@ -12,7 +12,8 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.events import Duplicate, Event
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull, TransactionRolledBack
 from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, make_session, settle_down
 

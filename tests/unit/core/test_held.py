@@ -12,7 +12,8 @@ from artemis_py.core.queues.cursors.browsing import BrowsingCursor
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import (

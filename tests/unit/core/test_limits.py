@@ -8,7 +8,8 @@ import pytest
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.dispatcher import UNSETTLED_BYTES_FULL
 from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, PageFullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy, PageFullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import attach, browse_all, make_office, make_queue, pass_time, send, settle_down

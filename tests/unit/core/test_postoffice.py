@@ -3,7 +3,9 @@
 import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     AddressExists,
     AddressFull,

@@ -2,7 +2,7 @@
 
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED
 from artemis_py.core.selectors.filter import parse_filter
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, send, settle_down
 
 

@@ -6,7 +6,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.sessions.destinations import ensure_destination
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import make_message, make_office, make_queue, make_services, make_session, send
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST

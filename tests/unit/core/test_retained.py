@@ -11,7 +11,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.services.retained import NODE_BYTES, RetainedMessages
-from artemis_py.core.settings.options import BrokerSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import LimitExceeded
 from tests.core_harness import START_MS, make_office, make_services
 from tests.unit.store.world import World

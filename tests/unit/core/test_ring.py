@@ -6,7 +6,7 @@ import pytest
 
 from artemis_py.core.queues.consumer import RELEASED
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import (
     attach,
     browse_all,

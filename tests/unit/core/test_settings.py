@@ -7,21 +7,20 @@ from attrs import fields
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
-from artemis_py.core.settings.options import (
+from artemis_py.core.settings.address_settings import (
     ADDRESS_SETTINGS,
-    BROKER_OPTIONS,
-    QUEUE_OPTIONS,
     AddressSettings,
-    BrokerSettings,
     DeletionPolicy,
     DiskFullPolicy,
     FullPolicy,
-    Option,
     PageFullPolicy,
     ResolvedSettings,
-    SettingsRepository,
     merge,
 )
+from artemis_py.core.settings.broker_settings import BROKER_OPTIONS, BrokerSettings
+from artemis_py.core.settings.declaration import Option
+from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.errors import InvalidRequest
 
 # Written down a second time on purpose: what users of Artemis rely on.

@@ -11,7 +11,7 @@ from artemis_py.core.queues.consumer import ACCEPTED, FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since, there
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.errors import StoreError
 from tests.core_harness import (
     Recorder,

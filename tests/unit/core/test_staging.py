@@ -11,7 +11,7 @@ from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
 from artemis_py.core.sessions.producer import Producer
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
 from tests.core_harness import browse_all, settle_down
 from tests.unit.management.world import ANYCAST, NOW_MS, Rules, World

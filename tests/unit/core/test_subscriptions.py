@@ -10,7 +10,7 @@ from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.sessions.subscriptions import Lifetime, Subscription, SubscriptionSpec, without_own
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.errors import (
     MaxConsumersReached,
     NoSuchAddress,

@@ -6,7 +6,8 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime import accounts
 from artemis_py.core.runtime.accounts import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
-from artemis_py.core.settings.options import BrokerSettings, QueueConfig
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import LimitExceeded
 from tests.core_harness import Recorder, make_office, make_queue, make_session, send
 

@@ -7,7 +7,7 @@ from artemis_py.core.queues.consumer import REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.events import Dropped, Event
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, settle_down
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST

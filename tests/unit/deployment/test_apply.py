@@ -15,13 +15,9 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
-from artemis_py.core.settings.options import (
-    AddressConfig,
-    AddressSettings,
-    BrokerSettings,
-    DeletionPolicy,
-    QueueConfig,
-)
+from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.errors import ConfigError, NotAuthorized, Problem

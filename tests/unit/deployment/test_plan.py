@@ -11,13 +11,9 @@ from artemis_py.config.embedded import embedded_config
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import (
-    AddressConfig,
-    AddressSettings,
-    BrokerSettings,
-    DeletionPolicy,
-    QueueConfig,
-)
+from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.deployment.changes import (
     ChangeAcceptor,
     ChangeAddress,

@@ -9,7 +9,7 @@ import pytest
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_MESSAGES
-from artemis_py.core.settings.options import AddressSettings, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.errors import InvalidRequest, NotAuthorized
 from artemis_py.management.endpoint import MAX_REQUEST_CHARS, OPERATION, RESOURCE, SUCCEEDED
 from artemis_py.store.memory import MemoryStore

@@ -10,7 +10,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.acknowledging import acknowledge_numbers
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from tests.core_harness import browse_all
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World
 

@@ -15,7 +15,8 @@ from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
-from artemis_py.core.settings.options import AddressSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import AcceptorFacts, BrokerFacts
 from artemis_py.store.memory import MemoryStore

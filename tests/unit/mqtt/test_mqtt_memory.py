@@ -8,7 +8,8 @@ import pytest
 from artemis_mqtt.engine.packets import Will
 from artemis_mqtt.engine.properties import Properties
 from artemis_py.core.runtime import accounts
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.store.scratch import ScratchStore
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting

@@ -11,7 +11,7 @@ from artemis_mqtt.engine.properties import Properties
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import NotAuthorized
 from tests import mqtt_harness as wire
 from tests.core_harness import Recorder

@@ -14,7 +14,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import QueueConfig
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import StoreError
 from tests import mqtt_harness as wire
 from tests.mqtt_site import Client, Site, connected, lasting

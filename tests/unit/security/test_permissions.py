@@ -4,7 +4,7 @@ import pytest
 
 from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.runtime.access import OpenAccess, Permission, Subject
-from artemis_py.core.settings.options import BrokerSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import InvalidRequest
 from artemis_py.security.permissions import AccessRules
 

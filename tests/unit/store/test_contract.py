@@ -12,7 +12,9 @@ from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import START_MS, attach, make_queue, settle_down
 from tests.unit.store.world import World

@@ -10,7 +10,8 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.transaction import Transaction
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.store import schema
 from tests.core_harness import START_MS, make_session
 from tests.unit.store.test_damage import spoil

@@ -11,7 +11,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services import epochs
 from artemis_py.core.services.staging import DROPPED_STAGES, STAGING_ADDRESS
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import AddressSettings, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.errors import AddressFull, Refusal, StoreError
 from tests.core_harness import browse_all, settle_down
 from tests.unit.store.world import World, bodies

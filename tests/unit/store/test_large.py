@@ -16,7 +16,7 @@ from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import hold, unhold
 from artemis_py.core.queues.storage import Storage
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.errors import StoreError
 from artemis_py.store import large, schema
 from artemis_py.store.environment import Environment

@@ -10,7 +10,7 @@ from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.errors import StoreError
 from artemis_py.store import schema
 from tests.core_harness import START_MS, attach, browse_all, make_message, pass_time, settle_down

@@ -7,7 +7,8 @@ import pytest
 
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.store import schema
 from artemis_py.store.scratch import ScratchStore
 from tests.core_harness import START_MS, attach, browse_all, make_services, pass_time, settle_down

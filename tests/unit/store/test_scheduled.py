@@ -11,7 +11,7 @@ import pytest
 from artemis_py.core.queues.consumer import ACCEPTED, RELEASED
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.settings.options import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import START_MS, attach, browse_all, pass_time, settle_down
 from tests.unit.store.world import World, plain_bodies
 

@@ -13,7 +13,9 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.post_office import PostOffice
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore

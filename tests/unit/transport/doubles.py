@@ -9,7 +9,8 @@ from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.dispatcher import Hub
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.settings.options import AddressSettings, SettingsRepository
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.store.memory import MemoryStore
 from artemis_py.transport.acceptor_context import AcceptorContext

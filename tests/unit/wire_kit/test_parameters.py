@@ -3,7 +3,7 @@
 import pytest
 from attrs import frozen
 
-from artemis_py.core.settings.options import Kind, option, options_of
+from artemis_py.core.settings.declaration import Kind, option, options_of
 from artemis_py.wire.parameters import InvalidParameter, read_parameters
 
 
