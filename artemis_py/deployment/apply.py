@@ -11,8 +11,9 @@ from attrs import evolve
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.letters import unserved
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.queues.queue import queues_of
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.queue_config import CHANGEABLE, AddressConfig, QueueConfig
 from artemis_py.deployment.changes import (
@@ -29,7 +30,7 @@ from artemis_py.deployment.changes import (
     SetAddressSettings,
     SetPermissions,
 )
-from artemis_py.deployment.plan import EMPTY, Plan
+from artemis_py.deployment.plan import EMPTY, Plan, may_delete
 from artemis_py.errors import Problem, Refusal
 from artemis_py.logs import named_logger
 from artemis_py.security.permissions import AccessRules
@@ -55,9 +56,10 @@ class Deployment:
         self._disk: Final = disk
 
     def running(self, wanted: BrokerConfig) -> BrokerConfig:
-        """Return what there is, to be compared with `wanted`: with the addresses and queues that exist.
+        """Return the configuration that runs, with the addresses and queues that exist, to compare it with `wanted`.
 
-        Those that were created on demand are left out, unless `wanted` names them or they have a queue of broker.xml.
+        Only what a plan to `wanted` can change is in it: all addresses that were not created on demand if anything may
+        be deleted, and otherwise those that `wanted` names, so that a start does not look at every queue.
         """
         if self.config is EMPTY:
             return EMPTY
@@ -65,22 +67,10 @@ class Deployment:
         names = {address.name for address in wanted.addresses}
         for address in wanted.addresses:
             names |= {office.queues[each.name].address.name for each in address.queues if each.name in office.queues}
-        addresses = [
-            AddressConfig(
-                name=address.name,
-                routing_types=address.routing_types,
-                queues=tuple([_described(queue) for queue in queues_of(address) if not queue.config.temporary]),
-            )
-            for address in office.addresses.values()
-            if not address.temporary
-            and not address.internal
-            and (
-                not address.auto_created
-                or address.name in names
-                or any(queue.configuration_managed for queue in queues_of(address))
-            )
-        ]
-        return evolve(self.config, addresses=tuple(addresses))
+        if may_delete(wanted):
+            names |= {address.name for address in office.addresses.values() if _is_declared(address)}
+        found = [office.addresses[name] for name in sorted(names) if name in office.addresses]
+        return evolve(self.config, addresses=tuple([_described(address) for address in found]))
 
     def apply(self, plan: Plan) -> list[Problem]:
         """Do what the plan says, but for what needs a restart; returns what was refused, and is as it was.
@@ -182,10 +172,23 @@ class Deployment:
             self._disk.period_s = config.disk_scan_period_ms / 1000
 
 
-def _described(queue: Queue) -> QueueConfig:
-    """A queue as a configuration would have it."""
-    config = queue.config
-    return config if config.routing_type is queue.routing_type else config.changed(routing_type=queue.routing_type)
+def _is_declared(address: Address) -> bool:
+    """Whether somebody made it, or a queue of it, by name: those made on demand go on their own."""
+    if address.temporary or address.internal:
+        return False
+    return not address.auto_created or any(queue.configuration_managed for queue in queues_of(address))
+
+
+def _described(address: Address) -> AddressConfig:
+    """An address as a configuration would have it."""
+    queues = [queue for queue in queues_of(address) if not queue.config.temporary]
+    configs = [
+        queue.config
+        if queue.config.routing_type is queue.routing_type
+        else queue.config.changed(routing_type=queue.routing_type)
+        for queue in queues
+    ]
+    return AddressConfig(name=address.name, routing_types=address.routing_types, queues=tuple(configs))
 
 
 def _problem(plan: Plan, change: Change, refusal: Refusal) -> Problem:

@@ -1,4 +1,4 @@
-"""Who may come in: the login service that a configuration asks for, and its life."""
+"""Builds what lets clients in: the login service that a configuration asks for, and the parts it lives by."""
 
 import asyncio
 from collections.abc import Callable

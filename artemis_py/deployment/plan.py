@@ -215,7 +215,7 @@ def _queue(before: QueueConfig | None, after: QueueConfig) -> Change | None:
 
 def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAddress | DeleteQueue]:
     """What the configuration does not have any more, where the settings of the wanted one say FORCE."""
-    if not running.addresses or not any(_deletes(settings) for settings in wanted.address_settings.values()):
+    if not running.addresses or not may_delete(wanted):
         return
     repository = repository_of(wanted)
     addresses = {address.name for address in wanted.addresses}
@@ -230,5 +230,9 @@ def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAd
                     yield DeleteQueue(name=queue.name, address=address.name)
 
 
-def _deletes(settings: AddressSettings) -> bool:
-    return DeletionPolicy.FORCE in (settings.config_delete_queues, settings.config_delete_addresses)
+def may_delete(wanted: BrokerConfig) -> bool:
+    """Whether any settings of a configuration have something deleted that it does not have."""
+    return any(
+        DeletionPolicy.FORCE in (settings.config_delete_queues, settings.config_delete_addresses)
+        for settings in wanted.address_settings.values()
+    )

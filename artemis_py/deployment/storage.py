@@ -1,4 +1,4 @@
-"""Where a broker keeps what it is told to keep: the folders of a configuration, its store, and the store's life."""
+"""Builds what keeps messages: the folders and the store of a configuration, and the parts the store lives by."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Follows the files of users and roles while the broker runs.
 
 When they change, new logins are checked against the new users, and clients that are logged in keep, get or lose rights
-as the new files say (`revocation`). Somebody else calls `look` from time to time: there is no clock here.
+as the new files say (`revocation`). There is no clock here: the caller of `look` is told when to call again.
 """
 
 from collections.abc import Callable
