@@ -94,6 +94,8 @@ class Lifecycle:
             return await self._stop()
 
     async def _stop(self) -> bool:
+        if self.state is State.BUILT:
+            return False
         failure: Exception | None = None
         is_needed = self._started > 0
         self.state = State.DRAINING

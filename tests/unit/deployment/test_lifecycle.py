@@ -88,8 +88,13 @@ async def test_stopping_twice_stops_once() -> None:
     assert [await world.life.stop(), await world.life.stop()] == [True, False]
 
 
-async def test_nothing_started_means_nothing_to_stop() -> None:
-    assert not await Lifecycle().stop()
+async def test_a_stop_before_the_start_changes_nothing() -> None:
+    world = World()
+
+    assert not await world.life.stop()
+    await world.life.advance(State.ACTIVE)
+
+    assert world.life.state is State.ACTIVE
 
 
 async def test_the_second_of_two_stops_at_once_waits_for_the_first() -> None:
@@ -139,6 +144,7 @@ async def test_a_stop_during_the_start_waits_for_it() -> None:
 
 async def test_a_broker_starts_once() -> None:
     world = World()
+    await world.life.advance(State.STANDBY)
     await world.life.stop()
 
     with pytest.raises(AssertionError, match="STOPPED"):
