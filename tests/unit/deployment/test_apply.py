@@ -405,3 +405,50 @@ def test_mqtt_reads_by_the_permissions_of_now() -> None:
             received.append(len(reader.packets()))
 
         assert received == [1, 0, 1]
+
+
+# The start and a reload take the same way.
+
+FORCED = AddressSettings(config_delete_queues=DeletionPolicy.FORCE, config_delete_addresses=DeletionPolicy.FORCE)
+
+CONFIGURATIONS = (
+    config(),
+    config(address(queue(filter="a = 1"), queue("p", max_consumers=3)), address_settings={"#": FORCED}),
+    config(
+        address(queue(), queue("r", exclusive=True)),
+        address(queue("s", "b", enabled=False), name="b"),
+        address_settings={"#": FORCED, "a": AddressSettings(default_exclusive_queue=True, max_size_messages=9)},
+        settings=BrokerSettings(global_max_messages=7),
+    ),
+    config(
+        address(queue("s", "b"), name="b"),
+        address_settings={"#": FORCED, "b": AddressSettings(max_delivery_attempts=2)},
+        login=LoginConfig(max_auto_created_per_user=1),
+    ),
+)
+
+
+def state(broker: Broker) -> dict[str, object]:
+    """What a configuration decides, as far as a running broker can take it up."""
+    office = broker.postoffice
+    return {
+        "addresses": {each.name: (each.routing_types, each.settings) for each in office.addresses.values()},
+        "queues": {
+            each.name: (each.config, each.enabled, each.exclusive, each.max_consumers, str(each.filter))
+            for each in office.queues.values()
+        },
+        "limits": (office.account.max_messages, office.account.max_bytes, office.creations.limit),
+        "options": office.options,
+    }
+
+
+@pytest.mark.parametrize("wanted", CONFIGURATIONS)
+@pytest.mark.parametrize("before", CONFIGURATIONS)
+async def test_a_reload_ends_where_a_start_ends(before: BrokerConfig, wanted: BrokerConfig) -> None:
+    """With deletions on, whatever ran before."""
+    wanted = wanted if wanted.address_settings.get("#") == FORCED else evolve(wanted, address_settings={"#": FORCED})
+    async with Broker(wanted, LINE) as started, Broker(before, LINE) as changed:
+        assert reload(changed, wanted) == []
+
+        assert state(changed) == state(started)
+        assert planned(changed, wanted).changes == ()
