@@ -39,7 +39,7 @@ IDLE_SHARE: Final = 16
 
 
 class Backlog:
-    """What waits in one queue."""
+    """The waiting messages of one queue."""
 
     __slots__ = (
         "_address",
@@ -74,16 +74,16 @@ class Backlog:
         self.count: int = 0
         """All that wait."""
         self.cold_count: int = 0
-        """Those of them that are on disk only."""
+        """Messages that wait on disk only."""
         self.memory_bytes: int = 0
         """Size of those in memory."""
         self.emptied: int = 0
-        """How often everything was taken out: who remembers a place in a list has to begin anew then."""
+        """Times that everything was taken out: a place in a list that was remembered before is of no use."""
         self._window_messages: int = END
         self._window_bytes: int = END
 
     def set_window(self, max_messages: int, max_bytes: int) -> None:
-        """How much may be in memory; -1: no limit."""
+        """Set how much may be in memory; -1: no limit."""
         self._window_messages = max_messages if max_messages >= 0 else END
         self._window_bytes = max_bytes if max_bytes >= 0 else END
 
@@ -208,7 +208,7 @@ class Backlog:
     # -- out ---------------------------------------------------------------------------------------------------
 
     def head(self) -> Reference | None:
-        """The one whose turn it is, read from disk if need be; None if nothing waits, or cannot be read now."""
+        """The message whose turn it is, read from disk if need be; None if nothing waits, or cannot be read now."""
         while True:
             mask = self.mask | self.cold_mask
             if not mask:
@@ -222,7 +222,7 @@ class Backlog:
                 return None
 
     def oldest(self) -> Reference | None:
-        """The one with the lowest number, read from disk if need be; None if nothing waits, or cannot be read now."""
+        """The message with the lowest number, read from disk if need be; None if there is none that can be read now."""
         oldest: Reference | None = None
         for priority in range(PRIORITIES):
             while True:
@@ -295,7 +295,7 @@ class Backlog:
         self.memory_bytes += reference.message.size
 
     def _lose(self, count: int) -> None:
-        """What was damaged on disk waits no longer."""
+        """Count out what was damaged on disk."""
         self.cold_count -= count
         self.count -= count
 
@@ -316,7 +316,7 @@ class Backlog:
     # -- all at once -------------------------------------------------------------------------------------------
 
     def scan(self, tail: Tail, after: int, upto: int, max_messages: int) -> Page | None:
-        """What is on disk behind a position, for whoever looks for something."""
+        """Read what is on disk behind a position, to look for something; the frontier stays."""
         page = tail.read(after, upto, max_messages, PAGE_BYTES)
         if page is not None and page.lost:
             self._lose(len(page.lost))

@@ -1,12 +1,12 @@
-"""What is done to all messages of a queue at once: emptying it, removing what a selector wants, and counting that.
+"""Operations on all messages of a queue: emptying it, removing what a selector wants, and counting that.
 
-All of it is long work (`slices`), for a queue may have millions of messages. What it is about is what was in the queue
-when it was asked for; what comes later is left alone.
+Each is long work (`runtime/background`), because a queue may have millions of messages. It is about the messages that
+are in the queue when it begins; what comes later is left alone.
 
 Emptying is true at once: lists and tails are taken out as a whole, and only giving back what they held takes slices. A
-crash between these may bring back messages that were in memory, which is why whoever asked hears of it at the end.
-Removing and counting look at each message when they come to it. What a consumer took by then is passed over, and what
-it gives back behind them, too.
+crash between these may bring back messages that were in memory, so it is answered only when the last slice is done.
+Removing and counting look at each message when they come to it. Messages that a consumer has by then are passed over,
+and so are those that it gives back behind them.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Place:
-    """How far one priority of a queue was looked through."""
+    """A position in one priority of a queue that is looked through."""
 
     __slots__ = ("_emptied", "_hints", "_priority", "_queue", "_upto", "cold", "position", "warm")
 
@@ -33,7 +33,7 @@ class _Place:
         self._upto: int = upto
         self._emptied: int = queue.backlog.emptied
         self._hints: list[Reference] = []
-        """What was looked at last in memory, slice by slice: the search goes on behind the last that is still there."""
+        """The last message in memory of each slice: the search continues behind the last that is still there."""
         self.position: int = 0
         """Everything up to here was looked at."""
         self.warm: list[Reference] = []
@@ -90,7 +90,7 @@ class _Place:
 
 
 def count(queue: "Queue", filter: Filter) -> Steps:
-    """How many of the waiting messages `filter` wants. Raises StoreError if some cannot be read."""
+    """Count the waiting messages that `filter` wants. Raises StoreError if some cannot be read."""
     found = 0
     left = SLICE_MESSAGES
     upto = queue.next_sequence - 1
@@ -116,25 +116,10 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
     removed = 0
     left = SLICE_MESSAGES
     upto = queue.next_sequence - 1
-    backlog = queue.backlog
     for priority in range(PRIORITIES):
         place = _Place(queue, priority, upto)
         while place.move():
-            before = removed
-            for reference in place.warm:
-                if filter.matches(reference):
-                    backlog.unlink(reference)
-                    forget(reference)
-                    removed += 1
-            tail = backlog.tails[priority]
-            if tail is not None:
-                for reference in place.cold:
-                    if filter.matches(reference):
-                        backlog.pull(tail, reference)
-                        forget(reference)
-                        removed += 1
-                backlog.close(tail, priority)
-            queue.messages_killed += removed - before
+            removed += _remove_found(queue, place, priority, filter)
             left -= len(place.warm) + len(place.cold)
             if left <= 0:
                 left = SLICE_MESSAGES
@@ -159,6 +144,27 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
         queue.messages_killed += len(taken)
         removed += len(taken)
         yield from _end(queue, [], taken)
+    return removed
+
+
+def _remove_found(queue: "Queue", place: _Place, priority: int, filter: Filter) -> int:
+    """Remove what `filter` wants of the messages that were found next."""
+    removed = 0
+    backlog = queue.backlog
+    for reference in place.warm:
+        if filter.matches(reference):
+            backlog.unlink(reference)
+            forget(reference)
+            removed += 1
+    tail = backlog.tails[priority]
+    if tail is not None:
+        for reference in place.cold:
+            if filter.matches(reference):
+                backlog.pull(tail, reference)
+                forget(reference)
+                removed += 1
+        backlog.close(tail, priority)
+    queue.messages_killed += removed
     return removed
 
 

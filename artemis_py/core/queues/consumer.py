@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Sink:
-    """Where a consumer's deliveries go: one protocol's half of it.
+    """Takes a consumer's deliveries: the half of a consumer that a protocol writes.
 
     A class and not a typing.Protocol, because `deliver` is called per message: compiled sinks are called directly.
     """
@@ -45,7 +45,7 @@ class Sink:
 
 
 class ConsumerOptions:
-    """What a consumer asks for when it attaches."""
+    """Wishes of a consumer when it attaches."""
 
     __slots__ = ("browse", "cursor", "filter", "presettled", "priority")
 
@@ -143,7 +143,7 @@ class Consumer:
         self.blocked = True
 
     def unblock(self) -> None:
-        """Deliveries may go on."""
+        """Continue deliveries."""
         if self.blocked:
             self.blocked = False
             if self.credit > 0 or self.draining:
@@ -176,7 +176,7 @@ class Consumer:
             give_back(reference, outcome)
 
     def relinquish(self, reference: Reference) -> None:
-        """Let go of a delivery without settling it; whoever adopts it is answerable for it."""
+        """Let go of a delivery without settling it; the consumer that adopts it settles it."""
         if self.outstanding.pop(reference.sequence, None) is not None:
             self.unsettled_bytes -= reference.message.size
 
@@ -187,7 +187,7 @@ class Consumer:
         self.unsettled_bytes += reference.message.size
 
     def feed(self) -> None:
-        """Deliveries may go on, as far as memory is concerned."""
+        """Continue deliveries that were stopped because memory was short."""
         if self.is_starved and not self.is_closed:
             self.is_starved = False
             self.queue.hub.starved.discard(self)

@@ -31,7 +31,7 @@ class Level:
     def __init__(self, priority: int) -> None:
         self.priority: int = priority
         self.ring: deque[Consumer] = deque()
-        """Those with credit, next one first; one that turns out to have none is taken out when its turn comes."""
+        """Consumers with credit, next one first; one that turns out to have none is taken out when its turn comes."""
 
 
 class Dispatch(Dispatchable):
@@ -52,7 +52,7 @@ class Dispatch(Dispatchable):
         """Consumers that left with so much that it is still being put back."""
         self._draining: list[Consumer] = []
         self._early: Reference | None = None
-        """What would be delivered in this visit if it were durable."""
+        """A message that would be delivered in this visit if it were durable."""
         self._is_cut: bool = False
         """This visit ended because a budget was used up."""
 

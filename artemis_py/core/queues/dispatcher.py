@@ -1,4 +1,4 @@
-"""What all queues of a broker share, and whose turn it is to deliver."""
+"""The dispatcher: whose turn it is to deliver, and what all queues of a broker share."""
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -9,7 +9,7 @@ from artemis_py.core.queues.cursors.cursor import ScanBudget
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import UNLIMITED, Scratch, Storage
 from artemis_py.core.runtime.accounts import MemoryAccount, tables_limit
-from artemis_py.core.runtime.background import Slices
+from artemis_py.core.runtime.background import BackgroundWork
 from artemis_py.core.runtime.meter import Meter
 from artemis_py.core.runtime.numbers import Numbers
 from artemis_py.core.runtime.timers import Timers
@@ -26,8 +26,8 @@ UNSETTLED_BYTES_TIGHT: Final = 8 << 20
 UNSETTLED_BYTES_FULL: Final = 256 << 10
 
 
-# Room for tables is given out in so many parts. What is made because somebody sends may fill two of them, queues and
-# addresses that somebody asked for three, and the last is for consumers, links and sessions.
+# Room for tables is given out in so many parts. Addresses that are made because a client sends to them may fill two of
+# them, queues and addresses that a client asked for three, and the last is for consumers, links and sessions.
 TABLES_PARTS: Final = 4
 ADDRESS_PARTS: Final = 2
 QUEUE_PARTS: Final = 3
@@ -70,7 +70,7 @@ class Dispatchable:
 
 
 class Hub:
-    """What all queues of a broker share: the time of this turn, planned calls, storage, and whose turn it is."""
+    """Visits queues that have something to deliver, and has what all of them share: time, timers, storage, memory."""
 
     def __init__(
         self, storage: Storage, scratch: Scratch | None = None, options: BrokerSettings = DEFAULT_BROKER_SETTINGS
@@ -85,7 +85,7 @@ class Hub:
         """Why nothing is stored any more; None while it is."""
         self.numbers: Numbers = Numbers()
         self.scratch: Scratch | None = scratch
-        """Where messages go that are not durable, if they do not fit into memory."""
+        """Takes messages that are not durable, if they do not fit into memory."""
         self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
         """Memory that messages of all addresses take."""
         self.account.can_spill = scratch is not None
@@ -94,7 +94,7 @@ class Hub:
         self.starved: set[Consumer] = set()
         """Consumers that get nothing until memory is free, or they settle something."""
         self.timers: Timers = Timers(self.meter)
-        self.slices: Slices = Slices()
+        self.slices: BackgroundWork = BackgroundWork()
         """Work that takes many turns."""
         self.scan: ScanBudget = ScanBudget(0)
         """Messages that may be examined for cursors in the visit that is under way."""
@@ -154,7 +154,7 @@ class Hub:
 
     @property
     def free_unsettled_bytes(self) -> int:
-        """What a consumer may surely have and not settle; above that `holds_back` says whether it gets more."""
+        """Bytes that a consumer may surely have and not settle; above that `holds_back` decides."""
         account = self.account
         return 1 if account.size_bytes >= account.overdrawn_bytes else UNSETTLED_BYTES_FULL
 
@@ -219,7 +219,7 @@ class Hub:
                 budget -= max(self._serve(queue, min(max(budget // count, LEAST_OF_MANY), budget)), VISIT_OF_MANY)
                 count -= 1
         finally:
-            # Whoever did not get its turn goes first in the next one, even if a sink failed.
+            # A queue that did not get its turn goes first in the next one, even if a sink failed.
             if index < len(fresh):
                 self.ready = fresh[index:] + self.ready
 

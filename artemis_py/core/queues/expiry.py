@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Expiry:
-    """What a queue knows of the expiries of its messages, so that looking costs nothing while none can be due."""
+    """Finds the expired messages of one queue; looking costs nothing while none can be due."""
 
     __slots__ = (
         "_earliest_ms",

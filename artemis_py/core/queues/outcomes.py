@@ -1,4 +1,4 @@
-"""What a delivery ends with. Plain ints, because they are compared per message in compiled code."""
+"""Outcomes of deliveries. Plain ints, because they are compared per message in compiled code."""
 
 from typing import Final
 
@@ -9,4 +9,4 @@ RELEASED: Final = 1
 FAILED: Final = 2
 """The attempt failed: it counts, and may lead to the dead-letter address."""
 REJECTED: Final = 3
-"""Nobody can process it: to the dead-letter address at once."""
+"""No consumer can process it: to the dead-letter address at once."""

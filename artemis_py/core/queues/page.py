@@ -21,7 +21,7 @@ SCHEDULE_END: Final = (1 << 120) - 1
 
 
 def position_of(reference: Reference) -> int:
-    """Where a reference stands within its rank."""
+    """The position of a reference within its rank."""
     if reference.sequence:
         return reference.sequence
     return reference.message.delivery_time_ms << 64 | (reference.handle & _NUMBER_MASK)
@@ -33,7 +33,7 @@ def number_of(reference: Reference) -> int:
 
 
 class PageRequest:
-    """What is asked for: references of one rank behind position `after`, up to `upto`, in order."""
+    """A request for references of one rank behind position `after`, up to `upto`, in order."""
 
     __slots__ = ("after", "max_bytes", "max_messages", "rank", "skipped", "upto")
 
@@ -53,7 +53,7 @@ class PageRequest:
 
 
 class Page:
-    """Some references in order, freshly made; nobody holds their messages yet."""
+    """Some references in order, freshly made; their messages are not held yet."""
 
     __slots__ = ("due", "end", "lost", "references")
 
@@ -64,4 +64,4 @@ class Page:
         self.end: int = 0
         """There is nothing else up to this position. A page that was cut ends at its last reference."""
         self.lost: list[int] = []
-        """Positions whose value was damaged: nobody can have that message."""
+        """Positions whose value was damaged: that message is lost."""

@@ -56,11 +56,11 @@ class Queue(Binding):
         self.configuration_managed: bool = config.configuration_managed
         self.user: str | None = config.user
         self.config: QueueConfig = config
-        """What it was asked to be; `settings` decides what was left open there."""
+        """The wishes of its creator; `settings` decides what they leave open."""
         self.owner: object = None
         """The session a temporary queue belongs to: nobody else may consume from it."""
         self.settings: QueueSettings = DEFAULT_QUEUE_SETTINGS
-        """What applies to it, of which it keeps below what is asked for each message."""
+        """The settings that apply to it; those that are asked for each message are copied below."""
         self.purge_on_no_consumers: bool = False
         self.enabled: bool = config.enabled
         self.paused: bool = False
@@ -75,12 +75,12 @@ class Queue(Binding):
         """Deliveries take nothing out: each consumer gets all messages, as a browser does."""
         self.next_sequence: int = 1
         self.skipped: tuple[tuple[int, int], ...] = ()
-        """Ranges of numbers, from and to, that were reserved when the broker ended and may never have been given: of
-        each, what is behind the last number that was. Ascending, and as many as the store remembers."""
+        """Ranges of numbers, from and to, that were reserved when the broker ended and may never have been given:
+        each begins behind the last number that was. Ascending, and as many as the store remembers."""
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
         """From this sequence on more have to be reserved in the store."""
         self.restored_below: int = 0
-        """What has a lower sequence is from an earlier run: it may have been delivered before."""
+        """Messages with a lower sequence are from an earlier run: they may have been delivered before."""
         self.delivering_count: int = 0
         self.messages_added: int = 0
         self.messages_acknowledged: int = 0
@@ -90,7 +90,7 @@ class Queue(Binding):
         """Messages that went because others took their room, or that the rule at its entry did not let in."""
         self.created_ms: int = hub.now_ms
         self.consumer_removed_ms: int = 0
-        """When the last consumer left; 0 if none ever did."""
+        """Time at which the last consumer left; 0 if none ever did."""
         self.subscriber_count: int = 0
         """Sessions that have a subscription here, and come back although they have no consumer now."""
         self.swept: bool = False
@@ -242,8 +242,8 @@ class Queue(Binding):
         visible = Reference(reference.message, self)
         visible.was_acquired = reference.was_acquired
         if visible.was_acquired and self.restored_below <= self.next_sequence:
-            # Of what is read from the disk again only the sequence tells from which run it is. What came in between
-            # says "perhaps" as well.
+            # Once it is read from disk again, only the sequence tells from which run it is. Messages that came in
+            # between say "perhaps" as well.
             self.restored_below = self.next_sequence + 1
         if self._append(visible, self.hub.stores):
             self.hub.storage.put(visible)
@@ -289,7 +289,7 @@ class Queue(Binding):
         self.dispatch.mark_ready()
 
     def pause(self) -> None:
-        """Stop deliveries; messages go on coming in. A durable queue stays paused through a restart."""
+        """Stop deliveries; messages still come in. A durable queue stays paused through a restart."""
         self.paused = True
         self._save()
 

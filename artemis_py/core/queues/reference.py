@@ -26,7 +26,7 @@ COLD: Final = 5
 
 
 def hold(message: Message) -> None:
-    """Somebody keeps the message: it counts in the account of the address it was sent to, once, and each reference."""
+    """Keep a message: it counts in the account of the address it was sent to, as does each further reference."""
     origin = message.origin
     if message.references == 0:
         if origin is not None:
@@ -75,14 +75,14 @@ class Reference:
         self.previous: Reference | None = None
         self.next: Reference | None = None
         self.consumer: Consumer | None = None
-        """Who has it while it is delivered or claimed."""
+        """Consumer that has it while it is delivered or claimed."""
         self.cursors: set[ListCursor] | None = None
         """Cursors that examined everything up to and including this reference."""
         self.hidden_from: set[int] | None = None
         """Ids of consumers that declared it undeliverable to them."""
 
     def lookup(self, name: str) -> object:
-        """What a selector finds under `name`: the queue's own facts first, then the message's."""
+        """Return what a selector finds under `name`: the queue's own facts first, then the message's."""
         if name == "amqp.annotation.x-opt-sequence-number":
             return self.sequence
         if name == "JMSXDeliveryCount":

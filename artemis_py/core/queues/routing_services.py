@@ -1,4 +1,4 @@
-"""What queues ask of routing, which is above them: it is passed to each queue when the queue is made."""
+"""Services of routing that queues need: routing is above them, so it is passed to each queue when that is made."""
 
 from typing import TYPE_CHECKING
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
 
 Entry = tuple[int, int, Reference]
-"""When it is due, the order among those of the same moment, and the reference."""
+"""The time at which it is due, its order among those of the same moment, and the reference."""
 
 # Messages with a delivery time that a queue keeps in memory; twice as many when they come in no order.
 WINDOW_MESSAGES: Final = 1000
@@ -30,7 +30,7 @@ PAGE_BYTES: Final = 1 << 20
 
 
 class Schedule:
-    """What waits for its time in one queue."""
+    """The messages of one queue that wait for their time."""
 
     __slots__ = ("_count", "_heap", "_on_due", "_queue", "_tail", "_timer", "hub", "restored_below", "window_messages")
 
@@ -44,7 +44,7 @@ class Schedule:
         self._timer: Timer | None = None
         self.window_messages: int = WINDOW_MESSAGES
         self.restored_below: int = 0
-        """What the store gave a lower running number is from an earlier run: it may have been delivered before."""
+        """Messages with a lower running number of the store are from an earlier run: perhaps they were delivered."""
 
     @property
     def count(self) -> int:
@@ -166,7 +166,7 @@ class Schedule:
     # -- all at once -------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[Reference]:
-        """Those in memory."""
+        """The messages in memory."""
         return [entry[2] for entry in self._heap]
 
     def take_heap(self) -> list[Reference]:

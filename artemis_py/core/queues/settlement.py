@@ -1,4 +1,4 @@
-"""How deliveries end: acknowledged, given back, dead, held by a transaction; and how a reference is forgotten.
+"""Settlement: a delivery is acknowledged, given back, sent to the dead-letter address, or claimed by a transaction.
 
 All take a delivered (or claimed) reference; its queue is `Reference.queue`.
 """

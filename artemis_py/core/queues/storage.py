@@ -1,4 +1,4 @@
-"""What the core asks of a store.
+"""The contract of a store.
 
 The core calls the methods below while it works through a batch; none of them waits. What was put before
 `when_durable` is on disk when its callback runs; a protocol answers its producers only from there.
@@ -31,7 +31,7 @@ RESERVED_SEQUENCES: Final = 65536
 more than a queue takes in during one commit, so a number is never used before its reservation is durable."""
 
 MAX_RECORD_KEY_BYTES: Final = 400
-"""Of the key of a record, with its space. LMDB takes 511 octets for a key and refuses longer ones when they are
+"""Limit for the key of a record, with its space. LMDB takes 511 octets for a key and refuses longer ones when they are
 written, which would end the whole store."""
 
 UNLIMITED: Final = 1 << 60
@@ -46,10 +46,10 @@ def check_record_key(space: str, key: bytes) -> None:
 
 
 class Pages(Protocol):
-    """Where messages are that a queue has, but not in memory."""
+    """A place for messages that a queue has, but not in memory."""
 
     def read(self, queue: "Queue", request: "PageRequest") -> "Page | None":
-        """What is there of it; see `page`. A store that commits shows what was committed. None: it cannot be read."""
+        """Read what is there of it; see `page`. A store that commits shows what it committed. None: it cannot."""
 
 
 class Scratch(Pages, Protocol):
@@ -81,7 +81,7 @@ class Storage(Pages, Protocol):
 
     @property
     def definitions(self) -> int:
-        """How often an address or queue was remembered or forgotten: whoever compares it knows what has to wait."""
+        """Times that an address or queue was remembered or forgotten; one that compares it knows what must wait."""
 
     @property
     def batch(self) -> int:
@@ -176,7 +176,7 @@ class Storage(Pages, Protocol):
         """
 
     def hurry(self, reference: "Reference") -> None:
-        """Somebody waits for this reference to be durable (`PostOffice.stored`): commit it without delay."""
+        """Commit this reference without delay: a consumer waits for it to be durable (`PostOffice.stored`)."""
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` once everything put so far is durable, at once if it is. Callbacks keep their order.

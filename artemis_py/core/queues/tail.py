@@ -1,4 +1,4 @@
-"""What one list of a queue has on disk and not in memory: everything behind a frontier, but what was taken from there.
+"""The tail of a list: all that a queue has on disk and not in memory, behind a frontier, but what was taken there.
 
                  in memory                |           on disk
     ... delivered, waiting, waiting ... frontier ... t ... t .......... recent recent
@@ -45,10 +45,10 @@ class Tail:
         self.frontier: int = frontier
         """Everything up to this position is in memory, or gone."""
         self.stored_count: int = 0
-        """What is in the storage or on its way there."""
+        """Messages in the storage or on their way there."""
         self.stored_bytes: int = 0
         self.spilled_count: int = 0
-        """What is in the scratch store."""
+        """Messages in the scratch store."""
         self.spilled_bytes: int = 0
         self.recent: Final[deque[Reference]] = deque()
         """References that are not committed yet, in the order they came; those that are not COLD were taken."""
@@ -191,7 +191,7 @@ class Tail:
         return page is not None and len(page.references) > 0
 
     def take(self, reference: Reference) -> None:
-        """Somebody has it in memory now; the caller gives it a place. It is held as from now."""
+        """Bring one into memory, where it is held; the caller gives it a place."""
         message = reference.message
         if reference.state == COLD:
             self.stored_count -= 1
@@ -246,7 +246,7 @@ class Tail:
         leaving.append((storage.batch, position))
 
     def _lost(self, position: int) -> None:
-        """What was there is damaged; its size is not known, so the bytes are put right when the tail ends."""
+        """Count out a damaged message; its size is not known, so the bytes are put right when the tail ends."""
         self.stored_count -= 1
         self._forget_later(position)
         self.queue.address.page_in(1, 0)

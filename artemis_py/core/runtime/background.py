@@ -1,11 +1,11 @@
 """Long work in slices, so that a queue of any length never holds up the loop.
 
-A piece of work is a generator: each `yield` ends a slice. What it yields says when it goes on: None in the next turn, a
-`Wait` when that calls back. Between two slices everything else happens, so every work has to say what it makes of
-messages that come and go meanwhile. Of all work that may go on, one slice is done a turn, in rotation.
+A piece of work is a generator: each `yield` ends a slice. The value it yields says when it continues: None in the next
+turn, a `Wait` when that calls back. Between two slices everything else happens, so every piece of work says what it
+makes of messages that come and go in between. One slice is done a turn, in rotation among all work that can continue.
 
-The first slice is done at once: what is short ends in the turn in which it began. Nobody may stop work:
-it ends by itself, or with the broker. What has to survive that is in the store before, and is begun anew at the start.
+The first slice is done at once, so short work ends in the turn in which it began. Work cannot be stopped: it ends by
+itself, or with the broker. Work that has to survive a stop is recorded in the store first, and begins again at a start.
 """
 
 from collections import deque
@@ -15,13 +15,13 @@ from typing import Final
 from artemis_py.errors import Refusal, StoreError
 
 SLICE_MESSAGES: Final = 500
-"""What one slice may look at: some 2 ms."""
+"""Messages that one slice may look at: some 2 ms."""
 
 SLICE_UNITS: Final = 500
 """The same in units of `core.runtime.meter`, for work whose pieces differ much."""
 
 Wait = Callable[[Callable[[], None], Callable[[str], None]], None]
-"""Takes what to call when the work may go on, and what to call, with the reason, if that will never be."""
+"""Takes a function to call when the work can continue, and one to call, with the reason, if it never will."""
 
 Steps = Generator[Wait | None, None, object]
 """Returns the result; raises Refusal. Raising anything else is a mistake of ours, and ends the work without a word."""
@@ -38,7 +38,7 @@ class _Work:
         self.refused: Callable[[Refusal], None] = refused
 
 
-class Slices:
+class BackgroundWork:
     """All work of a broker that takes more than one turn."""
 
     def __init__(self) -> None:
@@ -79,4 +79,4 @@ class Slices:
 
 
 def _ignore(outcome: object) -> None:
-    """Nobody wants to know."""
+    """Do nothing: nobody asked for the outcome."""

@@ -7,7 +7,7 @@ import pytest
 from artemis_py.core.queues import bulk
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.settlement import forget
-from artemis_py.core.runtime.background import SLICE_MESSAGES, Slices, Steps
+from artemis_py.core.runtime.background import SLICE_MESSAGES, BackgroundWork, Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import InvalidRequest, Refusal, StoreError
 from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, send, settle_down
@@ -36,7 +36,7 @@ def steps(said: list[str], name: str, count: int) -> Steps:
 
 def test_the_first_slice_is_done_at_once_and_the_others_in_rotation() -> None:
     said: list[str] = []
-    slices, first, second = Slices(), Outcome(), Outcome()
+    slices, first, second = BackgroundWork(), Outcome(), Outcome()
 
     slices.start(steps(said, "a", 3), first.done)
     slices.start(steps(said, "b", 2), second.done)
@@ -55,7 +55,7 @@ def test_work_that_waits_takes_no_turns() -> None:
         yield lambda resume, fail: calls.append(resume)
         return "woken"
 
-    slices, outcome = Slices(), Outcome()
+    slices, outcome = BackgroundWork(), Outcome()
     slices.start(waiting(), outcome.done)
     assert not slices.has_work
 
@@ -76,7 +76,7 @@ def test_work_whose_wait_is_in_vain_is_refused() -> None:
             said.append("tidy")
         return None
 
-    slices, outcome = Slices(), Outcome()
+    slices, outcome = BackgroundWork(), Outcome()
     slices.start(waiting(), outcome.done, outcome.refused)
 
     assert isinstance(outcome.refusal, StoreError)
@@ -88,7 +88,7 @@ def test_a_refusal_ends_the_work() -> None:
         yield None
         raise InvalidRequest("no")
 
-    slices, outcome = Slices(), Outcome()
+    slices, outcome = BackgroundWork(), Outcome()
     slices.start(refused(), outcome.done, outcome.refused)
     slices.run()
 
@@ -101,7 +101,7 @@ def test_a_mistake_ends_its_work_and_not_the_others() -> None:
         yield None
         raise ZeroDivisionError
 
-    slices, outcome = Slices(), Outcome()
+    slices, outcome = BackgroundWork(), Outcome()
     slices.start(wrong())
     slices.start(steps([], "a", 2), outcome.done)
     with pytest.raises(ZeroDivisionError):

@@ -1,1 +1,1 @@
-"""How consumers that do not take the head of a queue walk through it."""
+"""Cursors: how consumers that do not take the head of a queue walk through it."""

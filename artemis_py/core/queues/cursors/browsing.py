@@ -20,7 +20,7 @@ class BrowsingCursor(ListCursor):
     def __init__(self) -> None:
         super().__init__()
         self.ahead: deque[Reference] = deque()
-        """What is shown next of what is on disk, of one priority."""
+        """Messages on disk that are shown next, of one priority."""
         self._ahead_priority: int = -1
         self._ahead_end: int = 0
         """Up to this sequence there is nothing else on disk."""

@@ -1,8 +1,8 @@
 """A cursor: how one consumer walks through its queue.
 
 Most consumers have none: they get the head of the queue, which dispatch takes itself. A consumer that may pass messages
-over has one of the cursors in this package, or one of its own: whoever makes a consumer may pass a cursor
-(`ConsumerOptions.cursor`).
+over has one of the cursors in this package, or one of its own: a caller that makes a consumer may pass a
+cursor (`ConsumerOptions.cursor`).
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ScanBudget:
-    """How many more messages may be examined for cursors before others get their turn."""
+    """A count of messages that may still be examined for cursors before others get their turn."""
 
     __slots__ = ("left",)
 
@@ -38,7 +38,7 @@ class Cursor:
         """The last `next` found nothing because the disk could not be read: a drain has to wait."""
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
-        """What the consumer gets now; None if there is nothing for it, or if the budget is used up.
+        """Return what the consumer gets now; None if there is nothing for it, or if the budget is used up.
 
         Counts what it examines in `budget.left`, and stops when that is not above 0. Unless the consumer browses, the
         reference is one that waits in memory (`Backlog.fetch` brings one there); dispatch takes it out of the queue, or

@@ -1,4 +1,4 @@
-"""What selective and browsing cursors share: a place in the list of each priority, and how far they are on disk."""
+"""The base of selective and browsing cursors: a place in the list of each priority, and how far they are on disk."""
 
 from typing import Final
 

@@ -26,7 +26,7 @@ EXAMINED_BUDGET: Final = 2000
 
 
 class RangeReader(Cursor):
-    """How far one consumer is in its range."""
+    """The position of one consumer in its range."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ def first_sequence(queue: "Queue") -> int:
 
 
 def there(queue: "Queue", start: int, stop: int, limit: int) -> tuple[list[Reference], int]:
-    """What is there of the numbers from `start` up to `stop`, wherever it is, and the number up to which this is all.
+    """Return what is there of the numbers from `start` up to `stop`, and the number up to which that is all.
 
     No more than `limit` are looked at. Raises StoreError if that cannot be told.
     """

@@ -58,7 +58,7 @@ class ExclusiveKind(QueueKind):
 
 
 KINDS: Final[list[QueueKind]] = [ExclusiveKind(), RingKind()]
-"""All kinds. Whoever embeds the broker may append more before queues are made."""
+"""All kinds. A program that embeds the broker may append more before queues are made."""
 
 
 def choose_rules(queue: "Queue") -> None:

@@ -23,7 +23,7 @@ class Ring(Entry):
 
     def __init__(self, size: int) -> None:
         self.size: int = size
-        """How many messages may wait; with 0 nothing comes in."""
+        """Messages that may wait; with 0 nothing comes in."""
 
     def admit(self, queue: "Queue", reference: Reference) -> bool:
         """Make room for the message."""
