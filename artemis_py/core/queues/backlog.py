@@ -11,7 +11,7 @@ Adding, taking and putting back are O(1) whatever the length.
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.page import END, Page
 from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference, ReferenceList
 from artemis_py.core.queues.settlement import delay
@@ -59,12 +59,12 @@ class Backlog:
         "tails",
     )
 
-    def __init__(self, queue: "Queue", hub: Hub) -> None:
+    def __init__(self, queue: "Queue", hub: Dispatcher) -> None:
         self._queue: Queue = queue
         self._address: Address = queue.address
         self._broker_account: MemoryAccount = hub.account
         self._consumers: list[Consumer] = queue.consumers
-        self.hub: Hub = hub
+        self.hub: Dispatcher = hub
         self.lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
         self.mask: int = 0
         """Bit p is set if the list of priority p has something."""

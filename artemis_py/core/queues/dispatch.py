@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.cursors.range_reader import serve_apart
-from artemis_py.core.queues.dispatcher import Dispatchable, Hub
+from artemis_py.core.queues.dispatcher import Dispatchable, Dispatcher
 from artemis_py.core.queues.gate import Gate
 from artemis_py.core.queues.reference import DELIVERING, Reference
 from artemis_py.core.queues.settlement import acknowledge
@@ -37,10 +37,10 @@ class Level:
 class Dispatch(Dispatchable):
     """Hands the messages of one queue to its consumers."""
 
-    def __init__(self, queue: "Queue", hub: Hub) -> None:
+    def __init__(self, queue: "Queue", hub: Dispatcher) -> None:
         super().__init__()
         self._queue: Queue = queue
-        self._hub: Hub = hub
+        self._hub: Dispatcher = hub
         self.gate: Gate = Gate(queue)
         self.levels: list[Level] = []
         """One for each priority that consumers have, the highest first."""

@@ -69,7 +69,7 @@ class Dispatchable:
         raise NotImplementedError
 
 
-class Hub:
+class Dispatcher:
     """Visits queues that have something to deliver, and has what all of them share: time, timers, storage, memory."""
 
     def __init__(
@@ -229,3 +229,7 @@ class Hub:
         delivered = queue.deliver(share)
         queue.is_greedy = delivered >= min(share, MANY)
         return delivered
+
+
+Hub = Dispatcher
+"""The name that other rooms still import."""

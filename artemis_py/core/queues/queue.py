@@ -13,7 +13,7 @@ from artemis_py.core.queues.backlog import Backlog
 from artemis_py.core.queues.bulk import take_out
 from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.dispatch import Dispatch
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.expiry import Expiry
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.core.queues.reference import GONE, PRIORITIES, Reference
@@ -35,7 +35,7 @@ class Queue(Binding):
     # Long because it declares every attribute, once.
     def __init__(
         self,
-        hub: Hub,
+        hub: Dispatcher,
         config: QueueConfig,
         address: Address,
         id: int,
@@ -43,7 +43,7 @@ class Queue(Binding):
         routing: RoutingServices,
     ) -> None:
         super().__init__(config.name, address, routing_type)
-        self.hub: Hub = hub
+        self.hub: Dispatcher = hub
         self.routing: RoutingServices = routing
         """Takes what cannot be delivered."""
         self.id: int = id

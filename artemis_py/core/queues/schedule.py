@@ -9,7 +9,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.page import SCHEDULE_END, SCHEDULED_RANK, position_of
 from artemis_py.core.queues.reference import COLD, SCHEDULED, Reference
 from artemis_py.core.queues.tail import Tail
@@ -34,9 +34,9 @@ class Schedule:
 
     __slots__ = ("_count", "_heap", "_on_due", "_queue", "_tail", "_timer", "hub", "restored_below", "window_messages")
 
-    def __init__(self, queue: "Queue", hub: Hub, on_due: Callable[[Reference], None]) -> None:
+    def __init__(self, queue: "Queue", hub: Dispatcher, on_due: Callable[[Reference], None]) -> None:
         self._queue: Queue = queue
-        self.hub: Hub = hub
+        self.hub: Dispatcher = hub
         self._on_due: Callable[[Reference], None] = on_due
         self._heap: list[Entry] = []
         self._count: int = 0
