@@ -143,7 +143,7 @@ class Dispatch(Dispatchable):
             self._end_drains()
         return delivered
 
-    # One loop of 56 lines, because it runs once per message: with its steps as methods of their own, what is local here
+    # One loop of nearly 60 lines, because it runs once per message: with its steps as methods of their own, what is local here
     # would be looked up again for each message.
     def _serve(self, ring: deque[Consumer], delivered: int, budget: int) -> int:
         """Let the consumers of one ring take turns; how many messages were delivered in this visit by now."""
@@ -153,6 +153,7 @@ class Dispatch(Dispatchable):
         assignment = queue.assignment
         scan = hub.scan
         free_bytes = hub.free_unsettled_bytes
+        stored_batch = hub.stored_batch
         misses = 0
         while ring:
             consumer = ring[0]
@@ -179,7 +180,7 @@ class Dispatch(Dispatchable):
                 reference = backlog.lists[backlog.mask.bit_length() - 1].head
             elif self.cursor_count == 0:
                 break
-            if reference is not None and reference.batch > hub.stored_batch and not consumer.browse:
+            if reference is not None and reference.batch > stored_batch and not consumer.browse:
                 self._early = reference
                 if self.cursor_count == 0:
                     break
