@@ -164,7 +164,7 @@ class Broker:
         Nothing runs when this returns or raises. It is long because the order stands in one place.
         """
         office, services, config = self.postoffice, self.services, self.config
-        turn = self._turn = Turn(office, loop)
+        turn = self._turn = Turn(office.hub, loop)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]
@@ -225,7 +225,7 @@ class Broker:
         facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
-            started_ms=self.postoffice.now_ms,
+            started_ms=self.postoffice.hub.now_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )

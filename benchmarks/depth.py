@@ -70,12 +70,12 @@ class Run:
         self.scratch = ScratchStore(folder)
         settings = SettingsRepository(MatchHierarchy(WildcardSyntax()), options)
         self.office = PostOffice(settings, Hub(self.store, self.scratch, options), options)
-        self.office.now_ms = int(time.time() * 1000)
+        self.office.hub.now_ms = int(time.time() * 1000)
         recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
         self.start_s = time.perf_counter() - start
         loop = asyncio.get_running_loop()
         self.worker = Worker(loop, lambda: None)
-        self.store.start(loop, self.worker, self._fail, self.office.stored)
+        self.store.start(loop, self.worker, self._fail, self.office.hub.stored)
         if "q" not in self.office.queues:
             self.office.create_address("q", frozenset((RoutingType.ANYCAST,)))
             self.office.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
@@ -118,7 +118,7 @@ class Run:
         attach(consumer)
         for block in blocks(first, count):
             consumer.grant(len(block))
-            while self.office.run():
+            while self.office.hub.run():
                 pass
             if len(taker.taken) != len(block):
                 raise AssertionError(f"{len(taker.taken)} of {len(block)} messages came")

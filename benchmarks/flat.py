@@ -114,7 +114,7 @@ class Backlog:
             for message in messages:
                 office.route(message, address)
             consumer.grant(100)
-            office.run(100)
+            office.hub.run(100)
             for reference in taker.taken:
                 consumer.settle(reference, ACCEPTED)
             elapsed += time.process_time() - start

@@ -82,7 +82,7 @@ def make_office(
     for match, values in (settings or {}).items():
         repository.add(match, values)
     office = PostOffice(repository, Hub(MemoryStore(), scratch, options), options, events=events)
-    office.now_ms = START_MS
+    office.hub.now_ms = START_MS
     return office
 
 
@@ -145,7 +145,7 @@ def send(office: PostOffice, address: str, *bodies: str) -> None:
 
 def settle_down(office: PostOffice) -> None:
     """Let all queues deliver what they can."""
-    while office.run():
+    while office.hub.run():
         pass
 
 
@@ -160,8 +160,8 @@ def attach(office: PostOffice, queue: Queue, credit: int = 1000, **options: obje
 
 def pass_time(office: PostOffice, milliseconds: int) -> None:
     """Let time pass, and happen what was planned for it."""
-    office.now_ms += milliseconds
-    office.handle_deadlines()
+    office.hub.now_ms += milliseconds
+    office.hub.handle_deadlines()
     settle_down(office)
 
 

@@ -47,13 +47,13 @@ class Site:
         self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES)
         storage: Storage = MemoryStore() if self._store is None else self._store
         self.office = PostOffice(repository, Hub(storage, scratch, options), options, access)
-        self.office.now_ms = now_ms
+        self.office.hub.now_ms = now_ms
         self.services = make_services(self.office)
         self.manager = MqttProtocolManager(Host(self.services))
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.office, formats)
-            self._store.start(self.hands, self.hands, self.office.hub.storage_failed, self.office.stored)
+            self._store.start(self.hands, self.hands, self.office.hub.storage_failed, self.office.hub.stored)
             self.services.retained.load(formats)
         self.manager.start()
 
@@ -72,7 +72,7 @@ class Site:
 
     def turn(self) -> None:
         """Deliver what can be delivered, without any commit."""
-        while self.office.run():
+        while self.office.hub.run():
             pass
 
     def commit(self) -> None:
@@ -84,11 +84,11 @@ class Site:
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and happen what was planned for it."""
-        end_ms = self.office.now_ms + int(seconds * 1000)
-        while (due_ms := self.office.next_deadline_ms()) is not None and due_ms <= end_ms:
-            self.office.now_ms = max(due_ms, self.office.now_ms)
-            self.office.handle_deadlines()
-        self.office.now_ms = end_ms
+        end_ms = self.office.hub.now_ms + int(seconds * 1000)
+        while (due_ms := self.office.hub.next_deadline_ms()) is not None and due_ms <= end_ms:
+            self.office.hub.now_ms = max(due_ms, self.office.hub.now_ms)
+            self.office.hub.handle_deadlines()
+        self.office.hub.now_ms = end_ms
 
 
 class Client:

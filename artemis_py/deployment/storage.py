@@ -57,6 +57,11 @@ def parts_of_store(
     office = services.sessions.postoffice
     worker = Worker(loop, turn.enter)
     looks = Repeated(loop, turn.enter, disk.scan)
+
+    def failed(reason: str) -> None:
+        office.storage_failed(reason)
+        turn.plan()
+
     return [
         Part(
             "store",
@@ -68,7 +73,7 @@ def parts_of_store(
         Part(
             "store worker",
             State.RECOVERING,
-            lambda: store.start(loop, worker, turn.storage_failed, turn.stored),
+            lambda: store.start(loop, worker, failed, turn.stored),
             worker.stop,
         ),
         Part("retained messages", State.RECOVERING, lambda: restore_retained(services.retained, formats)),

@@ -90,7 +90,7 @@ class ManagementEndpoint:
     ) -> None:
         reply = MessageView(
             correlation_id=request.message_id if request.correlation_id is None else request.correlation_id,
-            creation_time_ms=self._postoffice.now_ms,
+            creation_time_ms=self._postoffice.hub.now_ms,
             properties={SUCCEEDED: succeeded},
             # A result is put together by us: it is always JSON.
             body=json.dumps([result], ensure_ascii=False),

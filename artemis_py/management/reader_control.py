@@ -72,7 +72,7 @@ class ReaderControl(Control):
         for queue in queues:
             # As for a consumer that left just now: the reader comes back for the next messages.
             queue.swept = False
-            queue.consumer_removed_ms = self._postoffice.now_ms
+            queue.consumer_removed_ms = self._postoffice.hub.now_ms
         rows = [_head(queue) for queue in queues]
         if time_ms is not None:
             for row, queue in zip(rows, queues, strict=True):
@@ -91,7 +91,7 @@ class ReaderControl(Control):
             raise InvalidRequest(f"the holder of a lease must have 1 to {MAX_HOLDER_CHARS} characters")
         for queue in queues:
             self._session.check_consumer(queue)
-        now_ms = self._postoffice.now_ms
+        now_ms = self._postoffice.hub.now_ms
         client = f"user '{self._session.subject.name}' at {self._session.peer}"
         self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
         for queue in queues:

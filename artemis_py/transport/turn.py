@@ -38,7 +38,7 @@ LEAST_UNITS: Final = 200
 
 
 class Core(Protocol):
-    """What a turn needs of the post office."""
+    """What a turn needs of the core: the dispatcher of its queues."""
 
     now_ms: int
     meter: Meter
@@ -54,9 +54,6 @@ class Core(Protocol):
 
     def stored(self, batch: int) -> bool:
         """Take note that a batch is durable; True: something may be delivered now."""
-
-    def storage_failed(self, reason: str) -> None:
-        """Take note that nothing becomes durable any more."""
 
 
 class Cancellable(Protocol):
@@ -148,11 +145,6 @@ class Turn:
         """Tell the core that the store committed a batch, and deliver what waited for it."""
         if self._core.stored(batch):
             self.plan()
-
-    def storage_failed(self, reason: str) -> None:
-        """Tell the core that the store failed, and the clients what that means for them."""
-        self._core.storage_failed(reason)
-        self.plan()
 
     def plan_deadline(self, waiter: Waiter, when: float) -> None:
         """Call `waiter` at `when` (loop time) at the latest."""

@@ -81,7 +81,7 @@ class World:
         options = options or BrokerSettings()
         hub = Hub(MemoryStore(), options=options)
         self.office: Final = PostOffice(SettingsRepository(hierarchy), hub, options, access or OpenAccess())
-        self.office.now_ms = NOW_MS
+        self.office.hub.now_ms = NOW_MS
         self.services: Final = Services(Sessions(self.office))
         self.reaper: Final = self.services.reaper
         self.session: Final = self.login("tester")
@@ -138,11 +138,11 @@ class World:
 
     def run(self) -> None:
         """Deliver until nothing moves."""
-        while self.office.run():
+        while self.office.hub.run():
             pass
 
     def pass_time(self, milliseconds: int) -> None:
         """Move the clock and do what was planned until then."""
-        self.office.now_ms += milliseconds
-        self.office.handle_deadlines()
+        self.office.hub.now_ms += milliseconds
+        self.office.hub.handle_deadlines()
         self.run()

@@ -101,7 +101,7 @@ class Side:
 
     def later(self, count: int, delay_ms: int, number: int) -> None:
         for index in range(count):
-            self._route(f"{number}.{index}", "red", 4, True, self.office.now_ms + delay_ms + 7 * (index % 3))
+            self._route(f"{number}.{index}", "red", 4, True, self.office.hub.now_ms + delay_ms + 7 * (index % 3))
 
     def _route(self, body: str, colour: str, priority: int, durable: bool, delivery_time_ms: int) -> None:
         message = plain_message("q", MessageView(body=body, properties={"colour": colour}), durable, priority)
@@ -174,7 +174,7 @@ class PagedSide(Side):
         self.world.audit()
 
     def restart(self, number: int) -> None:
-        now_ms = self.office.now_ms
+        now_ms = self.office.hub.now_ms
         self.world.settle()
         self.leave()
         self.world.settle()
@@ -182,7 +182,7 @@ class PagedSide(Side):
         self.end()
         self.scratch = None if self.scratch is None else ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
         self.world = World(self.folder / "journal", self.SETTINGS, scratch=self.scratch)
-        self.world.office.now_ms = now_ms
+        self.world.office.hub.now_ms = now_ms
         self.take_over(self.world.office)
         pass_time(self.office, 0)
 

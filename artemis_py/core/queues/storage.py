@@ -10,7 +10,7 @@ or not at all. That is why there is no begin and end here.
 A store that failed (full disk, I/O error) takes nothing any more and confirms nothing any more. It raises nothing
 from these methods: the core refuses what asks to be durable before it comes here (`PostOffice.storage_failed`).
 
-Batches have ascending numbers. The store tells the core which of them are durable (`PostOffice.stored`): references
+Batches have ascending numbers. The store tells the core which of them are durable (`Dispatcher.stored`): references
 that have a later one (`Reference.batch`) are not delivered yet.
 """
 
@@ -176,7 +176,7 @@ class Storage(Pages, Protocol):
         """
 
     def hurry(self, reference: "Reference") -> None:
-        """Commit this reference without delay: a consumer waits for it to be durable (`PostOffice.stored`)."""
+        """Commit this reference without delay: a consumer waits for it to be durable (`Dispatcher.stored`)."""
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` once everything put so far is durable, at once if it is. Callbacks keep their order.

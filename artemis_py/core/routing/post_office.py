@@ -48,31 +48,6 @@ class PostOffice(Routing):
         self.hub.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
         self.hub.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
 
-    @property
-    def now_ms(self) -> int:
-        """Milliseconds since 1970, as the driver said at the start of this turn."""
-        return self.hub.now_ms
-
-    @now_ms.setter
-    def now_ms(self, value: int) -> None:
-        self.hub.now_ms = value
-
-    def run(self, budget: int = 1000) -> bool:
-        """Deliver what can be delivered, at most `budget` messages; True: call again, there is more."""
-        return self.hub.run(budget)
-
-    def next_deadline_ms(self) -> int | None:
-        """When `handle_deadlines` is due next."""
-        return self.hub.next_deadline_ms()
-
-    def handle_deadlines(self) -> None:
-        """Do what was planned for a moment up to `now_ms`."""
-        self.hub.handle_deadlines()
-
-    def stored(self, batch: int) -> bool:
-        """All references up to this batch are durable; True if some may be delivered now: `run` is to be called."""
-        return self.hub.stored(batch)
-
     def new_id(self) -> int:
         """Take the number of a session, a consumer or a transaction: nothing else in this broker has it."""
         return self.hub.numbers.new_id()

@@ -188,7 +188,7 @@ class Staging:
         previous, stage.holder = stage.holder, holder
         if previous is not None and previous is not holder:
             previous.stolen()
-        stage.touched_ms = self._office.now_ms
+        stage.touched_ms = self._office.hub.now_ms
         return stage
 
     def _check(self, user: str, writer: str, epoch: int) -> None:
@@ -244,7 +244,7 @@ class Staging:
         awaited.message_count += 1
         awaited.size_bytes += message.size
         message.origin = stage.queue.address
-        stage.touched_ms = self._office.now_ms
+        stage.touched_ms = self._office.hub.now_ms
         # In the stage it is neither due nor late: both count from the commit on.
         if message.delivery_time_ms:
             message.set_extra(DUE, message.delivery_time_ms)
@@ -385,11 +385,11 @@ class Staging:
     def _plan_sweep(self) -> None:
         if not self._is_sweeping:
             self._is_sweeping = True
-            self._office.hub.timers.at(self._office.now_ms + SWEEP_MS, self._sweep)
+            self._office.hub.timers.at(self._office.hub.now_ms + SWEEP_MS, self._sweep)
 
     def _sweep(self) -> None:
         self._is_sweeping = False
-        before_ms = self._office.now_ms - TIMEOUT_MS
+        before_ms = self._office.hub.now_ms - TIMEOUT_MS
         stages = [stage for stage in self._stages.values() if stage.touched_ms <= before_ms and stage.holder is None]
         self._office.hub.slices.start(self._drop(stages, "nobody touched this stage for an hour"))
         if self._stages:

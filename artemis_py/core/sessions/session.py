@@ -65,7 +65,7 @@ class Session:
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = postoffice.new_id()
-        self.created_ms: int = postoffice.now_ms
+        self.created_ms: int = postoffice.hub.now_ms
         self.consumers: dict[int, Consumer] = {}
         self.transactions: dict[int, Transaction] = {}
         self.held_producers: set[Producer] = set()
@@ -332,7 +332,7 @@ class Session:
 
     def begin(self) -> Transaction:
         """Open a transaction."""
-        transaction = Transaction(self.postoffice.new_id(), self.postoffice.now_ms)
+        transaction = Transaction(self.postoffice.new_id(), self.postoffice.hub.now_ms)
         self.transactions[transaction.id] = transaction
         return transaction
 

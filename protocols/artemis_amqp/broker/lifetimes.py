@@ -163,7 +163,7 @@ class Lifetimes:
         if ending < since:
             return ending is not Ending.CONNECTION
         if terminus is not None and terminus.timeout > 0:
-            when_ms = self._office.now_ms + 1000 * terminus.timeout
+            when_ms = self._office.hub.now_ms + 1000 * terminus.timeout
             self._expiring[key] = self._office.hub.timers.at(when_ms, lambda: self._expired(key))
         else:
             self.gone(key)
@@ -266,7 +266,7 @@ class Lifetimes:
 
     def _plan(self, name: str) -> None:
         if not self._due:
-            self._office.hub.timers.at(self._office.now_ms, self.run)
+            self._office.hub.timers.at(self._office.hub.now_ms, self.run)
         self._due.add(name)
 
 

@@ -123,7 +123,7 @@ class Sessions:
         if session.expiry_s == 0:
             self.end(session, "its connection ended")
             return
-        session.ended_ms = self.postoffice.now_ms
+        session.ended_ms = self.postoffice.hub.now_ms
         will = session.will
         if will is not None and will.delay_s == 0:
             self._publish_will(session)
@@ -270,7 +270,7 @@ class Sessions:
         self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.
-        session.ended_ms = record.ended_ms or self.postoffice.now_ms
+        session.ended_ms = record.ended_ms or self.postoffice.hub.now_ms
         session.incoming = IncomingFlight(stored.incoming)
         for subscription in stored.subscriptions:
             self._restore_subscription(session, subscription, queues)

@@ -286,4 +286,4 @@ def _hand_over(subscription: Subscription, search: "RetainedSearch", office: Pos
 
 def _wait(office: PostOffice, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
     """Until the client has read some of what is ahead."""
-    office.hub.timers.at(office.now_ms + RETAINED_PAUSE_MS, go_on)
+    office.hub.timers.at(office.hub.now_ms + RETAINED_PAUSE_MS, go_on)

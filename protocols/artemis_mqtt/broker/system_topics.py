@@ -38,7 +38,7 @@ class SystemTopics:
         self._version: Final = version("artemis_py")
         self._is_planned = False
         self._retained: Final = manager.host.retained
-        self._started_ms = manager.postoffice.now_ms
+        self._started_ms = manager.postoffice.hub.now_ms
 
     def wanted(self, queue: Queue) -> None:
         """Serve a subscription to `$SYS`: it gets the numbers now, and as long as it lasts."""
@@ -48,7 +48,7 @@ class SystemTopics:
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._office.hub.timers.at(self._office.now_ms + INTERVAL_MS, self._due)
+            self._office.hub.timers.at(self._office.hub.now_ms + INTERVAL_MS, self._due)
 
     def _due(self) -> None:
         self._is_planned = False
@@ -79,7 +79,7 @@ class SystemTopics:
         messages = sum(queue.message_count for queue in office.queues.values())
         return {
             "version": f"artemis_py {self._version}",
-            "uptime": f"{(office.now_ms - self._started_ms) // 1000} seconds",
+            "uptime": f"{(office.hub.now_ms - self._started_ms) // 1000} seconds",
             "clients/connected": str(connected),
             "clients/disconnected": str(len(sessions) - connected),
             "clients/total": str(len(sessions)),

@@ -84,10 +84,10 @@ def test_the_copy_says_where_it_comes_from() -> None:
     make_queue(office, "a")
     sink, _ = attach(office, make_queue(office, "b"))
     divert(office)
-    message = make_message("m", expires_ms=office.now_ms + 5000)
+    message = make_message("m", expires_ms=office.hub.now_ms + 5000)
 
     office.route(message, office.addresses["a"])
-    office.run()
+    office.hub.run()
 
     copy = sink.take()[0].message
     assert copy.extra == {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "d", "_AMQ_ORIG_MESSAGE_ID": message.id}

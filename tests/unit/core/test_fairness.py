@@ -38,13 +38,13 @@ def test_a_queue_with_little_does_not_wait_for_those_with_much() -> None:
     make_queue(office, "little")
     sink, _ = consume(office, "little", 1000)
     for _ in range(3):
-        office.run(1000)
+        office.hub.run(1000)
 
     served = 0
     before = sum(len(one.deliveries) for one in much)
     for _ in range(6):
         office.route(make_message(), office.addresses["little"])
-        office.run(1000)
+        office.hub.run(1000)
         served += len(sink.take())
 
     assert served == 6
@@ -61,12 +61,12 @@ def test_queues_with_much_are_not_starved_by_those_with_little() -> None:
     for number in range(60):
         make_queue(office, f"q{number}")
         consume(office, f"q{number}", 5000)
-    office.run(100)
+    office.hub.run(100)
 
     for _ in range(10):
         for number in range(60):
             office.route(make_message(), office.addresses[f"q{number}"])
-        office.run(100)
+        office.hub.run(100)
 
     assert len(sink.take()) >= 80
 
@@ -90,7 +90,7 @@ def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
     turns = 0
     between = 0
     while queue.dispatch.returning:
-        office.run(1000)
+        office.hub.run(1000)
         turns += 1
         between += len(sink.deliveries) if queue.dispatch.returning else 0
     settle_down(office)
@@ -134,7 +134,7 @@ def test_a_session_ends_in_slices() -> None:
     turns, most = 0, 0
     while office.queues:
         before = office.meter.work
-        office.run()
+        office.hub.run()
         most = max(most, office.meter.work - before)
         turns += 1
 
@@ -171,11 +171,11 @@ def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> No
     for number in range(3 * RUN_CALLS):
         office.hub.timers.at(START_MS + 5, lambda number=number: said.append(number))  # type: ignore[misc]
     office.hub.timers.at(START_MS + 6, lambda: said.append(-1))
-    office.now_ms = START_MS + 10
+    office.hub.now_ms = START_MS + 10
 
     runs = 0
-    while (due_ms := office.next_deadline_ms()) is not None and due_ms <= office.now_ms:
-        office.handle_deadlines()
+    while (due_ms := office.hub.next_deadline_ms()) is not None and due_ms <= office.hub.now_ms:
+        office.hub.handle_deadlines()
         runs += 1
         assert len(said) <= runs * RUN_CALLS
 

@@ -9,7 +9,8 @@ from artemis_py.core.queues.dispatcher import Dispatchable, Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.routing_services import RoutingServices
-from artemis_py.core.settings.options import AddressSettings, QueueConfig, merge
+from artemis_py.core.settings.address_settings import AddressSettings, merge
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.store.memory import MemoryStore
 from tests.core_harness import START_MS, Recorder, make_message
 

@@ -143,7 +143,7 @@ def test_what_is_given_back_asks_the_rule_again() -> None:
 def test_a_scheduled_message_asks_the_rule_when_it_is_due() -> None:
     office = make_office()
     queue = make_queue(office, "last")
-    late = make_message("red late", delivery_time_ms=office.now_ms + HOUR_MS, colour="red")
+    late = make_message("red late", delivery_time_ms=office.hub.now_ms + HOUR_MS, colour="red")
     office.route(late, office.addresses["last"])
     coloured(office, "last", "red 1")
     assert (bodies(queue), queue.scheduled_count) == (["red 1"], 1)

@@ -445,7 +445,7 @@ def test_the_delay_counts_from_the_last_consumer() -> None:
     for _ in range(3):
         reaper.reap()
     early = list(office.queues)
-    office.now_ms += 1000
+    office.hub.now_ms += 1000
 
     reaper.reap()
     reaper.reap()
@@ -496,8 +496,8 @@ def test_old_transactions_are_rolled_back() -> None:
     reaper = services.reaper
     reaper.start()
 
-    office.now_ms += 1000
-    office.handle_deadlines()
+    office.hub.now_ms += 1000
+    office.hub.handle_deadlines()
 
     assert not transaction.is_open
     with pytest.raises(UnknownTransaction):
@@ -512,7 +512,7 @@ def test_a_stopped_reaper_does_nothing_more() -> None:
     reaper.start()
     reaper.stop()
 
-    office.now_ms += 10_000
-    office.handle_deadlines()
+    office.hub.now_ms += 10_000
+    office.hub.handle_deadlines()
 
     assert transaction.is_open

@@ -208,7 +208,7 @@ def test_a_queue_that_is_deleted_meanwhile_ends_the_work() -> None:
     outcome = Outcome()
 
     office.hub.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
-    office.run()
+    office.hub.run()
     office.delete_queue("q")
     settle_down(office)
 

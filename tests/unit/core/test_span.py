@@ -124,10 +124,10 @@ def test_what_is_past_its_time_expires_and_is_not_acknowledged(tmp_path: Path, i
         late = make_queue(world.office, "EXPIRED")
         for number in range(6):
             message = plain_message("q", MessageView(body=str(number)), True)
-            message.expires_ms = world.office.now_ms + 5 if number % 2 else 0
+            message.expires_ms = world.office.hub.now_ms + 5 if number % 2 else 0
             world.office.route(message, world.office.addresses["q"])
         world.settle()
-        world.office.now_ms += 5
+        world.office.hub.now_ms += 5
         assert read(world.office, queue) == [1, 3, 5]
 
         assert acknowledge_below(queue, 6, 100) == 5

@@ -221,10 +221,10 @@ def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice, serv
     due.delivery_time_ms = NOW_MS + 50
     producer.send(late)
     producer.send(due)
-    office.now_ms = NOW_MS + 20
+    office.hub.now_ms = NOW_MS + 20
     for queue in list(office.queues.values()):
         queue.expiry.expire_due()
-    office.handle_deadlines()
+    office.hub.handle_deadlines()
 
     writer.commit(0, a=2)
 
@@ -268,8 +268,8 @@ def test_a_stage_that_nobody_touches_goes(office: PostOffice, services: Services
     services.staging.release(left, left.holder)
 
     for now_ms in range(NOW_MS, NOW_MS + TIMEOUT_MS + 2 * SWEEP_MS, SWEEP_MS):
-        office.now_ms = now_ms
-        office.handle_deadlines()
+        office.hub.now_ms = now_ms
+        office.hub.handle_deadlines()
 
     assert kept.queue.is_deleted is False
     assert left.queue.is_deleted is True

@@ -82,7 +82,7 @@ def test_an_expired_message_of_a_topic_goes_to_an_anycast_queue() -> None:
     """As a dead letter."""
     office = shipped_office()
     queue = topic(office)
-    publish(office, "news", expires_ms=office.now_ms + 10)
+    publish(office, "news", expires_ms=office.hub.now_ms + 10)
     pass_time(office, 10)
 
     queue.expiry.expire_due()
@@ -155,7 +155,7 @@ def test_an_expired_message_of_a_topic_goes_to_its_collector() -> None:
     """`auto-create-expiry-resources`, where the expiry address is made for it too."""
     office = make_office({"#": SHIPPED.changed(auto_create_expiry_resources=True, expiry_address="late")})
     queue = topic(office)
-    publish(office, "news", expires_ms=office.now_ms + 10)
+    publish(office, "news", expires_ms=office.hub.now_ms + 10)
     pass_time(office, 10)
 
     queue.expiry.expire_due()

@@ -434,7 +434,13 @@ def state(broker: Broker) -> dict[str, object]:
     return {
         "addresses": {each.name: (each.routing_types, each.settings) for each in office.addresses.values()},
         "queues": {
-            each.name: (each.config, each.enabled, each.exclusive, each.max_consumers, str(each.filter))
+            each.name: (
+                each.config,
+                each.enabled,
+                each.settings.exclusive,
+                each.settings.max_consumers,
+                str(each.filter),
+            )
             for each in office.queues.values()
         },
         "limits": (office.account.max_messages, office.account.max_bytes, office.creations.limit),

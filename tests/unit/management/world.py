@@ -44,7 +44,7 @@ class World:
     def __init__(self, access: AccessControl | None = None, storage: Storage | None = None) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
         self.postoffice = PostOffice(settings, Hub(storage or MemoryStore()), access=access or OpenAccess())
-        self.postoffice.now_ms = NOW_MS
+        self.postoffice.hub.now_ms = NOW_MS
         self.services = make_services(self.postoffice)
         facts = BrokerFacts(
             version="1.2.3",
@@ -134,7 +134,7 @@ def consume(world: World, queue: Queue, credit: int) -> Taker:
     taker = Taker()
     consumer = world.session.consume(queue, taker)
     consumer.grant(credit)
-    world.postoffice.run()
+    world.postoffice.hub.run()
     return taker
 
 

@@ -40,7 +40,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     if request.param == "memory":
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(BrokerSettings().wildcards)
         office = PostOffice(SettingsRepository(hierarchy), Hub(MemoryStore()))
-        office.now_ms = START_MS
+        office.hub.now_ms = START_MS
         yield Rig(office, lambda: None)
     else:
         with World(tmp_path) as world:

@@ -68,7 +68,7 @@ def events(world: World) -> Iterator[None]:
     """All that happens until nothing is left to do, one event at a time."""
     while world.office.hub.slices.has_work or world.hands.planned or world.hands.jobs:
         if world.office.hub.slices.has_work:
-            world.office.run()
+            world.office.hub.run()
             yield
         elif world.hands.planned:
             world.hands.turn()
@@ -179,7 +179,7 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
         job = Job(world)
         job.stage(0, "a")
         stage = world.services.staging.open("job", "w", 0, "a", "q", Holder())
-        now_ms = world.office.now_ms
+        now_ms = world.office.hub.now_ms
         for index in range(9):
             message = plain_message("q", MessageView(body=str(index)), True)
             message.delivery_time_ms = now_ms + 100 if index % 3 == 0 else 0
@@ -197,8 +197,8 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
             ("5", False, None), ("7", True, None), ("8", False, None),
         ]  # fmt: skip
         assert {one.routing_type for one in waiting} == {1}
-        world.office.now_ms += 100
-        world.office.handle_deadlines()
+        world.office.hub.now_ms += 100
+        world.office.hub.handle_deadlines()
         assert queue.scheduled_count == 0
         world.settle()
         world.audit()

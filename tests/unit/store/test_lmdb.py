@@ -677,8 +677,8 @@ def test_a_scheduled_message_of_several_queues_is_still_there_when_it_was_due(tm
         queues = multicast(world, "news", "news.a", "news.b")
         world.send("news", "m", delivery_time_ms=START_MS + 10)
         world.settle()
-        world.office.now_ms += 10
-        world.office.handle_deadlines()
+        world.office.hub.now_ms += 10
+        world.office.hub.handle_deadlines()
         world.settle()
         assert [bodies(queue) for queue in queues] == [["m"], ["m"]]
         world.audit()

@@ -73,11 +73,11 @@ class World:
         for match, values in (settings or {}).items():
             repository.add(match, values)
         self.office = PostOffice(repository, Hub(self.store, scratch, options), options)
-        self.office.now_ms = START_MS
+        self.office.hub.now_ms = START_MS
         self.services = make_services(self.office)
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
-        self.store.start(self.hands, self.hands, self._failed, self.office.stored)
+        self.store.start(self.hands, self.hands, self._failed, self.office.hub.stored)
 
     def _failed(self, reason: str) -> None:
         self.failures.append(reason)

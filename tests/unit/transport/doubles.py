@@ -193,7 +193,7 @@ class Bench:
         self.postoffice = small_postoffice()
         self.host = make_host(self.postoffice)
         self.manager = LineProtocolManager(self.host)
-        self.turn = Turn(self.postoffice, self.loop, self.loop.wall_clock)
+        self.turn = Turn(self.postoffice.hub, self.loop, self.loop.wall_clock)
         self.connections = Connections(limits or ConnectionLimits(total=100, strangers=50))
         self.terms = AcceptorContext(
             config=config or AcceptorConfig(name="test"),

@@ -23,7 +23,6 @@ class ScriptedCore:
         self.deadline_ms: int | None = None
         self.deadlines_handled: list[int] = []
         self.error: Exception | None = None
-        self.failures: list[str] = []
 
     def run(self) -> bool:
         self.runs.append(self.now_ms)
@@ -43,9 +42,6 @@ class ScriptedCore:
 
     def stored(self, batch: int) -> bool:
         return batch == AWAITED_BATCH
-
-    def storage_failed(self, reason: str) -> None:
-        self.failures.append(reason)
 
 
 class Pen:
@@ -223,13 +219,4 @@ def test_a_commit_plans_a_turn_if_something_waited_for_it(turn: Turn, core: Scri
     turn.stored(AWAITED_BATCH)
     loop.run()
 
-    assert len(core.runs) == 1
-
-
-def test_a_failed_store_plans_a_turn(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
-    """What waited for a commit is refused or delivered now."""
-    turn.storage_failed("no space")
-    loop.run()
-
-    assert core.failures == ["no space"]
     assert len(core.runs) == 1
