@@ -115,6 +115,24 @@ def test_a_ring_is_exact_with_messages_on_disk(tmp_path: Path, size: int) -> Non
         assert browse_all(queue)[-1].message.view.body == "100"
 
 
+def test_nothing_is_dropped_because_the_disk_cannot_be_read(tmp_path: Path) -> None:
+    with World(tmp_path, {"#": AddressSettings(max_read_page_messages=1)}) as world:
+        queue = world.queue(ring_size=2)
+        recorder, consumer = attach(world.office, queue, 1)
+        for bodies in ("a", "bc", "d"):
+            world.send("q", *bodies)
+            world.settle()
+            consumer.grant(1 if bodies == "bc" else 0)
+            settle_down(world.office)
+        first = recorder.take()[0]
+        world.crash()
+        waiting = queue.waiting_count
+
+        consumer.settle(first, RELEASED)
+
+        assert (waiting, queue.waiting_count, queue.messages_replaced) == (2, 3, 0)
+
+
 def test_the_default_is_a_setting_of_the_address_and_may_change() -> None:
     office = make_office({"#": AddressSettings(default_ring_size=2)})
     queue = make_queue(office)

@@ -42,7 +42,10 @@ class Ring(Entry):
         if queue.waiting_count < self.size:
             return True
         oldest = queue.backlog.oldest()
-        if oldest is not None and oldest.sequence < reference.sequence:
-            replace(oldest)
-            return True
-        return False
+        if oldest is None:
+            # The disk cannot be read now: one too many is better than a message that is lost for that.
+            return self.size > 0
+        if oldest.sequence > reference.sequence:
+            return False
+        replace(oldest)
+        return True
