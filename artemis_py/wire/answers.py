@@ -19,7 +19,7 @@ class Answers:
     def __init__(
         self, storage: Storage, outbox: Outbox, is_over: Callable[[], bool], failed: Callable[[str], None]
     ) -> None:
-        """`is_over` says that nobody hears an answer any more: they are dropped then.
+        """`is_over` tells whether the conversation is over: answers are dropped then.
 
         `failed` is called with the reason if what was promised may never be durable. The peer must be told that nobody
         knows whether a restart brings it back, and the connection must end.
@@ -33,7 +33,7 @@ class Answers:
         """How often the store was asked. An answer that collects for others may do so while this stays the same."""
 
     def when_durable(self, answer: Callable[[], None]) -> None:
-        """Call `answer` once everything that was put into the store so far is durable, behind a later `ask_store`."""
+        """Call `answer` when what was put into the store so far is durable; the next `ask_store` asks for it."""
         self._gathered.append(answer)
 
     def hold_output_from(self, offset: int) -> None:
@@ -42,7 +42,7 @@ class Answers:
         self._gathered.append(self._outbox.open_gate)
 
     def ask_store(self) -> None:
-        """Ask for what was gathered since the last time. Called at the end of each call of the transport."""
+        """Ask the store for all that was gathered. To be called at the end of each call of the transport."""
         if self._gathered:
             gathered = self._gathered
             self._gathered = []

@@ -21,12 +21,12 @@ class Outbox:
         self.limit: int = limit_bytes
         self.wake: Callable[[], None] = wake
         self.chunks: list[bytes | memoryview] = []
-        """What writes per message appends here itself, raises `size`, and calls `wake` if there were none."""
+        """Code that writes per message appends here directly, adds to `size`, and calls `wake` if this was empty."""
         self.size: int = 0
         """Octets in `chunks`."""
         self.is_paused: bool = False
         self.was_full: bool = False
-        """Somebody found no room, and is to be told when there is."""
+        """A sender found no room, and is to be told when there is some."""
         self.is_closed: bool = False
         """The last word is written."""
         self._gates: list[int] = []
@@ -38,7 +38,7 @@ class Outbox:
         return not self.is_paused and self.size < self.limit
 
     def ask_for_room(self) -> bool:
-        """Whether deliveries may be written; if not, `was_full` remembers that somebody asked."""
+        """Tell whether deliveries may be written; if not, `was_full` remembers that a sender asked."""
         if self.is_paused or self.size >= self.limit:
             self.was_full = True
             return False
@@ -67,7 +67,7 @@ class Outbox:
         self.size += size
 
     def take(self) -> bytes:
-        """Return all output up to the first gate; `was_full` is over then, but not for b""."""
+        """Return all output up to the first gate, which may be nothing. Taking something resets `was_full`."""
         chunks = self.chunks
         rest: list[bytes | memoryview] = []
         if self._gates:
@@ -111,7 +111,7 @@ class Outbox:
                 self.wake()
 
     def drop_gated(self) -> bool:
-        """Forget what waits, because it is not true yet and the end does not wait for it; False if nothing does."""
+        """Drop what waits behind gates, at the end: it is not true yet. False if nothing waits."""
         if not self._gates:
             return False
         offset = self._gates[0]
@@ -121,9 +121,9 @@ class Outbox:
         return True
 
     def write_before_gates(self, data: bytes) -> bool:
-        """Write where nothing else is to be taken, even if a gate stands there; False if something else is.
+        """Write a sign of life if nothing else can be taken, also in front of a gate; False if something can.
 
-        For a sign of life: a slow disk is no reason for the peer to give us up.
+        A slow disk is no reason for the peer to give us up.
         """
         if not self.chunks:
             self.write(data)
