@@ -121,7 +121,7 @@ def test_what_is_exported_from_a_running_broker_is_what_another_serves(tmp_path:
 def test_what_artemis_exported_is_served(tmp_path: Path) -> None:
     """And what its format cannot hold is named when it goes back."""
     folder = created(tmp_path / "a")
-    sample = Path(__file__).parents[1] / "unit" / "data" / "artemis-2.40-export.xml"
+    sample = Path(__file__).parents[1] / "unit" / "storetools" / "artemis-2.40-export.xml"
     imported = run_command("data", "import", str(folder), str(sample))
     with served(folder) as client:
         bodies = [each.body for each in client.receiver("orders2::q1").drain()]
