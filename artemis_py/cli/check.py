@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+from attrs import evolve
 
 from artemis_py.broker import Broker
 from artemis_py.cli.errors import Misconfigured
@@ -10,6 +11,7 @@ from artemis_py.cli.instance import configuration_file
 from artemis_py.config import BrokerConfig, check_parameters, load
 from artemis_py.config.letters import problems_of_letters
 from artemis_py.config.reader import FILE_NAME, shipped_folder
+from artemis_py.deployment.plan import plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.security.users import UserFiles
@@ -20,8 +22,11 @@ def examine(file: Path) -> BrokerConfig:
     """Read a broker.xml and all that it refers to. Raises ConfigError with every mistake."""
     config = load(file)
     problems: list[Problem] = problems_of_letters(config, config.places)
-    host = Broker(config).host
-    managers = [factory(host) for factory in installed_protocols()]
+    # A broker that keeps everything in memory is told to be like the file, and says what it would refuse at a start.
+    broker = Broker(evolve(config, persistence_enabled=False))
+    refused = broker.deployment.apply(plan(broker.deployment.running(config), config))
+    problems += [Problem(str(file), each.line, each.element, each.message) for each in refused]
+    managers = [factory(broker.host) for factory in installed_protocols()]
     for acceptor in config.acceptors:
         problems += check_parameters(acceptor, managers)
         try:
