@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domains import Domains
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.services import Services
 from artemis_py.core.settings.declaration import Option
@@ -192,17 +193,6 @@ class ProtocolManager(Protocol):
         """Start a conversation with a new peer."""
 
 
-class Domains:
-    """The domains of a broker: namespaces of addresses, which clients choose by the host name that they ask for."""
-
-    def __init__(self, only: PostOffice) -> None:
-        self._only: Final = only
-
-    def find(self, hostname: str | None) -> PostOffice:
-        """Return the domain of a host name. There is one, and every name leads to it."""
-        return self._only
-
-
 class Records:
     """What a protocol keeps through restarts: one space of keys and values in the store."""
 
@@ -229,7 +219,9 @@ class Host:
         self.sessions: Final = services.sessions
         """Opens sessions for those that have logged in."""
         self.postoffice: Final = services.sessions.postoffice
+        """The one domain, for what sessions do not offer yet."""
         self.domains: Final = Domains(self.postoffice)
+        """Namespaces of addresses, by the host name that a client asks for."""
         self.staging: Final = services.staging
         self.retained: Final = services.retained
         self.events: Final = self.postoffice.events
@@ -250,6 +242,10 @@ class Host:
     def now_ms(self) -> int:
         """Milliseconds since 1970, as it was at the start of this turn."""
         return self._hub.now_ms
+
+    def deposit(self, message: Message, queue: Queue) -> None:
+        """Put a message into one queue, past routing: the broker's own word to one subscriber, or a retained copy."""
+        self.postoffice.deposit(message, queue)
 
     def records(self, space: str) -> Records:
         """Return the records of one space; its name begins with that of the protocol."""

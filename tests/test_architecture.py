@@ -195,6 +195,57 @@ def test_nothing_below_the_command_line_imports_a_protocol() -> None:
     assert wrong == []
 
 
+BEHIND_SESSIONS: Final = ("artemis_py.core.routing", "artemis_py.core.services", "artemis_py.core.queues.queue")
+"""What clients reach through sessions, which check permissions, and protocols through `Host`."""
+
+OPEN_TO_PROTOCOLS: Final = {
+    "artemis_py.core.routing.duplicates",  # how an id is read from a message
+    "artemis_py.core.routing.routes",  # the routing type of a message that has none
+    "artemis_py.core.routing.transaction",
+    "artemis_py.core.services.retained",
+}
+
+STILL_REACHING: Final = {
+    ("artemis_amqp", "artemis_py.core.queues.queue"),
+    ("artemis_amqp", "artemis_py.core.routing.post_office"),
+    ("artemis_amqp", "artemis_py.core.services.staging"),
+    ("artemis_mqtt", "artemis_py.core.queues.queue"),
+    ("artemis_mqtt", "artemis_py.core.routing.post_office"),
+}
+"""What protocols import past the sessions, and should not. This list only gets shorter."""
+
+
+def reached(path: Path, known: dict[str, Path]) -> set[str]:
+    """Modules behind the sessions that a file imports."""
+    return {
+        name
+        for name in our_imports(path, known)
+        if name not in OPEN_TO_PROTOCOLS and any(f"{name}.".startswith(f"{part}.") for part in BEHIND_SESSIONS)
+    }
+
+
+def test_protocols_reach_the_broker_through_sessions_and_host() -> None:
+    """Neither the directory of addresses, nor the queues, nor staging: what they do is checked then, in one place."""
+    known = modules()
+    found = {
+        (part_of(module), name)
+        for module, path in known.items()
+        if part_of(module) in PROTOCOLS
+        for name in reached(path, known)
+    }
+
+    assert found == STILL_REACHING
+
+
+def test_the_subscriptions_of_protocols_use_sessions_only() -> None:
+    """As does the example protocol: these two lists are empty already, but for the type of a queue."""
+    known = modules()
+    paths = [known["artemis_amqp.broker.subscriptions"], known["artemis_mqtt.broker.subscriptions"]]
+    paths.append(REPOSITORY / "tests" / "line_protocol.py")
+
+    assert [sorted(reached(path, known) - {"artemis_py.core.queues.queue"}) for path in paths] == [[], [], []]
+
+
 def test_the_spark_connector_is_a_client_like_any_other() -> None:
     """It uses the client side of the AMQP engine and our errors, and nothing of the broker."""
     known = modules()

@@ -221,7 +221,7 @@ class Login:
                 abandon(subscription)
                 unsubscribe(handler.manager.sessions, subscription, None, "its client cannot consume from it any more")
                 continue
-            hand_over_retained(subscription, handler.postoffice)
+            hand_over_retained(subscription, handler.manager.host)
         return True
 
     def _welcome(self, session: ClientSession, core: Session, outlet: Outlet) -> None:

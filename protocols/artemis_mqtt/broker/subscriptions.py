@@ -15,7 +15,6 @@ from artemis_mqtt.engine.topics import split_shared
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED, RELEASED
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
@@ -23,6 +22,7 @@ from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Lifetime, SubscriptionSpec, without_own
 from artemis_py.core.sessions.subscriptions import Subscription as CoreSubscription
 from artemis_py.errors import LimitExceeded, NoSuchQueue, Refusal
+from artemis_py.protocol import Host
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.sessions import Sessions
@@ -49,9 +49,8 @@ def subscribe(
     `limit`: subscriptions that one session may have.
     """
     session = outlet.session
-    office = core.postoffice
     group, topic_filter = split_shared(request.topic_filter)
-    address = to_address(topic_filter, office.options.wildcards)
+    address = to_address(topic_filter, sessions.host.options.wildcards)
     core.check(Permission.CONSUME, address)
     subscription = session.subscriptions.get(request.topic_filter)
     is_new = subscription is None
@@ -75,7 +74,7 @@ def subscribe(
         retained = sessions.host.retained
         if retained.count:
             subscription.search = retained.search(address)
-            hand_over_retained(subscription, office)
+            hand_over_retained(subscription, sessions.host)
     return request.qos
 
 
@@ -259,24 +258,24 @@ def give_back(session: ClientSession) -> None:
     session.outgoing.deliveries.clear()
 
 
-def hand_over_retained(subscription: Subscription, office: PostOffice) -> None:
+def hand_over_retained(subscription: Subscription, host: Host) -> None:
     """Give a subscription the retained messages that it is to get: a slice now, the rest in the turns to come."""
     if subscription.search is not None:
-        office.hub.slices.start(_hand_over(subscription, subscription.search, office))
+        host.background.start(_hand_over(subscription, subscription.search, host))
 
 
-def _hand_over(subscription: Subscription, search: "RetainedSearch", office: PostOffice) -> Steps:
+def _hand_over(subscription: Subscription, search: "RetainedSearch", host: Host) -> Steps:
     queue = subscription.queue
     # To a client that left it goes on when it is back.
     while subscription.search is search and not queue.is_deleted and subscription.outlet is not None:
         if queue.waiting_count >= RETAINED_AHEAD:
-            yield partial(_wait, office)
+            yield partial(_wait, host)
             continue
         found = search.next(RETAINED_SLICE, RETAINED_STEPS)
-        office.meter.work += len(found) + 1
+        host.meter.work += len(found) + 1
         for message in found:
             if queue.accepts(message):
-                office.deposit(retained_copy(message), queue)
+                host.deposit(retained_copy(message), queue)
         if search.is_done:
             subscription.search = None
             break
@@ -284,6 +283,6 @@ def _hand_over(subscription: Subscription, search: "RetainedSearch", office: Pos
     return None
 
 
-def _wait(office: PostOffice, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
+def _wait(host: Host, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
     """Until the client has read some of what is ahead."""
-    office.hub.timers.at(office.hub.now_ms + RETAINED_PAUSE_MS, go_on)
+    host.timers.at(host.now_ms + RETAINED_PAUSE_MS, go_on)

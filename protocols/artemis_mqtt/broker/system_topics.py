@@ -70,7 +70,7 @@ class SystemTopics:
             for queue in queues:
                 if wildcards.matches(queue.address.name, address):
                     message = Message(self._manager.format, address, value.encode(), bytes((flags,)))
-                    self._office.deposit(message, queue)
+                    self._manager.host.deposit(message, queue)
 
     def _numbers(self) -> dict[str, str]:
         office = self._office
