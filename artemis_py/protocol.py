@@ -194,7 +194,7 @@ class ProtocolManager(Protocol):
 
 
 class Records:
-    """What a protocol keeps through restarts: one space of keys and values in the store."""
+    """Keeps keys and values of a protocol through restarts, in one space of the store."""
 
     def __init__(self, storage: Storage, space: str) -> None:
         self._storage: Final = storage

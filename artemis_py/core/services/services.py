@@ -13,7 +13,7 @@ from artemis_py.core.sessions.sessions import Sessions
 
 
 class Services:
-    """Made once per domain, by what assembles a broker."""
+    """Holds the services of one domain; made by what assembles a broker."""
 
     def __init__(self, sessions: Sessions) -> None:
         postoffice = sessions.postoffice

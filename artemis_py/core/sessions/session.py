@@ -12,6 +12,7 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import Cursor
+from artemis_py.core.queues.cursors.range_reader import Span
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
@@ -71,8 +72,7 @@ class Session:
         self.held_producers: set[Producer] = set()
         self.peer: str = peer
         """The client's network address, for the log."""
-        self._temporary: TemporaryResources = TemporaryResources(self)
-        self.subscriptions: Subscriptions = Subscriptions(self)
+        self._temporary: TemporaryResources = TemporaryResources(postoffice)
         self._opened: dict[int, Session] = {} if opened is None else opened
         self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
         self._opened[self.id] = self
@@ -211,18 +211,6 @@ class Session:
         ):
             self.postoffice.delete_address(address.name, reason="its last queue was deleted")
 
-    def parse(self, text: str) -> tuple[str, str | None]:
-        """Split an address or FQQN; `::q` is on the address that it is bound to. Raises NoSuchQueue."""
-        name, queue_name = parse_fqqn(text)
-        if not name and queue_name is not None:
-            name = self.postoffice.queue(queue_name).address.name
-        return name, queue_name
-
-    def routing_types(self, name: str) -> frozenset[RoutingType]:
-        """Return what an address is for; nothing if it is not there."""
-        address = self.postoffice.addresses.get(name)
-        return frozenset() if address is None else address.routing_types
-
     def queue_to_consume(self, name: str) -> Queue:
         """Return the queue of a point-to-point consumer on address `name`, created if need be (reference §1.3, end).
 
@@ -231,6 +219,12 @@ class Session:
         return queue_to_consume(self, name)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The rules of subscriptions, with the rights of this session."""
+        # Made when needed: kept here, it and the session would refer to each other, and wait for the garbage collector.
+        return Subscriptions(self)
 
     def subscribe(self, spec: SubscriptionSpec) -> Subscription:
         """Find or create the queue of a subscription, to be consumed from; see `Subscriptions.subscribe`."""
@@ -249,14 +243,14 @@ class Session:
 
         Raises NotAuthorized, LimitExceeded, NoSuchAddress, RoutingTypeMismatch.
         """
-        return self._temporary.create_queue(routing_type, address, filter)
+        return self._temporary.create_queue(self, routing_type, address, filter)
 
     def create_temporary_address(self, routing_type: RoutingType) -> Address:
         """Create an address of a random name that lives as long as this session.
 
         Raises NotAuthorized, LimitExceeded.
         """
-        return self._temporary.create_address(routing_type, None)
+        return self._temporary.create_address(self, routing_type, None)
 
     def delete_temporary(self, name: str) -> None:
         """Delete a temporary queue or address of this session; nothing happens if it is gone."""

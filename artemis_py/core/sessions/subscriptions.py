@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission
@@ -35,7 +36,7 @@ class Lifetime(Enum):
 
 
 class SubscriptionSpec:
-    """What a subscriber of a multicast address wants."""
+    """Describes what a subscriber of a multicast address wants."""
 
     def __init__(
         self,
@@ -84,11 +85,23 @@ def without_own(client_id: str) -> str:
 
 
 class Subscriptions:
-    """The rules, with the rights of one session."""
+    """Applies the rules with the rights of one session."""
 
     def __init__(self, session: "Session") -> None:
         self._session: Session = session
         self._office: PostOffice = session.postoffice
+
+    def parse(self, text: str) -> tuple[str, str | None]:
+        """Split an address or FQQN; `::q` is on the address that it is bound to. Raises NoSuchQueue."""
+        name, queue_name = parse_fqqn(text)
+        if not name and queue_name is not None:
+            name = self._office.queue(queue_name).address.name
+        return name, queue_name
+
+    def routing_types(self, name: str) -> frozenset[RoutingType]:
+        """Return what an address is for; nothing if it is not there."""
+        address = self._office.addresses.get(name)
+        return frozenset() if address is None else address.routing_types
 
     def require_address(self, name: str, routing_type: RoutingType) -> None:
         """Have the address come into being with this routing type if it is not there, and if that is allowed.
@@ -217,7 +230,10 @@ class Subscriptions:
                 self._session.delete_queue(queue.name, reason=reason)
 
     def leave(self, subscription: Subscription, reason: str) -> None:
-        """Do what the client's going means for a subscription that it did not end. Raises NotAuthorized."""
+        """Note that a client goes without ending its subscription: its queue stays if it is durable.
+
+        Raises NotAuthorized, with nothing done, if the client may not delete a queue that goes.
+        """
         if subscription.lifetime is not Lifetime.UNTIL_UNSUBSCRIBED:
             self.unsubscribe(subscription, reason)
 

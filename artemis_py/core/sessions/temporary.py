@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 
 
 class TemporaryResources:
-    """Those of one session."""
+    """Addresses and queues that go with one session."""
 
-    def __init__(self, session: "Session") -> None:
-        self._session: Session = session
-        self._office: PostOffice = session.postoffice
+    def __init__(self, postoffice: PostOffice) -> None:
+        # Not the session, which holds this: they would wait for the garbage collector together.
+        self._office: PostOffice = postoffice
         self._queues: dict[str, Queue] = {}
         self._addresses: dict[str, Address] = {}
 
-    def create_queue(self, routing_type: RoutingType, address: str | None, filter: str | None) -> Queue:
+    def create_queue(
+        self, session: "Session", routing_type: RoutingType, address: str | None, filter: str | None
+    ) -> Queue:
         """Create a queue of a random name, on an address of its own or a given one."""
         name = self._office.entropy.uuid()
         if address is None:
-            self.create_address(routing_type, name)
+            self.create_address(session, routing_type, name)
             address = name
         config = QueueConfig(
             name=name,
@@ -39,18 +41,18 @@ class TemporaryResources:
             temporary=True,
             max_consumers=-1,
         )
-        queue = self._session.create_queue(config)
-        queue.owner = self._session
+        queue = session.create_queue(config)
+        queue.owner = session
         self._queues[name] = queue
         return queue
 
-    def create_address(self, routing_type: RoutingType, name: str | None) -> Address:
+    def create_address(self, session: "Session", routing_type: RoutingType, name: str | None) -> Address:
         """Create an address, of a random name if none is given."""
         name = self._office.entropy.uuid() if name is None else name
-        self._session.check(Permission.CREATE_ADDRESS, name)
+        session.check(Permission.CREATE_ADDRESS, name)
         self._office.hub.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
         address = self._office.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
-        address.owner = self._session
+        address.owner = session
         self._addresses[name] = address
         return address
 

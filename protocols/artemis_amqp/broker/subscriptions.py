@@ -60,14 +60,14 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
     session = handler.core_session
     text, priority = cut_parameters(source.address)
     text, prefixed = handler.prefixes.strip(text)
-    name, queue_name = session.parse(text)
+    name, queue_name = session.subscriptions.parse(text)
     routing_type = routing_type_of(source.capabilities)
     if routing_type is None:
         routing_type = prefixed
     priority = _link_priority(attach, priority)
     browse = source.distribution_mode == COPY
     is_topic = routing_type is RoutingType.MULTICAST or (
-        routing_type is None and session.routing_types(name) == {RoutingType.MULTICAST}
+        routing_type is None and session.subscriptions.routing_types(name) == {RoutingType.MULTICAST}
     )
     if queue_name is not None:
         # Asked before anything is looked up: otherwise the client would learn whether the queue is there.
@@ -100,7 +100,7 @@ def _is_exempt(handler: "AmqpHandler", name: str, queue_name: str | None, routin
     return (
         queue_name is not None
         and routing_type is RoutingType.ANYCAST
-        and len(handler.core_session.routing_types(name)) > 0
+        and len(handler.core_session.subscriptions.routing_types(name)) > 0
     )
 
 

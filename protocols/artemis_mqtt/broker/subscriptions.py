@@ -116,7 +116,7 @@ def _find(
     sessions: "Sessions", session: ClientSession, core: Session, group: str, address: str, no_local: bool
 ) -> tuple[CoreSubscription, str]:
     """Find or make the queue of a new subscription. Raises Refusal."""
-    types = core.routing_types(address)
+    types = core.subscriptions.routing_types(address)
     if types and RoutingType.MULTICAST not in types:
         return CoreSubscription(core.queue_to_consume(address)), BORROWED
     spec = SubscriptionSpec(

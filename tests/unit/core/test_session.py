@@ -1,5 +1,7 @@
 """What a client may have created, sent and undone: sessions, transactions, the reaper (reference §1.3, §2.4, §3.18)."""
 
+import gc
+
 import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
@@ -8,8 +10,10 @@ from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
+from artemis_py.core.sessions.subscriptions import SubscriptionSpec
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     AddressFull,
@@ -516,3 +520,21 @@ def test_a_stopped_reaper_does_nothing_more() -> None:
     office.hub.handle_deadlines()
 
     assert transaction.is_open
+
+
+def test_a_session_that_ended_leaves_no_garbage_to_collect() -> None:
+    """Many connections that end at once must not cause a pause for all of them together."""
+    office = make_office()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(100):
+            session = make_session(office)
+            session.subscribe(SubscriptionSpec("news", ("c.s",), durable=True, recreates=True))
+            session.producer("q", ANYCAST).hold()
+            session.close()
+            settle_down(office)
+        del session
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
