@@ -143,8 +143,8 @@ class Dispatch(Dispatchable):
             self._end_drains()
         return delivered
 
-    # One loop of nearly 60 lines, because it runs once per message: with its steps as methods of their own, what is local here
-    # would be looked up again for each message.
+    # One loop of nearly 60 lines, because it runs once per message: with its steps as methods of their own, what is
+    # local here would be looked up again for each message.
     def _serve(self, ring: deque[Consumer], delivered: int, budget: int) -> int:
         """Let the consumers of one ring take turns; how many messages were delivered in this visit by now."""
         queue = self._queue

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import Cursor
-from artemis_py.core.queues.cursors.range_reader import Span
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of

@@ -13,7 +13,6 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.sessions.subscriptions import SubscriptionSpec
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
-from artemis_py.core.settings.options import AddressSettings, BrokerSettings, FullPolicy, QueueConfig
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     AddressFull,
