@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from artemis_amqp.client.errors import ClientError, ConnectionFailed
+from artemis_amqp.client.failures import ClientError, ConnectionFailed
 from artemis_py.cli.client import parse_destination, target_options
 from artemis_py.cli.errors import Failed, NotConnected
 from artemis_py.cli.load import SMALLEST_SIZE, Plan, Run, Violation

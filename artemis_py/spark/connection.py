@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from artemis_amqp.client import AmqpError, ConnectionLimits, errors
 from artemis_amqp.client.blocking import BlockingClient
-from artemis_amqp.client.errors import ClientError
+from artemis_amqp.client.failures import ClientError
 from artemis_py.spark.errors import ConnectionLost, Elsewhere, Gone, InvalidOption, Refused
 from artemis_py.spark.options import ConnectionOptions, Server
 

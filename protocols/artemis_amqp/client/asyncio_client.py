@@ -10,7 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from artemis_amqp.client.conversation import Conversation
-from artemis_amqp.client.errors import ClientError, ConnectionFailed
+from artemis_amqp.client.failures import ClientError, ConnectionFailed
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from artemis_amqp.client.conversation import Conversation
-from artemis_amqp.client.errors import ClientError, ConnectionFailed
+from artemis_amqp.client.failures import ClientError, ConnectionFailed
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link

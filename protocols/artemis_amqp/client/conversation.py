@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
-from artemis_amqp.client.errors import ConnectionFailed, LinkFailed, reason_of
+from artemis_amqp.client.failures import ConnectionFailed, LinkFailed, reason_of
 from artemis_amqp.engine.connection import AmqpConnection
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import Link

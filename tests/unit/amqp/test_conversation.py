@@ -6,7 +6,7 @@ import pytest
 
 from artemis_amqp.client import Accepted, ReceiverLink, SenderLink, SenderLinkHandler, Source, Target, encode
 from artemis_amqp.client.conversation import Conversation
-from artemis_amqp.client.errors import LinkFailed
+from artemis_amqp.client.failures import LinkFailed
 from artemis_amqp.engine.handlers import ReceiverLinkHandler
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.performatives import AmqpError
