@@ -9,6 +9,7 @@ import pytest
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = REPOSITORY / "docs"
 PAGES: Final = sorted(DOCS.glob("*.md"))
+REFERENCE: Final = sorted((DOCS / "reference").glob("*.md"))
 LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -17,12 +18,15 @@ def links_of(page: Path) -> set[Path]:
     return {(page.parent / target).resolve() for target in LINK.findall(page.read_text(encoding="utf-8"))}
 
 
-def test_index_names_every_page() -> None:
+@pytest.mark.parametrize("pages", [PAGES, REFERENCE], ids=["manual", "reference"])
+def test_index_names_every_page(pages: list[Path]) -> None:
     """A page that no page links to is not read."""
-    assert {page for page in PAGES if page.name != "index.md"} <= links_of(DOCS / "index.md")
+    index = pages[0].parent / "index.md"
+
+    assert {page for page in pages if page != index} <= links_of(index)
 
 
-@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *PAGES], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *PAGES, *REFERENCE], ids=lambda page: page.name)
 def test_links_lead_to_files(page: Path) -> None:
     """Pages get renamed."""
     assert [link for link in links_of(page) if not link.exists()] == []
