@@ -30,3 +30,17 @@ def test_index_names_every_page(pages: list[Path]) -> None:
 def test_links_lead_to_files(page: Path) -> None:
     """Pages get renamed."""
     assert [link for link in links_of(page) if not link.exists()] == []
+
+
+FOLDERS: Final = ("artemis_py", "protocols", "tests", "conf", "docs", "benchmarks", "examples")
+PATH: Final = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*\w/?)`")
+COMING: Final = ("artemis_py/wire", "artemis_py/deployment")
+"""Folders that pages describe before they are there."""
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *PAGES, *REFERENCE], ids=lambda page: page.name)
+def test_paths_on_a_page_exist(page: Path) -> None:
+    """Modules get moved."""
+    paths = [path for path in PATH.findall(page.read_text(encoding="utf-8")) if not path.startswith(COMING)]
+
+    assert [path for path in paths if not (REPOSITORY / path).exists()] == []
