@@ -1,8 +1,8 @@
 """docs/mqtt-conformance.md: every numbered statement of MQTT, and which tests hold the broker to it.
 
 A test says what it is about in its docstring, a wire exchange in its first line: `[MQTT-3.8.4-2]` is a statement of
-5.0, `[3.1.1: MQTT-3.8.4-2]` or `[MQTT-3.1.1/3.8.4-2]` one of 3.1.1. Run this file as a script to write the page anew;
-that also takes away excuses of what is tested by now.
+5.0, `[3.1.1: MQTT-3.8.4-2]` or `[MQTT-3.1.1/3.8.4-2]` one of 3.1.1. Run this file as a script to write the page;
+that also removes the excuses of statements that are tested by now.
 """
 
 import ast
