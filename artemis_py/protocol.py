@@ -20,7 +20,7 @@ from artemis_py.core.services.services import Services
 from artemis_py.core.settings.declaration import Option
 
 # A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
-# from it (reference/reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
+# from it (reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
 DEFAULT_OUTPUT_LIMIT_BYTES = 1024 * 1024
 
 

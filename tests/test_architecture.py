@@ -133,7 +133,7 @@ def our_imports(path: Path, known: dict[str, Path], at_run_time: bool = False) -
 
 
 def test_imports_point_to_lower_rows_only() -> None:
-    """STYLE 1: never sideways, never up; inside one part a module is free to import its neighbours."""
+    """Imports never point sideways or up; inside one part a module is free to import its neighbours."""
     known = modules()
     wrong = [
         f"{module} (row {ROWS[part_of(module)]}) imports {name} (row {ROWS[part_of(name)]})"
@@ -285,7 +285,7 @@ def test_only_config_reads_xml_with_lxml() -> None:
 
 @pytest.mark.parametrize("forbidden", ["asyncio", "socket", "ssl", "threading", "time", "logging", "pathlib", "os"])
 def test_core_knows_no_socket_file_clock_or_log(forbidden: str) -> None:
-    """DESIGN: sockets, clocks and threads live at the edge and are passed in."""
+    """Sockets, clocks and threads live at the edge and are passed in."""
     wrong = [
         module
         for module, path in modules().items()

@@ -70,5 +70,5 @@ def all_reads() -> frozenset[str]:
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_somebody_asks_for_every_option(owner: type, name: str) -> None:
-    """STYLE: no option that nobody can feel."""
+    """An option that no code acts on is not an option."""
     assert name in all_reads(), f"{owner.__name__}.{name} is set and never read: act on it, or remove it"

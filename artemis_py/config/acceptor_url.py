@@ -1,4 +1,4 @@
-"""Acceptor URLs: `tcp://host:port?name=value;name=value` (reference §6.5).
+"""Acceptor URLs: `tcp://host:port?name=value;name=value` (artemis-model §6.5).
 
 What the transport reads becomes an `AcceptorConfig`; the rest is kept for the protocols and checked against what
 they say they read, once they are known.

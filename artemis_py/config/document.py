@@ -1,7 +1,7 @@
 """Bytes to an XML tree, without any of the parts of XML that can hurt.
 
 No document type, hence no entities and no bombs made of them; no XInclude, no network; bounded size and depth
-(reference/reliability §4, hardening 5). Artemis leaves entities on.
+(reliability §5.5). Artemis leaves entities on.
 """
 
 from typing import Any, Final, NoReturn

@@ -1,7 +1,7 @@
 """The names that Artemis understands, so that a file made for it is told what is missing here, and not that it errs.
 
-What this broker supports is in the schema; a name is looked up here only when it is not there (reference §2.1, §2.2,
-§4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
+What this broker supports is in the schema; a name is looked up here only when it is not there
+(artemis-model §2.1, §2.2, §4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
 """
 
 from typing import Final

@@ -251,7 +251,7 @@ class _Reader:
             seen[name] = address_name
             self._check_separator(name, place)
             values = self._attributes(element, QUEUE_OPTIONS) | self._children(element, QUEUE_OPTIONS)
-            # As in Artemis, some defaults of the address do not reach queues declared here (reference §2.2).
+            # As in Artemis, some defaults of the address do not reach queues declared here (artemis-model §2.2).
             fixed = {each.attribute: each.in_file for each in QUEUE_OPTIONS if each.in_file is not None}
             yield QueueConfig(
                 name=name,
@@ -284,7 +284,7 @@ class _Reader:
     def _matches(
         self, name: str, settings: BrokerSettings, read: Callable[[Any], Value], places: dict[str, tuple[str, int]]
     ) -> dict[str, Value]:
-        """What the elements of this name say, by match; the first counts if there are several (reference §1.8).
+        """What the elements of this name say, by match; the first counts if there are several (artemis-model §1.8).
 
         `places` is filled with file and line of each.
         """
@@ -316,7 +316,7 @@ class _Reader:
     # --- permissions ---
 
     def _role_mappings(self) -> dict[str, set[str]]:
-        """For each role, the foreign roles that include it (reference §6.3)."""
+        """For each role, the foreign roles that include it (artemis-model §6.3)."""
         mapped: dict[str, set[str]] = {}
         for element in self._core.iterfind(f"{_core('security-settings')}/{_core('role-mapping')}"):
             foreign = self._name(element, "from")

@@ -1,7 +1,7 @@
 """What one resource offers to management: a table of attributes and a table of operations.
 
 A control decides nothing about permissions of its caller beyond what the session checks; the endpoint has
-checked `manage` before. Names follow Artemis (reference §6.1): an attribute `MessageCount` can be read under that
+checked `manage` before. Names follow Artemis (artemis-model §6.1): an attribute `MessageCount` can be read under that
 name, with a small first letter, or by the operations `getMessageCount` and `isMessageCount`.
 """
 

@@ -1,4 +1,4 @@
-"""Requests by message: what is sent to the management address, and what comes back (reference §6.1).
+"""Requests by message: what is sent to the management address, and what comes back (artemis-model §6.1).
 
 A request names a resource and an operation or attribute in its application properties, and carries the parameters
 as a JSON array in its body. The answer goes to its reply-to: a JSON array of one element, the result or the reason
@@ -38,7 +38,7 @@ ATTRIBUTE: Final = "_AMQ_Attribute"
 SUCCEEDED: Final = "_AMQ_OperationSucceeded"
 
 REPLY_PREFIXES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
-"""What JMS clients put before a reply address; they name no part of the address (reference §6.1)."""
+"""What JMS clients put before a reply address; they name no part of the address (artemis-model §6.1)."""
 
 FOR_EVERYBODY: Final = (READER, WRITER)
 """Resources that need no permission to manage: their operations check what they do to which queue."""

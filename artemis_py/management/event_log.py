@@ -70,7 +70,7 @@ class EventLog:
         LOGGER.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
 
     def _unrouted(self, event: Unrouted) -> None:
-        """Warn of a newcomer's most common surprise (reference §9.1): a topic without subscribers keeps nothing."""
+        """Warn of a newcomer's most common surprise (artemis-model §9.1): a topic without subscribers keeps nothing."""
         template = "message reached no queue: address=%s; an anycast queue would have kept it for later consumers"
         self._brake.warning(event.address, template, event.address)
 

@@ -1,7 +1,7 @@
 """Long lists in pages: which rows, in which order, and how many of them one reply may carry.
 
 A filter is Artemis' JSON object `{"field", "operation", "value", "sortField", "sortOrder"}`, every member optional
-(reference §6.1). Values keep their JSON types in the answer; a filter compares their text.
+(artemis-model §6.1). Values keep their JSON types in the answer; a filter compares their text.
 """
 
 import json

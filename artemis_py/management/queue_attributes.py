@@ -11,7 +11,7 @@ from artemis_py.core.settings.queue_settings import RESOLVED_ATTRIBUTES, QueueAt
 ATTRIBUTES: Final[Mapping[str, QueueAttribute]] = {
     each.json: each for each in QUEUE_ATTRIBUTES if each.json is not None
 }
-"""By their names in the JSON of `createQueue` and `updateQueue`: those of reference §2.2, with dashes."""
+"""By their names in the JSON of `createQueue` and `updateQueue`: those of artemis-model §2.2, with dashes."""
 
 
 def filter_text(queue: Queue) -> str | None:

@@ -1,4 +1,4 @@
-"""Who may do what where: the `<security-settings>` of broker.xml (reference §6.3)."""
+"""Who may do what where: the `<security-settings>` of broker.xml (artemis-model §6.3)."""
 
 from collections.abc import Mapping
 from typing import Final

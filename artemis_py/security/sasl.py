@@ -1,4 +1,4 @@
-"""SASL mechanisms, server side: ANONYMOUS, PLAIN, EXTERNAL and SCRAM-SHA-256 (AMQP reference §3).
+"""SASL mechanisms, server side: ANONYMOUS, PLAIN, EXTERNAL and SCRAM-SHA-256 (amqp10 §3).
 
 Each exchange is a small state machine that fulfils `protocol.SaslExchange`. What a peer sends decides nothing but the
 outcome: whatever is malformed ends as a failed login, like a wrong password, and nothing here raises for it.
@@ -40,7 +40,7 @@ class AnonymousExchange:
 class _ClientFirstExchange(ABC):
     """A mechanism in which the client speaks first: who forgot to is asked once, with an empty challenge.
 
-    A null initial response differs from an empty one; some clients send PLAIN that way (AMQP reference §3).
+    A null initial response differs from an empty one; some clients send PLAIN that way (amqp10 §3).
     """
 
     def __init__(self, logins: LoginService, peer: str, mechanism: str) -> None:
@@ -121,7 +121,7 @@ class _ClientFirst:
 class ScramExchange(_ClientFirstExchange):
     """RFC 5802 with SHA-256 (RFC 7677), without channel binding.
 
-    The server-final message goes out with the outcome (AMQP reference §3: where Proton and Qpid JMS read it).
+    The server-final message goes out with the outcome (amqp10 §3: where Proton and Qpid JMS read it).
     """
 
     def __init__(self, logins: LoginService, peer: str, nonce: Callable[[], str]) -> None:

@@ -78,7 +78,7 @@ class Users:
         """Whether this is the user's password. Slow.
 
         Exactly one hash is computed whether the user is unknown, the password is wrong or stored as plain text
-        (reliability §4, hardening 1).
+        (reliability §5.1).
         """
         stored = self._passwords.get(user)
         if isinstance(stored, HashedPassword):
@@ -90,8 +90,8 @@ class Users:
         """What SCRAM needs to know of a user, and whether it is genuine. Slow.
 
         A user who is unknown, or has no keys, gets made-up ones with a salt that is always the same, so that the
-        difference shows neither in the exchange nor in its time (RFC 5802 §9, hardening 1): one derivation is done in
-        every case.
+        difference shows neither in the exchange nor in its time (RFC 5802 §9, reliability §5.1): one derivation is done
+        in every case.
         """
         stored = self._passwords.get(user)
         salt = hmac.digest(self._salt_key, _encode(user), "sha256")[:16]

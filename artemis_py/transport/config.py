@@ -1,4 +1,4 @@
-"""What can be set about a listening socket: the acceptor's own part of an acceptor URL (reference §6.5).
+"""What can be set about a listening socket: the acceptor's own part of an acceptor URL (artemis-model §6.5).
 
 Parameters that a protocol reads are not known here; they are kept as text for it.
 """

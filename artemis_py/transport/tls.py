@@ -31,7 +31,7 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Renegotiation lets a client make the server work for free (reliability §4, hardening 7).
+    # Renegotiation lets a client make the server work for free (reliability §5.7).
     context.options |= ssl.OP_NO_RENEGOTIATION
     element = f"acceptor {config.name}"
     # A password that is not there must not be asked for on the terminal, where `load_cert_chain` would.

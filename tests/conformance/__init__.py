@@ -1,1 +1,1 @@
-"""The checklist of semantics that are easy to miss (reference §9.2)."""
+"""The checklist of semantics that are easy to miss (artemis-model §9.2)."""

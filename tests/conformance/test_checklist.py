@@ -32,7 +32,7 @@ SCAN_MS = 30_000
 
 
 def test_row_1_anycast_queues_of_one_address_take_turns() -> None:
-    """§1.2: routing name of an anycast queue is its address."""
+    """artemis-model §1.2: routing name of an anycast queue is its address."""
     world = World()
     world.address("a.b", ANYCAST)
     world.queue("one", "a.b")
@@ -45,7 +45,7 @@ def test_row_1_anycast_queues_of_one_address_take_turns() -> None:
 
 
 def test_row_1_queue_on_a_wildcard_address_gets_every_message() -> None:
-    """§1.2, trap: `a.#` is a routing name of its own, so one queue of each group gets the message."""
+    """artemis-model §1.2, trap: `a.#` is a routing name of its own, so one queue of each group gets the message."""
     world = World()
     world.address("a.b", ANYCAST)
     world.address("a.#", ANYCAST)
@@ -60,7 +60,7 @@ def test_row_1_queue_on_a_wildcard_address_gets_every_message() -> None:
 
 
 def test_row_1_queue_without_a_matching_consumer_is_avoided() -> None:
-    """§1.2: high accept priority is a consumer whose filter accepts the message."""
+    """artemis-model §1.2: high accept priority is a consumer whose filter accepts the message."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("picky", "a")
@@ -76,7 +76,7 @@ def test_row_1_queue_without_a_matching_consumer_is_avoided() -> None:
 
 
 def test_row_1_queue_filter_takes_a_queue_out_of_the_rotation() -> None:
-    """§1.2: a candidate must match."""
+    """artemis-model §1.2: a candidate must match."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("red", "a", filter="colour = 'red'")
@@ -92,7 +92,7 @@ def test_row_1_queue_filter_takes_a_queue_out_of_the_rotation() -> None:
 
 
 def test_row_2_untyped_message_goes_to_both_kinds() -> None:
-    """§1.2: null matches everything: one anycast queue and every multicast queue."""
+    """artemis-model §1.2: null matches everything: one anycast queue and every multicast queue."""
     world = World()
     world.address("a", ANYCAST, MULTICAST)
     for name, kind in (("q1", ANYCAST), ("q2", ANYCAST), ("s1", MULTICAST), ("s2", MULTICAST)):
@@ -105,7 +105,7 @@ def test_row_2_untyped_message_goes_to_both_kinds() -> None:
 
 @pytest.mark.parametrize(("kind", "queued", "published"), [(ANYCAST, ["m"], []), (MULTICAST, [], ["m"])])
 def test_row_2_typed_message_goes_to_its_kind(kind: object, queued: list[str], published: list[str]) -> None:
-    """§1.2, the routing type gate."""
+    """artemis-model §1.2, the routing type gate."""
     world = World()
     world.address("a", ANYCAST, MULTICAST)
     world.queue("q", "a", ANYCAST)
@@ -117,7 +117,7 @@ def test_row_2_typed_message_goes_to_its_kind(kind: object, queued: list[str], p
 
 
 def test_row_2_nothing_is_created_for_a_null_type() -> None:
-    """§1.3: requested routing type null counts as existing."""
+    """artemis-model §1.3: requested routing type null counts as existing."""
     world = World()
     world.address("a", ANYCAST, MULTICAST)
     world.send("a")
@@ -126,7 +126,7 @@ def test_row_2_nothing_is_created_for_a_null_type() -> None:
 
 
 def test_row_2_unknown_address_carries_the_default_type_and_is_created() -> None:
-    """§1.3: an AMQP sender to an unknown address carries `default-address-routing-type`, not null."""
+    """artemis-model §1.3: an AMQP sender to an unknown address carries `default-address-routing-type`, not null."""
     world = World({"queue.#": AddressSettings(default_address_routing_type=ANYCAST)})
     world.send("queue.a")
     world.send("other.a")
@@ -141,7 +141,7 @@ def test_row_2_unknown_address_carries_the_default_type_and_is_created() -> None
 
 @pytest.mark.parametrize(("have", "send"), [(ANYCAST, MULTICAST), (MULTICAST, ANYCAST)])
 def test_row_3_sender_widens_an_existing_address(have: object, send: object) -> None:
-    """§1.3: the address is updated to have that type as well."""
+    """artemis-model §1.3: the address is updated to have that type as well."""
     world = World()
     world.address("a", ANYCAST if have is ANYCAST else MULTICAST)
     world.send("a", routing_type=ANYCAST if send is ANYCAST else MULTICAST)
@@ -150,7 +150,7 @@ def test_row_3_sender_widens_an_existing_address(have: object, send: object) -> 
 
 
 def test_row_3_address_is_not_widened_when_auto_create_is_off() -> None:
-    """§1.3: …and auto-create off: not found."""
+    """artemis-model §1.3: …and auto-create off: not found."""
     world = World({"a": AddressSettings(auto_create_addresses=False)})
     world.address("a", ANYCAST)
     with pytest.raises(Refusal):
@@ -180,7 +180,7 @@ def wildcard_world() -> World:
 
 
 def test_row_6_dead_letter_address_is_the_queues() -> None:
-    """§3.8: for a queue bound to `a.#` the settings of that text, not of the concrete address."""
+    """artemis-model §3.8: for a queue bound to `a.#` the settings of that text, not of the concrete address."""
     world = wildcard_world()
     inbox = world.consume("wild")
     world.send("a.b", "poison")
@@ -191,7 +191,7 @@ def test_row_6_dead_letter_address_is_the_queues() -> None:
 
 
 def test_row_6_expiry_address_is_the_messages() -> None:
-    """§3.9: unlike dead letter, the settings of the message's address."""
+    """artemis-model §3.9: unlike dead letter, the settings of the message's address."""
     world = wildcard_world()
     world.send("a.b", "old", expires_ms=NOW_MS + 10)
     world.pass_time(20)
@@ -205,7 +205,7 @@ def test_row_6_expiry_address_is_the_messages() -> None:
 
 
 def test_row_7_auto_created_dead_letter_queue_collects_one_origin() -> None:
-    """§3.8: filter `_AMQ_ORIG_ADDRESS = '<address>'`."""
+    """artemis-model §3.8: filter `_AMQ_ORIG_ADDRESS = '<address>'`."""
     settings = AddressSettings(dead_letter_address="dead", auto_create_dead_letter_resources=True)
     world = World({"shop.#": settings, "#": AddressSettings(default_address_routing_type=ANYCAST)})
     for name in ("shop.one", "shop.two"):
@@ -222,7 +222,7 @@ def test_row_7_auto_created_dead_letter_queue_collects_one_origin() -> None:
 
 
 def test_row_7_recorded_original_address_is_overwritten_by_the_next_move() -> None:
-    """§3.8: a message that dies twice names the place of its last death."""
+    """artemis-model §3.8: a message that dies twice names the place of its last death."""
     dead = AddressSettings(dead_letter_address="dead", default_address_routing_type=ANYCAST)
     world = World({"shop": dead, "dead": AddressSettings(dead_letter_address="graveyard")})
     for name in ("dead", "graveyard"):
@@ -238,7 +238,7 @@ def test_row_7_recorded_original_address_is_overwritten_by_the_next_move() -> No
 
 
 def test_row_7_prefix_and_suffix_are_settings() -> None:
-    """§2.1 `dead-letter-queue-prefix` and `-suffix`."""
+    """artemis-model §2.1 `dead-letter-queue-prefix` and `-suffix`."""
     settings = AddressSettings(
         dead_letter_address="dead",
         auto_create_dead_letter_resources=True,
@@ -257,7 +257,7 @@ def test_row_7_prefix_and_suffix_are_settings() -> None:
 
 
 def test_row_8_address_settings_merge_field_by_field() -> None:
-    """§1.8: each attribute still unset is filled from the next match."""
+    """artemis-model §1.8: each attribute still unset is filled from the next match."""
     world = World(
         {
             "#": AddressSettings(dead_letter_address="d", expiry_address="e", max_delivery_attempts=1),
@@ -275,7 +275,7 @@ def test_row_8_address_settings_merge_field_by_field() -> None:
 
 
 def test_row_8_security_settings_do_not_merge() -> None:
-    """§1.8: exactly the most specific match applies; roles of broader matches are not inherited."""
+    """artemis-model §1.8: exactly the most specific match applies; roles of broader matches are not inherited."""
     role = frozenset(("r",))
     rules = AccessRules({"#": {Permission.SEND: role}, "a.#": {Permission.CONSUME: role}}, BrokerSettings())
     someone = Subject("u", role)
@@ -289,13 +289,13 @@ def test_row_8_security_settings_do_not_merge() -> None:
 
 
 def test_row_9_any_words_is_last_in_a_match() -> None:
-    """§1.7, §1.8."""
+    """artemis-model §1.7, §1.8."""
     with pytest.raises(InvalidRequest):
         World({"a.#.z": AddressSettings()})
 
 
 def test_row_9_any_words_stands_anywhere_in_routing() -> None:
-    """§1.7: `a.#.z`."""
+    """artemis-model §1.7: `a.#.z`."""
     world = World()
     world.address("a.#.z", MULTICAST)
     world.queue("wild", "a.#.z", MULTICAST)
@@ -306,7 +306,7 @@ def test_row_9_any_words_stands_anywhere_in_routing() -> None:
 
 
 def test_row_9_single_word_is_a_whole_word() -> None:
-    """§1.7: `a.b*` is a literal word."""
+    """artemis-model §1.7: `a.b*` is a literal word."""
     syntax = WildcardSyntax()
 
     assert syntax.matches("a.*", "a.b")
@@ -319,7 +319,7 @@ def test_row_9_single_word_is_a_whole_word() -> None:
 
 
 def test_row_10_queue_of_broker_xml_ignores_default_purge_on_no_consumers() -> None:
-    """§2.2, XML trap: the attribute is false when missing; other defaults of the address do apply."""
+    """artemis-model §2.2, XML trap: the attribute is false when missing; other defaults of the address do apply."""
     config = parse(
         b"""<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
           <persistence-enabled>false</persistence-enabled>
@@ -354,7 +354,9 @@ def reaper_world() -> World:
 
 
 def test_row_11_queue_that_was_never_used_stays() -> None:
-    """§2.4: a queue that only ever received messages is never reaped, even where their number does not matter."""
+    """artemis-model §2.4: a queue that only ever received messages is never reaped, even where their number does not
+    matter.
+    """
     settings = AddressSettings(default_address_routing_type=ANYCAST, auto_delete_queues_message_count=-1)
     world = World({"#": settings})
     world.send("a")
@@ -370,7 +372,7 @@ def test_row_11_queue_that_was_never_used_stays() -> None:
 
 
 def test_row_11_used_queue_goes_in_the_second_pass() -> None:
-    """§2.4: marked in one pass, deleted in the next; then its address, again in two."""
+    """artemis-model §2.4: marked in one pass, deleted in the next; then its address, again in two."""
     world = reaper_world()
     inbox = world.consume("a")
     inbox.accept()
@@ -387,7 +389,7 @@ def test_row_11_used_queue_goes_in_the_second_pass() -> None:
 
 
 def test_row_11_consumer_between_two_passes_saves_the_queue() -> None:
-    """§2.4: attaching a consumer clears the mark."""
+    """artemis-model §2.4: attaching a consumer clears the mark."""
     world = reaper_world()
     first = world.consume("a")
     first.accept()
@@ -401,7 +403,7 @@ def test_row_11_consumer_between_two_passes_saves_the_queue() -> None:
 
 
 def test_row_11_queue_with_messages_or_consumers_stays() -> None:
-    """§2.4: both conditions hold in every pass."""
+    """artemis-model §2.4: both conditions hold in every pass."""
     world = reaper_world()
     inbox = world.consume("a", credit=0)
     world.reaper.reap()
@@ -416,7 +418,7 @@ def test_row_11_queue_with_messages_or_consumers_stays() -> None:
 
 
 def test_row_11_start_up_pass_is_immediate() -> None:
-    """§2.4: no delay, no use, no mark: only empty and auto-delete."""
+    """artemis-model §2.4: no delay, no use, no mark: only empty and auto-delete."""
     world = World({"#": AddressSettings(default_address_routing_type=ANYCAST)})
     world.send("full")
     world.send("empty")
@@ -431,7 +433,7 @@ def test_row_11_start_up_pass_is_immediate() -> None:
 
 
 def test_row_11_periodic_passes_follow_the_clock() -> None:
-    """§2.4: `address-queue-scan-period`: deleted between one and two periods after the last use."""
+    """artemis-model §2.4: `address-queue-scan-period`: deleted between one and two periods after the last use."""
     world = reaper_world()
     world.reaper.start()
     inbox = world.consume("a")
@@ -449,7 +451,7 @@ def test_row_11_periodic_passes_follow_the_clock() -> None:
 
 
 def test_row_14_queue_filter_decides_at_routing() -> None:
-    """§4.1.4: what does not match is never queued, so a later look with another eye cannot find it."""
+    """artemis-model §4.1.4: what does not match is never queued, so a later look with another eye cannot find it."""
     world = World()
     world.address("t", MULTICAST)
     subscription = world.queue("c.s", "t", MULTICAST, filter="n > 1")
@@ -476,7 +478,7 @@ def attempts_world(attempts: int) -> World:
 
 
 def test_row_17_message_dies_at_the_end_of_its_last_attempt() -> None:
-    """§3.8: `deliveryCount >= max-delivery-attempts`."""
+    """artemis-model §3.8: `deliveryCount >= max-delivery-attempts`."""
     world = attempts_world(3)
     inbox = world.consume("a")
     for _ in range(2):
@@ -492,7 +494,7 @@ def test_row_17_message_dies_at_the_end_of_its_last_attempt() -> None:
 
 
 def test_row_17_releases_never_kill() -> None:
-    """§3.8: checked only when a delivery ends badly."""
+    """artemis-model §3.8: checked only when a delivery ends badly."""
     world = attempts_world(2)
     inbox = world.consume("a")
     for _ in range(10):
@@ -504,7 +506,7 @@ def test_row_17_releases_never_kill() -> None:
 
 
 def test_row_17_clean_close_never_counts() -> None:
-    """§3.8: clean consumer close never counts as failure."""
+    """artemis-model §3.8: clean consumer close never counts as failure."""
     world = attempts_world(2)
     for _ in range(5):
         world.leave(world.consume("a"))
@@ -514,7 +516,7 @@ def test_row_17_clean_close_never_counts() -> None:
 
 
 def test_row_17_last_attempt_may_succeed() -> None:
-    """§3.8: the limit is looked at after a failure, not before a delivery."""
+    """artemis-model §3.8: the limit is looked at after a failure, not before a delivery."""
     world = attempts_world(2)
     inbox = world.consume("a")
     inbox.fail()
@@ -527,7 +529,7 @@ def test_row_17_last_attempt_may_succeed() -> None:
 
 @pytest.mark.parametrize("attempts", [0, -1])
 def test_row_17_no_limit(attempts: int) -> None:
-    """§2.1: zero or less is unlimited."""
+    """artemis-model §2.1: zero or less is unlimited."""
     world = attempts_world(attempts)
     inbox = world.consume("a")
     for _ in range(30):
@@ -539,7 +541,7 @@ def test_row_17_no_limit(attempts: int) -> None:
 
 
 def test_row_17_rejected_message_dies_at_once() -> None:
-    """§3.8: regardless of counts."""
+    """artemis-model §3.8: regardless of counts."""
     world = attempts_world(-1)
     world.consume("a").reject()
 
@@ -570,7 +572,7 @@ def test_row_17_rejected_message_dies_at_once() -> None:
     ],
 )
 def test_row_18_expiry_precedence(settings: dict[str, int], given: int, expected: int) -> None:
-    """§3.9; times relative to the arrival, 0 is never."""
+    """artemis-model §3.9; times relative to the arrival, 0 is never."""
     world = World({"a": AddressSettings(default_address_routing_type=ANYCAST, **settings)})
     message = world.send("a", expires_ms=NOW_MS + given if given else 0)
 
@@ -578,7 +580,7 @@ def test_row_18_expiry_precedence(settings: dict[str, int], given: int, expected
 
 
 def test_row_18_expired_message_is_found_at_dispatch() -> None:
-    """§3.9: also without the scanner."""
+    """artemis-model §3.9: also without the scanner."""
     world = World({"a": AddressSettings(default_address_routing_type=ANYCAST, expiry_address="old")})
     world.address("old", ANYCAST)
     world.queue("old", "old")
@@ -591,7 +593,7 @@ def test_row_18_expired_message_is_found_at_dispatch() -> None:
 
 
 def test_row_18_moved_message_does_not_expire_again() -> None:
-    """§3.9: the copy has expiration 0 and tells when it expired."""
+    """artemis-model §3.9: the copy has expiration 0 and tells when it expired."""
     world = World({"a": AddressSettings(default_address_routing_type=ANYCAST, expiry_address="old")})
     world.address("old", ANYCAST)
     world.queue("old", "old")
@@ -611,7 +613,7 @@ def test_row_18_moved_message_does_not_expire_again() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "queue://", "temp-queue://"])
 def test_row_27_management_reply_address_may_have_a_prefix(prefix: str) -> None:
-    """§6.1: what JMS clients put before a reply address is taken off."""
+    """artemis-model §6.1: what JMS clients put before a reply address is taken off."""
     world = World()
     world.address("replies", ANYCAST)
     world.queue("replies", "replies")
@@ -625,7 +627,7 @@ def test_row_27_management_reply_address_may_have_a_prefix(prefix: str) -> None:
 
 
 def test_row_27_ordinary_address_keeps_its_prefix() -> None:
-    """§1.6: there are no default prefixes; `queue://` is part of the name."""
+    """artemis-model §1.6: there are no default prefixes; `queue://` is part of the name."""
     world = World()
     world.send("queue://a", routing_type=ANYCAST)
 
@@ -637,7 +639,7 @@ def test_row_27_ordinary_address_keeps_its_prefix() -> None:
 
 
 def test_row_29_exact_queue_match_comes_first() -> None:
-    """§1.5: an exact match of `a::q` takes precedence for that queue."""
+    """artemis-model §1.5: an exact match of `a::q` takes precedence for that queue."""
     rules = AccessRules(
         {
             "a": {Permission.CONSUME: frozenset(("everybody",)), Permission.SEND: frozenset(("everybody",))},
@@ -656,14 +658,14 @@ def test_row_29_exact_queue_match_comes_first() -> None:
 
 
 def test_row_29_wildcards_do_not_cross_the_separator() -> None:
-    """§1.5: no wildcards across `::`: the address part decides."""
+    """artemis-model §1.5: no wildcards across `::`: the address part decides."""
     rules = AccessRules({"a.*": {Permission.CONSUME: frozenset(("r",))}}, BrokerSettings())
 
     assert rules.allows(Subject("u", frozenset(("r",))), Permission.CONSUME, "a.b", "q.with.many.words")
 
 
 def test_row_29_what_no_rule_grants_is_denied() -> None:
-    """§1.8: and the session says so for every operation."""
+    """artemis-model §1.8: and the session says so for every operation."""
     world = World(access=AccessRules({"a": {Permission.SEND: frozenset(("r",))}}, BrokerSettings()))
     world.address("a", ANYCAST)
     world.queue("q", "a")
@@ -683,7 +685,7 @@ def test_row_29_what_no_rule_grants_is_denied() -> None:
 
 
 def test_row_30_duplicates_look_successful_to_the_sender() -> None:
-    """§3.13: no error, and not routed."""
+    """artemis-model §3.13: no error, and not routed."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("q", "a")
@@ -694,11 +696,12 @@ def test_row_30_duplicates_look_successful_to_the_sender() -> None:
     assert world.bodies("q") == ["1"]
 
 
-# ---- Neighbours of the rows: the rest of the matrix §9.3 that belongs to this issue and is easily missed too.
+# ---- Neighbours of the rows: the rest of the matrix artemis-model §9.3 that belongs to this issue and is easily missed
+# too.
 
 
 def test_capability_of_a_receiver_never_widens() -> None:
-    """§1.4, asymmetry: creating a queue of a type the address lacks is refused."""
+    """artemis-model §1.4, asymmetry: creating a queue of a type the address lacks is refused."""
     world = World()
     world.address("a", MULTICAST)
     with pytest.raises(RoutingTypeMismatch):
@@ -706,7 +709,7 @@ def test_capability_of_a_receiver_never_widens() -> None:
 
 
 def test_disabled_queue_is_passed_over_silently() -> None:
-    """§2.3: not added, no error."""
+    """artemis-model §2.3: not added, no error."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("q", "a", enabled=False)
@@ -716,7 +719,7 @@ def test_disabled_queue_is_passed_over_silently() -> None:
 
 
 def test_purge_on_no_consumers_keeps_nothing() -> None:
-    """§2.3: neither before the first consumer nor after the last."""
+    """artemis-model §2.3: neither before the first consumer nor after the last."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("q", "a", purge_on_no_consumers=True)
@@ -732,7 +735,7 @@ def test_purge_on_no_consumers_keeps_nothing() -> None:
 
 
 def test_consumers_before_dispatch_hold_messages() -> None:
-    """§2.3: until n consumers are there; reset when none is left."""
+    """artemis-model §2.3: until n consumers are there; reset when none is left."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("q", "a", consumers_before_dispatch=2)
@@ -747,7 +750,7 @@ def test_consumers_before_dispatch_hold_messages() -> None:
 
 
 def test_delay_before_dispatch_ends_the_wait() -> None:
-    """§2.3: or after the delay since the first consumer."""
+    """artemis-model §2.3: or after the delay since the first consumer."""
     world = World()
     world.address("a", ANYCAST)
     world.queue("q", "a", consumers_before_dispatch=2, delay_before_dispatch_ms=1000)
@@ -761,7 +764,7 @@ def test_delay_before_dispatch_ends_the_wait() -> None:
 
 
 def test_redelivery_delay_grows_and_is_capped() -> None:
-    """§3.10: delay times multiplier^(n-1), at most max-redelivery-delay."""
+    """artemis-model §3.10: delay times multiplier^(n-1), at most max-redelivery-delay."""
     settings = AddressSettings(
         default_address_routing_type=ANYCAST,
         redelivery_delay=100,
@@ -781,7 +784,7 @@ def test_redelivery_delay_grows_and_is_capped() -> None:
 
 
 def test_unroutable_message_goes_to_the_dead_letter_address_when_told_to() -> None:
-    """§1.2 step 6, and the counter."""
+    """artemis-model §1.2 step 6, and the counter."""
     world = World({"a": AddressSettings(send_to_dla_on_no_route=True, dead_letter_address="dead")})
     world.address("dead", ANYCAST)
     world.queue("dead", "dead")

@@ -102,7 +102,7 @@ def _take_tasks(worker: Worker, receiver: Receiver, identifier: bytes, transacti
 
 
 def retire(received: Received, identifier: bytes) -> None:
-    """Accept under a transaction (AMQP 1.0 §4.4.3); the answer to what is sent next shows that this went before."""
+    """Accept under a transaction (AMQP 1.0 §4.4.2); the answer to what is sent next shows that this went before."""
     received.delivery.local.data = [identifier, Described(ulong(Delivery.ACCEPTED), [])]
     received.delivery.update(TRANSACTIONAL)
     received.delivery.settle()

@@ -100,7 +100,7 @@ def test_an_mqtt_message_that_amqp_rejects_is_in_the_dead_letter_queue(shipped: 
 
 
 def test_an_mqtt_client_reads_the_dead_letters_of_topics(shipped: Shipped, name: str) -> None:
-    """A subscriber to an anycast address shares its queue (reference §1.4)."""
+    """A subscriber to an anycast address shares its queue (artemis-model §1.4)."""
     with Client(shipped.url) as client, Paho(shipped) as subscriber:
         receiver = subscribe(client, name)
         subscriber.subscribe("DLQ")

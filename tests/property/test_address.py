@@ -1,4 +1,4 @@
-"""Wildcards and translation against models that are too simple to be wrong (reference §1.7, §1.8)."""
+"""Wildcards and translation against models that are too simple to be wrong (artemis-model §1.7, §1.8)."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ def test_translation_of_any_text_keeps_its_number_of_words(name: str) -> None:
 @given(st.lists(pattern_words, max_size=8), name_words)
 @settings(max_examples=200)
 def test_hierarchy_finds_the_same_whatever_the_order_of_adding(patterns: list[list[str]], name: list[str]) -> None:
-    """Precedence is a property of the matches alone (reference §1.8)."""
+    """Precedence is a property of the matches alone (artemis-model §1.8)."""
     matches = {".".join(pattern) for pattern in patterns if "#" not in pattern[:-1]}
     forward: MatchHierarchy[str] = MatchHierarchy(CORE)
     backward: MatchHierarchy[str] = MatchHierarchy(CORE)

@@ -354,7 +354,7 @@ def _any_form(value: object, random: Random) -> bytes:
 @given(values, st.randoms(use_true_random=False))
 @settings(max_examples=200)
 def test_every_form_of_a_value_is_read(value: object, random: Random) -> None:
-    """Part 1, §1.6: an encoder may pick any width, in every place anew."""
+    """AMQP 1.0 §1.6: an encoder may pick any width, in every place anew."""
     octets = _any_form(value, random)
 
     read, offset = read_value(octets, 0, len(octets))

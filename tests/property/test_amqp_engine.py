@@ -243,7 +243,7 @@ def check_outcome(new: Server) -> None:
 @settings(max_examples=400)
 @given(st.lists(edits, min_size=1, max_size=4), st.integers(1, 4000))
 def test_damage_never_raises_and_ends_well(changes: list[tuple[str, int, object]], read_size: int) -> None:
-    """STYLE, machines: never raises for anything a peer can send; either it goes on, or it ends with a reason."""
+    """The machine never raises for anything a peer can send; either it goes on, or it ends with a reason."""
     stream = damaged(changes)
     new = server()
     for at in range(0, len(stream), read_size):
@@ -434,7 +434,9 @@ operations = st.lists(
 @settings(max_examples=200)
 @given(operations, st.sampled_from([512, 700, 131072]), st.sampled_from([600, 5000, 2**20]))
 def test_two_engines_agree(steps: list[tuple[str, bool, int]], frame_size: int, output_limit: int) -> None:
-    """§2.5.6, §2.6.7: whatever is granted, revoked, drained, held and paused, both sides count alike in the end."""
+    """AMQP 1.0 §2.5.6, §2.6.7: whatever is granted, revoked, drained, held and paused, both sides count alike in the
+    end.
+    """
     limits = ConnectionLimits(max_frame_size=frame_size, output_limit_bytes=output_limit)
     pair = Pair(limits, limits)
     for number, (kind, is_up, amount) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Selectors against an evaluator that is too simple to be wrong, and against noise (reference §3.12)."""
+"""Selectors against an evaluator that is too simple to be wrong, and against noise (artemis-model §3.12)."""
 
 import re
 from collections.abc import Mapping

@@ -343,7 +343,7 @@ asyncio.run(main())
 
 
 def test_accepting_survives_running_out_of_file_descriptors() -> None:
-    """reliability §4, hardening 12: those who are in go on, those who wait are taken when there is room again."""
+    """reliability §5.12: those who are in go on, those who wait are taken when there is room again."""
     root = Path(__file__).resolve().parents[2]
     program = f"import sys; sys.path.append({str(root)!r})\n" + OUT_OF_DESCRIPTORS
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -149,7 +149,7 @@ async def test_a_broker_that_does_not_wait_says_so(tmp_path: Path, caplog: pytes
 
 
 async def test_queues_of_the_configuration_are_changed_to_what_it_says_now(tmp_path: Path) -> None:
-    """Reference §6.4: messages stay, attributes follow broker.xml, a queue that is in it no more stays."""
+    """artemis-model §6.4: messages stay, attributes follow broker.xml, a queue that is in it no more stays."""
 
     def config(*queues: QueueConfig) -> BrokerConfig:
         address = AddressConfig(name="a", routing_types=frozenset((RoutingType.ANYCAST,)), queues=queues)
@@ -370,7 +370,7 @@ async def test_missing_users_file_stops_the_start(tmp_path: Path) -> None:
 async def test_fourth_protocol_is_found_through_its_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DESIGN: a protocol in a package of its own, without touching a line here."""
+    """A protocol in a package of its own, without touching a line here."""
     metadata = tmp_path / "line_protocol-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: line-protocol\nVersion: 1.0\n")

@@ -51,7 +51,7 @@ def test_denials_of_one_user_do_not_hide_those_of_another(log: EventLog, caplog:
 
 
 def test_discarded_messages_are_told(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
-    """DESIGN: nothing vanishes without a word."""
+    """Nothing vanishes without a word."""
     log.write(Unrouted("news"))
     log.write(Dropped("q", "expired, and its address has no expiry-address", 3))
 
@@ -73,7 +73,7 @@ def test_what_is_created_on_demand_is_for_debugging_only(log: EventLog, caplog: 
 
 
 def test_a_duplicate_names_address_and_id(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
-    """Reference §3.13: WARN."""
+    """artemis-model §3.13: WARN."""
     log.write(Duplicate("orders", "'order-1'"))
 
     expected = "duplicate not routed: address=orders id='order-1'"

@@ -1,4 +1,4 @@
-"""What goes into the log: escaped, cut and counted (reliability §4, hardening 11)."""
+"""What goes into the log: escaped, cut and counted (reliability §5.11)."""
 
 import ast
 import logging

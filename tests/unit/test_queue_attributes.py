@@ -90,7 +90,7 @@ def test_broker_xml_can_say_it(attribute: QueueAttribute) -> None:
 
 
 def test_what_broker_xml_cannot_say_is_written_down_here() -> None:
-    """As in Artemis (reference/artemis-model §2.2, XML syntax): queues of the file are never deleted on their own."""
+    """As in Artemis (artemis-model §2.2, XML syntax): queues of the file are never deleted on their own."""
     nowhere = {each.name for each in QUEUE_ATTRIBUTES if each.place is Place.NOWHERE}
 
     assert nowhere == {"configuration-managed", "auto-delete", "auto-delete-delay", "auto-delete-message-count"}
@@ -130,7 +130,7 @@ def test_management_changes_it_if_it_is_for_everybody(attribute: QueueAttribute)
 
 
 def test_clients_cannot_change_when_a_queue_is_deleted_and_the_broker_can() -> None:
-    """Reference/artemis-model §2.2 does not call the auto-delete attributes mutable; leases turn auto-delete off."""
+    """artemis-model §2.2 does not call the auto-delete attributes mutable; leases turn auto-delete off."""
     only_broker = {each.name for each in QUEUE_ATTRIBUTES if each.mutability is Mutability.BROKER}
     office = make_office()
     make_queue(office, auto_delete=True)
@@ -147,7 +147,7 @@ def test_clients_cannot_change_when_a_queue_is_deleted_and_the_broker_can() -> N
 
 
 def test_what_is_fixed_can_be_changed_by_nobody() -> None:
-    """Reference/artemis-model §2.2."""
+    """artemis-model §2.2."""
     fixed = [each for each in QUEUE_ATTRIBUTES if each.mutability is Mutability.FIXED]
     office = make_office()
     make_queue(office)

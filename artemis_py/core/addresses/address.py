@@ -15,7 +15,7 @@ from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy
 
 
 class Address(MessageAccount):
-    """A named end-point that producers send to (reference §1.1)."""
+    """A named end-point that producers send to (artemis-model §1.1)."""
 
     # CPython shares the keys of up to 30 attributes; with more, each address had a table of its own of 1.3 KB.
     __slots__ = (

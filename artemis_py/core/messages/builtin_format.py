@@ -38,7 +38,7 @@ FIELDS: Final = (
     "body",
 )
 
-# Names a selector may use for fields that are not application properties (reference §3.12).
+# Names a selector may use for fields that are not application properties (artemis-model §3.12).
 SELECTOR_FIELDS: Final = {
     "AMQUserID": "message_id",
     "JMSMessageID": "message_id",

@@ -10,7 +10,7 @@ from typing import Final
 from artemis_py.errors import StoreError
 
 DEFAULT_MIN_LARGE_BYTES: Final = 102_400
-"""Messages from this size on are large, unless their acceptor says otherwise (reference §3.17)."""
+"""Messages from this size on are large, unless their acceptor says otherwise (artemis-model §3.17)."""
 
 LOADED_BODY_LIMIT_BYTES: Final = 64 * 1024 * 1024
 """The largest body that is brought into memory, for other protocols and for whoever looks at the body: a converter

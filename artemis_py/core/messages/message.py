@@ -120,7 +120,7 @@ class Message:
         self.original: Message | None = None
         """What it was before consumers of one queue added to it (`amended`); None for nearly every message."""
         self.extra: dict[str, object] | None = None
-        """Properties the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, reference §8)."""
+        """Properties the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, artemis-model §8)."""
         self.encodings: dict[str, bytes] | None = None
         """Other protocols' encodings of this message, made when first asked for, by format name."""
         self.view_cache: MessageView | None = None
@@ -192,11 +192,11 @@ class Message:
         self.extra[name] = value
 
     def lookup(self, name: str) -> object:
-        """The value a selector finds under `name` (reference §3.12); None if there is none."""
+        """The value a selector finds under `name` (artemis-model §3.12); None if there is none."""
         if self.extra is not None and name in self.extra:
             return self.extra[name]
         if name.startswith(("AMQ", "JMS", "__AMQ")):
-            # JMS spellings are rewritten to core names (reference §3.12); clients send either.
+            # JMS spellings are rewritten to core names (artemis-model §3.12); clients send either.
             if name in ("AMQPriority", "JMSPriority"):
                 return self.priority
             if name == "AMQDurable":

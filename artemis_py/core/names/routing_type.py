@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class RoutingType(IntEnum):
-    """How an address hands a message to its queues; the values are Artemis' wire codes (reference §1.1)."""
+    """How an address hands a message to its queues; the values are Artemis' wire codes (artemis-model §1.1)."""
 
     MULTICAST = 0
     ANYCAST = 1

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 FQQN_SEPARATOR: Final = "::"
 ESCAPE: Final = "\\"
-"""Fixed, as in Artemis (reference §1.7)."""
+"""Fixed, as in Artemis (artemis-model §1.7)."""
 RESERVED: Final = "$"
 """Begins names that a wildcard in the first word does not cover: what brokers say of themselves (MQTT 5.0 §4.7.2)."""
 
@@ -35,7 +35,7 @@ def is_unicode(text: str) -> bool:
 
 
 def parse_fqqn(text: str) -> tuple[str, str | None]:
-    """Split a fully qualified queue name at its first `::` (reference §1.5).
+    """Split a fully qualified queue name at its first `::` (artemis-model §1.5).
 
     A name without `::` has no queue part (None); `::q` has an empty address and `a::` an empty queue.
     """
@@ -44,7 +44,7 @@ def parse_fqqn(text: str) -> tuple[str, str | None]:
 
 
 class WildcardSyntax:
-    """How a protocol or a broker writes words and wildcards (`<wildcard-addresses>`, reference §1.7). Immutable."""
+    """How a protocol or a broker writes words and wildcards (`<wildcard-addresses>`, artemis-model §1.7). Immutable."""
 
     __slots__ = ("any_words", "delimiter", "routing_enabled", "single_word")
 
@@ -122,7 +122,7 @@ class WildcardSyntax:
         return bool(trie.match(name))
 
     def translate(self, name: str, to: "WildcardSyntax") -> str:
-        """The same name in another syntax, word by word (reference §1.7).
+        """The same name in another syntax, word by word (artemis-model §1.7).
 
         Characters of a literal word that are special in `to` are escaped, those that were escaped here and are plain
         there are unescaped; translating back gives the original if that was escaped no more than needed.
@@ -327,14 +327,14 @@ class _Entry(Generic[T]):
             len(match),
             match,
         )
-        """Sorts by the rules 3 to 3d of reference §1.8; the text itself makes the order total."""
+        """Sorts by the rules 3 to 3d of artemis-model §1.8; the text itself makes the order total."""
 
 
 class MatchHierarchy(Generic[T]):
-    """Values under matches such as `orders.#`, the most specific first (reference §1.8).
+    """Values under matches such as `orders.#`, the most specific first (artemis-model §1.8).
 
     In a match, any-words is only legal as the last word, and single-word covers a word that is not empty. A match
-    within the two `literal_markers` is meant for the address with exactly that name (reference §1.9). A fully
+    within the two `literal_markers` is meant for the address with exactly that name (artemis-model §1.9). A fully
     qualified name is looked up by its exact match first and then by its address part; no wildcard crosses `::`.
     """
 

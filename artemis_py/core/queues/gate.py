@@ -1,4 +1,4 @@
-"""The gate before the first delivery: consumers-before-dispatch and delay-before-dispatch (reference §2.3)."""
+"""The gate before the first delivery: consumers-before-dispatch and delay-before-dispatch (artemis-model §2.3)."""
 
 from typing import TYPE_CHECKING
 

@@ -30,7 +30,7 @@ from artemis_py.core.settings.queue_settings import DEFAULT_QUEUE_SETTINGS, Queu
 
 
 class Queue(Binding):
-    """An ordered set of references, bound to one address for life (reference §1.1, §2.2, §3.1)."""
+    """An ordered set of references, bound to one address for life (artemis-model §1.1, §2.2, §3.1)."""
 
     # Long because it declares every attribute, once.
     def __init__(
@@ -126,7 +126,7 @@ class Queue(Binding):
 
     @property
     def was_used(self) -> bool:
-        """Whether anything ever left it or a consumer did (what the reaper wants to see, reference §2.4)."""
+        """Whether anything ever left it or a consumer did (what the reaper wants to see, artemis-model §2.4)."""
         return (
             self.consumer_removed_ms > 0
             or self.messages_acknowledged > 0

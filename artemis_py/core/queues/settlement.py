@@ -93,7 +93,7 @@ def delay(reference: Reference, when_ms: int) -> None:
 
 
 def _redelivery_delay_ms(reference: Reference) -> int:
-    """Reference §3.10; the cap is applied last."""
+    """artemis-model §3.10; the cap is applied last."""
     settings = reference.queue.address.settings
     maximum = float(settings.max_redelivery_delay)
     wait_ms = float(settings.redelivery_delay)

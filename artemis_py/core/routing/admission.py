@@ -1,7 +1,7 @@
 """Admission: whether an address takes a message, and what its settings make of one before it is routed.
 
 An address may be full, at its page limit, or on a disk that is; its policies say whether a message is then dropped or
-refused, or taken while producers are held back (reference §3.15).
+refused, or taken while producers are held back (artemis-model §3.15).
 """
 
 from artemis_py.core.addresses.address import Address
@@ -98,7 +98,7 @@ class Admission:
         self._apply_expiry(message, settings)
 
     def _apply_expiry(self, message: Message, settings: ResolvedSettings) -> None:
-        """Reference §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""
+        """artemis-model §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""
         now_ms = self._hub.now_ms
         if settings.no_expiry:
             message.expires_ms = 0

@@ -259,7 +259,7 @@ class Directory:
         return queue
 
     def named_target(self, message: Message, address: Address, queue_name: str) -> list[Binding]:
-        """The one queue an FQQN means, if it is bound here and its filter wants the message (reference §1.5)."""
+        """The one queue an FQQN means, if it is bound here and its filter wants the message (artemis-model §1.5)."""
         queue = self.queues.get(queue_name)
         if queue is None or not queue.accepts(message):
             return []

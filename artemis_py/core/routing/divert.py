@@ -1,4 +1,4 @@
-"""Diverts: bindings that send a copy of what an address gets through another address (reference §3.2).
+"""Diverts: bindings that send a copy of what an address gets through another address (artemis-model §3.2).
 
 A divert that is exclusive takes the message from the queues of its address. The copy is a message of its own, with a
 note of where it comes from. It is routed like any other: the limits of the address it goes to hold, and the diverts

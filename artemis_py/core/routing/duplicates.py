@@ -1,4 +1,4 @@
-"""Duplicate detection: the ids under which an address took messages lately (reference §3.13).
+"""Duplicate detection: the ids under which an address took messages lately (artemis-model §3.13).
 
 A producer that does not know whether a message arrived sends it again under the same id, and the address takes it
 once. Only the number of ids is limited, not their age. An id counts once its message is in the queues: a message in a

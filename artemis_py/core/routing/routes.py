@@ -1,4 +1,4 @@
-"""Which queues a message goes to: the routing table of one address (reference §1.2).
+"""Which queues a message goes to: the routing table of one address (artemis-model §1.2).
 
 Bindings are grouped by routing name and one queue of each group gets the message. A multicast queue is a group of
 one. The anycast queues bound to one address are a group, whose members take turns; those bound to a wildcard

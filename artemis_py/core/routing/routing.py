@@ -83,7 +83,8 @@ class Routing(Directory):
         transaction: Transaction | None,
         duplicate_id: bytes,
     ) -> int:
-        """As `route`, for a message under an id: 0 if the address has taken one under the same id (reference §3.13).
+        """As `route`, for a message under an id: 0 if the address has taken one under the same id
+        (artemis-model §3.13).
 
         A transaction can then only be rolled back; outside of one the sender need not know. The id is remembered with
         the message: both are durable at the same moment.

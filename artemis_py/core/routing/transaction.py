@@ -1,4 +1,4 @@
-"""A local transaction: sends and settlements that happen together or not at all (reference §3.18).
+"""A local transaction: sends and settlements that happen together or not at all (artemis-model §3.18).
 
 Routing is decided when a message is sent, the queues get it at commit. A settlement claims its delivery until the
 end: nobody else gets the message, and it counts as in delivery.

@@ -50,7 +50,7 @@ class Undeliverable(RoutingServices):
         return self._directory.addresses.get(message.address, address)
 
     def dead_letter(self, reference: Reference) -> None:
-        """Copy a message to the dead-letter address of its queue's address (reference §3.8)."""
+        """Copy a message to the dead-letter address of its queue's address (artemis-model §3.8)."""
         queue = reference.queue
         settings = queue.address.settings
         target = settings.dead_letter_address
@@ -64,7 +64,7 @@ class Undeliverable(RoutingServices):
         self._deliver(copy, target, collector, None, queue.name, "dead-letter address")
 
     def expire(self, reference: Reference) -> None:
-        """Copy a message to the expiry address of its own address (reference §3.9)."""
+        """Copy a message to the expiry address of its own address (artemis-model §3.9)."""
         queue = reference.queue
         message = reference.message
         origin = message.origin
@@ -203,7 +203,7 @@ def _copy(message: Message, target: str, queue_name: str) -> Message:
 
 
 def note_origin(copy: Message, original: Message, queue_name: str) -> None:
-    """Write where a moved message came from; what an earlier move wrote is overwritten (reference §3.8).
+    """Write where a moved message came from; what an earlier move wrote is overwritten (artemis-model §3.8).
 
     The copy itself has no routing type: it was its producer's wish for another address, and a message that was sent to
     a topic would pass by the anycast queue of nearly every dead-letter address.

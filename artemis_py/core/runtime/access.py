@@ -21,7 +21,7 @@ class Subject:
 
 
 class Permission(Enum):
-    """What a `<permission type>` of broker.xml can grant (reference §6.3)."""
+    """What a `<permission type>` of broker.xml can grant (artemis-model §6.3)."""
 
     SEND = "send"
     CONSUME = "consume"

@@ -1,4 +1,4 @@
-"""Selectors: text -> predicate (reference §3.12).
+"""Selectors: text -> predicate (artemis-model §3.12).
 
 The SQL-92 subset of JMS as Artemis reads it. A text is parsed once into a tree (`selector_parser`) and the tree into
 nested functions; nothing is ever handed to `eval`. Conditions are true, false or unknown (None) after SQL's rules,

@@ -1,4 +1,4 @@
-"""The words of a selector: text -> tokens (reference §3.12).
+"""The words of a selector: text -> tokens (artemis-model §3.12).
 
 Knows spelling only: what a name, a number or a string looks like, not where it may stand.
 """
@@ -18,7 +18,7 @@ INTEGER_LIMIT: Final = 1 << 64
 """Integers of a selector stay below this magnitude: the widest type of any protocol is AMQP's unsigned long."""
 
 ANNOTATION_PREFIX: Final = "amqp.annotation."
-"""How Event Hubs spells a message annotation (AMQP reference §11.1)."""
+"""How Event Hubs spells a message annotation (amqp10 §11.1)."""
 
 KEYWORDS: Final = frozenset(
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "XPATH", "XQUERY"]

@@ -1,4 +1,4 @@
-"""The grammar of selectors: tokens -> tree (reference §3.12).
+"""The grammar of selectors: tokens -> tree (artemis-model §3.12).
 
     or  >  and  >  = <> IS [NOT] NULL  >  > >= < <= [NOT] LIKE, BETWEEN, IN  >  + -  >  * / %  >  unary + - NOT
 

@@ -1,6 +1,6 @@
 """What happens again and again: unused addresses and queues go, messages expire, forgotten transactions end.
 
-The reaper deletes only what two consecutive passes found unused (reference §2.4), so that nothing vanishes between
+The reaper deletes only what two consecutive passes found unused (artemis-model §2.4), so that nothing vanishes between
 a consumer's leaving and its coming back.
 """
 

@@ -1,4 +1,4 @@
-"""Destinations: which addresses and queues come into being on demand (reference §1.3), once for all protocols."""
+"""Destinations: which addresses and queues come into being on demand (artemis-model §1.3), once for all protocols."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
     """Have the address (and for ANYCAST or an FQQN the queue) come into being if that is allowed.
 
     An address that lacks the routing type gets it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
-    NotAuthorized, LimitExceeded (reference §1.3).
+    NotAuthorized, LimitExceeded (artemis-model §1.3).
     """
     office = session.postoffice
     settings = office.settings.resolve(name)
@@ -56,7 +56,7 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
 
 
 def queue_to_consume(session: "Session", name: str) -> Queue:
-    """The queue a point-to-point consumer on address `name` gets, created if need be (reference §1.3, end).
+    """The queue a point-to-point consumer on address `name` gets, created if need be (artemis-model §1.3, end).
 
     Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized.
     """

@@ -1,7 +1,7 @@
 """A session: what a protocol handler holds towards the core, with the rights of one client.
 
 Every operation is checked against the client's permissions here, so that no protocol can forget it. The rule that
-decides which addresses and queues come into being on demand (reference §1.3) is here too, once for all protocols.
+decides which addresses and queues come into being on demand (artemis-model §1.3) is here too, once for all protocols.
 """
 
 from collections.abc import Mapping
@@ -210,7 +210,8 @@ class Session:
             self.postoffice.delete_address(address.name, reason="its last queue was deleted")
 
     def queue_to_consume(self, name: str) -> Queue:
-        """Return the queue of a point-to-point consumer on address `name`, created if need be (reference §1.3, end).
+        """Return the queue of a point-to-point consumer on address `name`, created if need be (artemis-model §1.3,
+        end).
 
         Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized, LimitExceeded.
         """

@@ -106,8 +106,8 @@ class Subscriptions:
     def require_address(self, name: str, routing_type: RoutingType) -> None:
         """Have the address come into being with this routing type if it is not there, and if that is allowed.
 
-        A receiver never widens an address that is there (reference §1.4). Raises NoSuchAddress, RoutingTypeMismatch,
-        NotAuthorized, LimitExceeded.
+        A receiver never widens an address that is there (artemis-model §1.4). Raises NoSuchAddress,
+        RoutingTypeMismatch, NotAuthorized, LimitExceeded.
         """
         address = self._office.addresses.get(name)
         if address is None:

@@ -16,7 +16,7 @@ from artemis_py.core.settings.queue_settings import RESOLVED_ATTRIBUTES, QueueSe
 
 
 class FullPolicy(Enum):
-    """What happens to a message for an address that is at its limit (reference §3.15)."""
+    """What happens to a message for an address that is at its limit (artemis-model §3.15)."""
 
     PAGE = "PAGE"
     DROP = "DROP"
@@ -25,14 +25,14 @@ class FullPolicy(Enum):
 
 
 class PageFullPolicy(Enum):
-    """What happens to a message for an address that pages and has reached its page limit (reference §3.15)."""
+    """What happens to a message for an address that pages and has reached its page limit (artemis-model §3.15)."""
 
     DROP = "DROP"
     FAIL = "FAIL"
 
 
 class DiskFullPolicy(Enum):
-    """What happens to a message while the disk is nearly full (reference §3.15)."""
+    """What happens to a message while the disk is nearly full (artemis-model §3.15)."""
 
     BLOCK = "BLOCK"
     DROP = "DROP"
@@ -40,7 +40,7 @@ class DiskFullPolicy(Enum):
 
 
 class DeletionPolicy(Enum):
-    """What happens to an address or a queue that the configuration does not have any more (reference §6.10)."""
+    """What happens to an address or a queue that the configuration does not have any more (artemis-model §6.10)."""
 
     OFF = "OFF"
     FORCE = "FORCE"
@@ -48,7 +48,7 @@ class DeletionPolicy(Enum):
 
 @frozen(kw_only=True)
 class ResolvedSettings:
-    """The settings that apply to one address; delays are milliseconds. Defaults are Artemis' (reference §2.1)."""
+    """The settings that apply to one address; delays are milliseconds. Defaults are Artemis' (artemis-model §2.1)."""
 
     dead_letter_address: str | None = option(
         Kind.TEXT,

@@ -16,7 +16,7 @@ _MADE_UP_NAME: Final = re.compile(
 
 @frozen(kw_only=True)
 class BrokerSettings:
-    """The core's own options; times are milliseconds. Defaults are Artemis' (reference §6.4)."""
+    """The core's own options; times are milliseconds. Defaults are Artemis' (artemis-model §6.4)."""
 
     name: str = option(Kind.TEXT, "localhost", "The broker's name, shown to clients and in the log.", minimum=1)
     management_address: str = option(
@@ -85,7 +85,7 @@ class BrokerSettings:
         """The name under which the matches of settings and permissions see an address or FQQN.
 
         A made-up name is put below `uuid_namespace`, so that one match covers all temporary resources
-        (reference §1.8).
+        (artemis-model §1.8).
         """
         if self.uuid_namespace is None or not _MADE_UP_NAME.fullmatch(parse_fqqn(name)[0]):
             return name

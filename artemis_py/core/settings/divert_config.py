@@ -21,7 +21,7 @@ class DivertType(Enum):
 
 @frozen(kw_only=True)
 class DivertConfig:
-    """A divert to be created (reference §3.2)."""
+    """A divert to be created (artemis-model §3.2)."""
 
     name: str
     """Unique among the queues and diverts of a broker."""

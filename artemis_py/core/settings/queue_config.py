@@ -110,7 +110,7 @@ class QueueConfig:
 
     def _resolve(self, settings: ResolvedSettings) -> QueueSettings:
         said = {name: value for name in RESOLVED_ATTRIBUTES if (value := getattr(self, name)) is not None}
-        if "auto_delete" not in said:  # reference §2.4
+        if "auto_delete" not in said:  # artemis-model §2.4
             wanted = settings.auto_delete_queues if self.auto_created else settings.auto_delete_created_queues
             said["auto_delete"] = wanted and not self.configuration_managed and not self.temporary
         return evolve(settings.queue_defaults, **said)

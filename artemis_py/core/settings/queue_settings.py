@@ -113,7 +113,7 @@ def _help_of_setting(declared: dict[str, Any]) -> str:
 
 @frozen(kw_only=True)
 class QueueSettings:
-    """Values that apply to one queue, where its address has a say; delays are milliseconds (reference §2.2).
+    """Values that apply to one queue, where its address has a say; delays are milliseconds (artemis-model §2.2).
 
     The settings of an address hold one, for queues that say nothing.
     """

@@ -41,7 +41,7 @@ class SettingsRepository:
     def resolve(self, address: str) -> ResolvedSettings:
         """The settings of an address, merged field by field from the most specific match to the broadest.
 
-        Of a fully qualified queue name only the address counts (reference §1.8).
+        Of a fully qualified queue name only the address counts (artemis-model §1.8).
         """
         layers = self._hierarchy.resolve(self._options.name_in_matches(parse_fqqn(address)[0]))
         key = tuple([id(layer) for layer in layers])  # the hierarchy keeps them alive until the next change

@@ -1,4 +1,4 @@
-"""How AMQP names things, and what that means on the address model (reference/artemis-model §1.4, §1.6, §4.1.3-4).
+"""How AMQP names things, and what that means on the address model (artemis-model §1.4, §1.6, §4.1.3, §4.1.4).
 
 Pure functions from the words of an attach to an address, a routing type, a queue name and the filters in force.
 """
@@ -21,7 +21,7 @@ TOPIC_CAPABILITIES: Final = frozenset(("topic", "temporary-topic"))
 SHARED: Final = "shared"
 GLOBAL: Final = "global"
 
-# Filters are recognised by their descriptor; the key they stand under is the client's (reference/amqp10 §11).
+# Filters are recognised by their descriptor; the key they stand under is the client's (amqp10 §11).
 _SELECTOR_DESCRIPTORS: Final = (
     SELECTOR_CODE,
     "apache.org:selector-filter:string",
@@ -36,7 +36,9 @@ _PRIORITY_PARAMETER: Final = "consumer-priority="
 
 @frozen
 class Prefixes:
-    """An acceptor's `anycastPrefix` and `multicastPrefix`: they fix the routing type and are cut off (§1.6)."""
+    """An acceptor's `anycastPrefix` and `multicastPrefix`: they fix the routing type and are cut off
+    (artemis-model §1.6).
+    """
 
     anycast: tuple[str, ...] = ()
     multicast: tuple[str, ...] = ()
@@ -58,7 +60,7 @@ class Prefixes:
 
 
 # What people write who come from other ActiveMQ clients. Without such a prefix on the acceptor it is part of the name:
-# sending succeeds and nothing arrives, which is why somebody should be told (reference/artemis-model §7.1).
+# sending succeeds and nothing arrives, which is why somebody should be told (artemis-model §7.1).
 _SCHEMES: Final = (("queue://", "anycastPrefix"), ("topic://", "multicastPrefix"))
 
 
@@ -168,7 +170,7 @@ def _read_range(content: object) -> SequenceRange:
 def subscription_name(
     container_id: str, link_name: str, is_durable: bool, is_shared: bool, is_global: bool, core_naming: bool
 ) -> str:
-    """The queue of a subscription, named as Artemis names it (§4.1.4).
+    """The queue of a subscription, named as Artemis names it (artemis-model §4.1.4).
 
     Clients number the links of one shared subscription behind a `|`, which is cut off.
     """

@@ -91,7 +91,7 @@ class Deliveries(Sink):
             try:
                 annotations, bare = encoded(message)
             except (ProtocolError, StoreError):
-                # Nobody on this protocol can read it: to the dead-letter address (reference/artemis-model §4.1.6).
+                # Nobody on this protocol can read it: to the dead-letter address (artemis-model §4.1.6).
                 consumer.refuse(reference, REJECTED)
                 return
         head = self.head(reference, annotations)
@@ -307,7 +307,7 @@ class OutgoingLink(SenderLinkHandler):
     # -- resuming --------------------------------------------------------------------------------------------
 
     def plan_resumption(self, tag: bytes, reference: Reference, state: object) -> None:
-        """Take up a delivery that the client still knows, as soon as it gives credit (reference/amqp10 §9)."""
+        """Take up a delivery that the client still knows, as soon as it gives credit (amqp10 §9)."""
         self._resuming.append((tag, reference, state))
 
     def _resume(self) -> None:

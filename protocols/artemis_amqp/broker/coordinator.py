@@ -1,4 +1,4 @@
-"""Transactions: the link on which a client declares and discharges them (AMQP 1.0 part 4, reference/amqp10 §13).
+"""Transactions: the link on which a client declares and discharges them (AMQP 1.0 part 4, amqp10 §13).
 
 A transaction belongs to the coordinator link that declared it and is rolled back when that link goes. Its work may
 come over any session of the connection.
@@ -145,7 +145,8 @@ class CoordinatorLink(ReceiverLinkHandler):
         if transaction.id not in self._declared:
             raise UnknownTransaction("this transaction was declared on another link")
         if self._is_posting(command.txn_id):
-            # The one error that ends the link even if the client takes rejections (§4.4.1); its transactions end too.
+            # The one error that ends the link even if the client takes rejections (AMQP 1.0 §4.4.1); its transactions
+            # end too.
             text = "a delivery of the transaction was sent in part: it was rolled back"
             self._handler.links.detach(self._link, AmqpError(errors.ROLLBACK, text))
             return

@@ -8,8 +8,8 @@
     delete-on-no-links-or-messages  neither links nor messages remain
 
 A link is no more when it is closed or ended by an error. A link that is only detached is there until its terminus
-expires: `expiry-policy` says at which end the `timeout` begins to count (§3.5.6). While the connection that made a node
-lasts nobody else consumes from it; afterwards whoever may.
+expires: `expiry-policy` says at which end the `timeout` begins to count (AMQP 1.0 §3.5.6). While the connection that
+made a node lasts nobody else consumes from it; afterwards whoever may.
 """
 
 from enum import IntEnum
@@ -68,7 +68,7 @@ _EXPIRY: Final[dict[str, int]] = {
 
 
 def check_terminus(terminus: Source | Target) -> None:
-    """Refuse what no terminus can be (§3.5.3). Raises errors.Condition."""
+    """Refuse what no terminus can be (AMQP 1.0 §3.5.3). Raises errors.Condition."""
     if terminus.expiry_policy not in _EXPIRY:
         raise errors.Condition(errors.INVALID_FIELD, f"there is no expiry-policy '{terminus.expiry_policy[:80]}'")
     if terminus.dynamic and terminus.address:

@@ -124,5 +124,5 @@ def complete_deliveries(link: Link) -> dict[bytes, Reference]:
 
 
 def may_linger(source: Source | None) -> bool:
-    """Whether the terminus outlives a detach at all (§3.5.6)."""
+    """Whether the terminus outlives a detach at all (AMQP 1.0 §3.5.6)."""
     return source is None or source.expiry_policy != LINK_DETACH or source.timeout > 0

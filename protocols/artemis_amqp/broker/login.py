@@ -128,7 +128,7 @@ class Login:
         handler.brake.info(handler.source, template, self._context.peer, subject.name, handler.container_id)
 
     def _refuse(self, error: AmqpError) -> None:
-        """Refuse a connection: open first, then close (reference/amqp10 §5.1)."""
+        """Refuse a connection: open first, then close (amqp10 §5.1)."""
         self._engine.send_open(self._our_open({_ESTABLISHMENT_FAILED: True}))
         self._engine.close(error)
 

@@ -59,7 +59,7 @@ class ProducerEnd(LinkEnd):
         """Find the address, take up what the link left behind, and let the client send."""
         handler, link, attach = self.handler, self._link, self.attach
         if self._target is None:
-            # A sender that only asks what we remember of its terminus (reference/amqp10 §9).
+            # A sender that only asks what we remember of its terminus (amqp10 §9).
             raise NoSuchQueue(f"nothing is known of a target for link '{attach.name}'")
         answer, producer = self._open_target(self._target)
         stage = self._stage = open_stage(self, producer)

@@ -51,7 +51,7 @@ RELEASED_STATE: Final = encode(Released())
 
 _DELIVERY_TAG: Final = Symbol("delivery-tag")
 
-# x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17).
+# x-opt-jms-dest: 0 queue, 1 topic, 2 temporary queue, 3 temporary topic (amqp10 §17).
 _JMS_TYPES: Final = {0: RoutingType.ANYCAST, 1: RoutingType.MULTICAST, 2: RoutingType.ANYCAST, 3: RoutingType.MULTICAST}
 
 NEVER_LARGE: Final = 1 << 60
@@ -64,7 +64,7 @@ RELAY_CACHE_LIMIT: Final = 256
 def read_message(sections: Sections, now_ms: int, producer: str) -> Message:
     """The message that arrived: what routing needs to know, and its octets.
 
-    An absolute-expiry-time beats the header's ttl, as in Artemis (reference/artemis-model §4.1.5).
+    An absolute-expiry-time beats the header's ttl, as in Artemis (artemis-model §4.1.5).
     """
     expires_ms = sections.expires_at_ms
     if expires_ms <= 0:
@@ -288,7 +288,7 @@ class IncomingLink(ReceiverLinkHandler):
     def _resumed(self, delivery: TransferFrame) -> None:
         """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
 
-        One that we do not know is given back: its client may send it anew (reference/amqp10 §9).
+        One that we do not know is given back: its client may send it anew (amqp10 §9).
         """
         tag = delivery.delivery_tag
         state = self.unsettled.get(tag)
@@ -328,7 +328,7 @@ class IncomingLink(ReceiverLinkHandler):
     # -- anonymous terminus ----------------------------------------------------------------------------------
 
     def _relay(self, message: Message) -> Producer:
-        """The producer for the message's `to`. Raises Refusal (reference/amqp10 §15.1)."""
+        """The producer for the message's `to`. Raises Refusal (amqp10 §15.1)."""
         to = read_to(message.data)
         if not to:
             raise errors.Condition(errors.PRECONDITION_FAILED, "a message on an anonymous link needs a 'to' address")
@@ -380,7 +380,7 @@ class IncomingLink(ReceiverLinkHandler):
 
 
 def _with_tag(error: AmqpError, tag: bytes) -> AmqpError:
-    """The error, naming the delivery it is about (AMQP Anonymous Terminus 1.0 §2.2, reference/amqp10 §15.1)."""
+    """The error, naming the delivery it is about (AMQP Anonymous Terminus 1.0 §2.2, amqp10 §15.1)."""
     info = dict(error.info or {})
     info[_DELIVERY_TAG] = tag
     return AmqpError(error.condition, error.description, info)

@@ -1,4 +1,4 @@
-"""A container's wish to have one connection only (AMQP Enforcing Connection Uniqueness 1.0, reference/amqp10 §15.2).
+"""A container's wish to have one connection only (AMQP Enforcing Connection Uniqueness 1.0, amqp10 §15.2).
 
 Detection is strong: it is enough that one of two connections asked for it, the one that is there or the new one. What
 the one that is there asked for counts, for it was promised to it.

@@ -1,4 +1,4 @@
-"""What a receiving link reads from: its source in the words of the core (reference/artemis-model §4.1.4)."""
+"""What a receiving link reads from: its source in the words of the core (artemis-model §4.1.4)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -96,7 +96,9 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
 
 
 def _is_exempt(handler: "AmqpHandler", name: str, queue_name: str | None, routing_type: RoutingType) -> bool:
-    """Whether the address need not have the routing type: any of its queues can be read by its name (§4.1.4, 5)."""
+    """Whether the address need not have the routing type: any of its queues can be read by its name
+    (artemis-model §4.1.4, 5).
+    """
     return (
         queue_name is not None
         and routing_type is RoutingType.ANYCAST

@@ -2,9 +2,9 @@
 
 A link is named by its container, its direction and its name. An attach under a name that is in use takes it over
 (AMQP 1.0 §2.6.1, link stealing). Deliveries of a link that was detached and not closed stay the client's while its
-session lasts (§2.7.6, `lingering`). After that, a client that asked for `durable=unsettled-state` may come back and
-resume: until then its unsettled deliveries wait for it, unless somebody else consumes from the same queue, or the
-terminus' own timeout runs out. Nothing here survives a restart: deliveries then go back to their queues.
+session lasts (AMQP 1.0 §2.7.6, `lingering`). After that, a client that asked for `durable=unsettled-state` may come
+back and resume: until then its unsettled deliveries wait for it, unless somebody else consumes from the same queue, or
+the terminus' own timeout runs out. Nothing here survives a restart: deliveries then go back to their queues.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""AMQP 1.0 values: bytes to Python and back (AMQP 1.0 part 1, §1.2 and §1.6). Knows no frame and no field.
+"""AMQP 1.0 values: bytes to Python and back (AMQP 1.0 §1.2 and §1.6). Knows no frame and no field.
 
 A value is one format code and its data; the code's high nibble is the layout:
 

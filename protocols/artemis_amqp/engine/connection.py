@@ -261,7 +261,7 @@ class AmqpConnection:
         desired_capabilities: tuple[Symbol, ...] = (),
         hostname: str | None = None,
     ) -> Open:
-        """An open that announces our limits. Half of the idle time-out is announced (§2.4.5)."""
+        """An open that announces our limits. Half of the idle time-out is announced (AMQP 1.0 §2.4.5)."""
         idle_ms = int(self._idle_timeout_s * 500)
         return Open(
             container_id=container_id,

@@ -115,7 +115,9 @@ class Dispositions:
     # -- the peer's -------------------------------------------------------------------------------------------
 
     def receive(self, role: bool, first: int, last: int, settled: bool, state: object) -> None:
-        """The peer's word on a range of deliveries; ids that are settled or unknown are passed over (§2.7.6)."""
+        """The peer's word on a range of deliveries; ids that are settled or unknown are passed over
+        (AMQP 1.0 §2.7.6).
+        """
         if not role:
             if settled:
                 self._receive_settlement(first, last)

@@ -32,7 +32,7 @@ STOLEN: Final = "amqp:link:stolen"
 UNKNOWN_ID: Final = "amqp:transaction:unknown-id"
 ROLLBACK: Final = "amqp:transaction:rollback"
 
-# The one translation of the core's refusals (reference/artemis-model §4.5). Artemis answers internal-error when
+# The one translation of the core's refusals (artemis-model §4.5). Artemis answers internal-error when
 # max-consumers is reached; resource-limit-exceeded says what happened.
 CONDITIONS: Final[dict[type[core.Refusal], str]] = {
     core.AddressExists: ILLEGAL_STATE,

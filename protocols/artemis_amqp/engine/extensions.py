@@ -42,7 +42,7 @@ DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
 """Counts from the arrival here, so it is not handed on."""
 ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
 JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
-"""0 queue, 1 topic, 2 temporary queue, 3 temporary topic (reference/amqp10 §17)."""
+"""0 queue, 1 topic, 2 temporary queue, 3 temporary topic (amqp10 §17)."""
 
 # --- annotations that the Spark connector writes or reads ---
 

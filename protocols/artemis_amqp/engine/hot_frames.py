@@ -51,7 +51,7 @@ def take_frame(sessions: dict[int, AmqpSession], channel: int, data: bytes, body
 
 
 def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
-    """A transfer: list8, handle, delivery-id, tag, format, settled, more, and nothing odd (§2.7.5).
+    """A transfer: list8, handle, delivery-id, tag, format, settled, more, and nothing odd (AMQP 1.0 §2.7.5).
 
     One function, as decoders are: in locals, octet by octet, with a way out wherever the form is another one.
     """
@@ -154,7 +154,7 @@ def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> b
 
 
 def _take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
-    """A disposition: accepted, for a delivery or a range (§2.7.6). As `_take_transfer`."""
+    """A disposition: accepted, for a delivery or a range (AMQP 1.0 §2.7.6). As `_take_transfer`."""
     if data[body + 3] != 0xC0 or stop - body < 12 or body + 5 + data[body + 4] != stop:
         return False
     count = data[body + 5]

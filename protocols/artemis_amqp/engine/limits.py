@@ -1,4 +1,4 @@
-"""Limits of one AMQP connection; the reasons for the numbers are in reference/reliability §4 and amqp10 §21."""
+"""Limits of one AMQP connection; the reasons for the numbers are in reliability §4 and amqp10 §21."""
 
 from typing import Final
 

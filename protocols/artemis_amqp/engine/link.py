@@ -1,4 +1,4 @@
-"""What both directions of a link share: names, handles, attach and detach (AMQP 1.0 §2.6, reference/amqp10 §7).
+"""What both directions of a link share: names, handles, attach and detach (AMQP 1.0 §2.6, amqp10 §7).
 
 We send on a `SenderLink`, the peer sends on a `ReceiverLink`; the link's handler decides what a delivery means.
 """

@@ -29,7 +29,7 @@ class LoginPhase:
     def __init__(self, connection: "AmqpConnection") -> None:
         self._connection: AmqpConnection = connection
         self.is_required: bool = False
-        """Nobody comes in without a login: a header that passes it by is answered with that of SASL (§2.2)."""
+        """Nobody comes in without a login: a header that passes it by is answered with that of SASL (AMQP 1.0 §2.2)."""
         self._awaits_init: bool = True
         self._awaits_response: bool = False
         """Which SASL frame is due from a client, if any."""
@@ -74,7 +74,7 @@ class LoginPhase:
             self._connection.end()
 
     def receive_header(self, header: bytes) -> None:
-        """A protocol header (§2.2). What we cannot speak is answered with what we can, and the end."""
+        """A protocol header (AMQP 1.0 §2.2). What we cannot speak is answered with what we can, and the end."""
         if self._connection.is_client:
             self._receive_server_header(header)
             return
@@ -136,5 +136,5 @@ class LoginPhase:
             self._connection.end()
 
     def tell_failure(self) -> None:
-        """Server: end a login that cannot go on; there is no close before open to say why (§5.3.2)."""
+        """Server: end a login that cannot go on; there is no close before open to say why (AMQP 1.0 §5.3.2)."""
         self._connection.outbox.write(frame(0, SaslOutcome(code=_SASL_SYS), SASL_FRAME))

@@ -129,7 +129,7 @@ class OutgoingDeliveries:
         if is_last:
             self._sent(waiting)
         elif start == 0:
-            # Later frames need nothing but the handle (§2.7.5).
+            # Later frames need nothing but the handle (AMQP 1.0 §2.7.5).
             waiting.transfer = Transfer(handle=link.handle)
             waiting.lead = encode(Transfer(handle=link.handle, more=True))
             if waiting.source is not None:
@@ -171,7 +171,9 @@ class OutgoingDeliveries:
             self._session.connection.outbox.was_full = True
 
     def _abort(self, waiting: _Waiting) -> None:
-        """The rest of a delivery cannot be read: the receiver shall forget what it got, which settles it (§2.7.5)."""
+        """The rest of a delivery cannot be read: the receiver shall forget what it got, which settles it
+        (AMQP 1.0 §2.7.5).
+        """
         link = waiting.link
         transfer = waiting.transfer
         delivery_id = waiting.delivery_id

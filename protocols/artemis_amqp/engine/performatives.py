@@ -2,7 +2,7 @@
 
 Each class below is its own table: fields in wire order, with their type, `field(default=...)` unless mandatory. The
 same table reads and writes. On the wire a composite is a described list; a missing field, null and the default mean
-the same, and writing leaves out what it can (AMQP 1.0 part 1, §1.4). What a field means is not known here.
+the same, and writing leaves out what it can (AMQP 1.0 §1.4). What a field means is not known here.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from artemis_amqp.engine.types import (
     UShort,
 )
 
-# The standard says 32 (part 2, §2.8.7), but Proton's own transactions send a UUID as text: 36 octets.
+# The standard says 32 (AMQP 1.0 §2.8.7), but Proton's own transactions send a UUID as text: 36 octets.
 MAX_TAG_SIZE: Final = 64
 """Octets of a delivery-tag."""
 
@@ -102,7 +102,7 @@ def _read_lenient_symbol(data: bytes, offset: int, end: int, depth: int) -> tupl
 
 
 def _read_symbols(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """A `multiple` field: null, one bare symbol or an array, always as a tuple (part 1, §1.4)."""
+    """A `multiple` field: null, one bare symbol or an array, always as a tuple (AMQP 1.0 §1.4)."""
     value, offset = read_value(data, offset, end, depth)
     if value is None:
         return None, offset
@@ -153,7 +153,7 @@ def _write_fields(out: bytearray, value: object) -> None:
 
 
 def _read_unsettled(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """A map of delivery-tags to states or null (part 2, §2.7.3)."""
+    """A map of delivery-tags to states or null (AMQP 1.0 §2.7.3)."""
     header = _map_header(data, offset, end)
     if header is None:
         return None, offset + 1
@@ -280,7 +280,7 @@ def _composite(code: int, name: str) -> Callable[[type[_Composite]], type[_Compo
     return register
 
 
-# --- errors and delivery states (part 2 §2.8.14, part 3 §3.4, part 4 §4.5) ---
+# --- errors and delivery states (AMQP 1.0 §2.8.14, AMQP 1.0 §3.4, AMQP 1.0 §4.5) ---
 
 
 @_composite(0x1D, "error")
@@ -366,7 +366,7 @@ class TransactionalState:
     outcome: object = field(default=None, metadata=_of(ANY))
 
 
-# --- termini (part 3 §3.5, part 4 §4.5.1) ---
+# --- termini (AMQP 1.0 §3.5, AMQP 1.0 §4.5.1) ---
 
 
 @_composite(0x28, "source")
@@ -411,7 +411,7 @@ class Coordinator:
     capabilities: tuple[Symbol, ...] = field(default=(), metadata=_of(SYMBOLS))
 
 
-# --- performatives (part 2 §2.7) ---
+# --- performatives (AMQP 1.0 §2.7) ---
 
 
 @_composite(0x10, "open")
@@ -545,7 +545,7 @@ class Close:
     error: AmqpError | None = field(default=None, metadata=_of(ERROR))
 
 
-# --- SASL (part 5 §5.3.3). What may hold a credential stays out of every repr. ---
+# --- SASL (AMQP 1.0 §5.3.3). What may hold a credential stays out of every repr. ---
 
 
 @_composite(0x40, "sasl-mechanisms")
@@ -591,7 +591,7 @@ class SaslOutcome:
     additional_data: bytes | None = field(default=None, repr=False, metadata=_of(BINARY))
 
 
-# --- the one message section that is a list of named fields (part 3 §3.2.4) ---
+# --- the one message section that is a list of named fields (AMQP 1.0 §3.2.4) ---
 
 
 @_composite(0x73, "properties")
@@ -722,7 +722,7 @@ def encode(composite: object) -> bytes:
 
 
 def frame(channel: int, performative: object, frame_type: int = 0) -> bytes:
-    """A whole frame without payload (part 2, §2.3). `frame_type` 1 is SASL."""
+    """A whole frame without payload (AMQP 1.0 §2.3). `frame_type` 1 is SASL."""
     body = encode(performative)
     return _FRAME_HEADER.pack(8 + len(body), 2, frame_type, channel) + body
 

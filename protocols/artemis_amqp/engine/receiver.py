@@ -179,7 +179,7 @@ class ReceiverLink(Link):
         self._gather(partial, transfer)
 
     def _continue(self, partial: _Partial, transfer: TransferFrame) -> None:
-        """Take a further frame: what it repeats must agree with the first one (§2.7.5)."""
+        """Take a further frame: what it repeats must agree with the first one (AMQP 1.0 §2.7.5)."""
         if transfer.aborted:
             self.drop_partial()
             self._aborted()
@@ -288,7 +288,7 @@ class ReceiverLink(Link):
         return True
 
     def receive_settle_mode(self, mode: int) -> None:
-        """A transfer with a rcv-settle-mode of its own: it may lower the link's, not raise it (§2.7.5)."""
+        """A transfer with a rcv-settle-mode of its own: it may lower the link's, not raise it (AMQP 1.0 §2.7.5)."""
         if mode > SECOND or mode > self.rcv_settle_mode:
             self.fail(errors.INVALID_FIELD, f"rcv-settle-mode {mode} on a link of mode {self.rcv_settle_mode}")
         elif mode < self.rcv_settle_mode:
@@ -307,7 +307,7 @@ class ReceiverLink(Link):
                 partial.stream.abandon()
 
     def _aborted(self) -> None:
-        """An aborted delivery used a credit; it is given back (reference/amqp10 §8.1), and a drain stays one."""
+        """An aborted delivery used a credit; it is given back (amqp10 §8.1), and a drain stays one."""
         self.lowers = False
         self._unused += 1
         self.session.plan_flow(self)
@@ -352,7 +352,7 @@ class ReceiverLink(Link):
 
 
 def _same_transaction(state: object, other: object) -> bool:
-    """Whether a delivery may have both states, one frame after the other (§4.4.1)."""
+    """Whether a delivery may have both states, one frame after the other (AMQP 1.0 §4.4.1)."""
     if type(state) is TransactionalState and type(other) is TransactionalState:
         return state.txn_id == other.txn_id
     return True

@@ -1,4 +1,4 @@
-"""A link on which we send: credit, deliveries and their delivery-tags (AMQP 1.0 §2.6.7, reference/amqp10 §7-8)."""
+"""A link on which we send: credit, deliveries and their delivery-tags (AMQP 1.0 §2.6.7, amqp10 §7, §8)."""
 
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -188,9 +188,11 @@ class SenderLink(Link):
         self.session.plan_flow(self)
 
     def receive_flow(self, flow: Flow) -> None:
-        """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count (§2.6.7)."""
+        """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count
+        (AMQP 1.0 §2.6.7).
+        """
         if flow.properties is not None and TXN_ID in flow.properties:
-            # What is sent outside of the transaction could not be undone with it (§4.4.3).
+            # What is sent outside of the transaction could not be undone with it (AMQP 1.0 §4.4.3).
             self.fail(errors.NOT_IMPLEMENTED, "a flow with a txn-id: acquiring in a transaction is not supported")
             return
         base = 0 if flow.delivery_count is None else flow.delivery_count

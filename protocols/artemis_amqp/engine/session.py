@@ -1,4 +1,4 @@
-"""A session end-point: windows, delivery-ids and the links of one channel (AMQP 1.0 §2.5, reference/amqp10 §6).
+"""A session end-point: windows, delivery-ids and the links of one channel (AMQP 1.0 §2.5, amqp10 §6).
 
 Flow and disposition frames are collected while a batch is worked through and written once, by `flush`.
 """
@@ -88,7 +88,9 @@ class AmqpSession:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def write(self, performative: object) -> None:
-        """Write a frame on our channel, after everything that was collected; nothing follows our end (§2.5.5)."""
+        """Write a frame on our channel, after everything that was collected; nothing follows our end
+        (AMQP 1.0 §2.5.5).
+        """
         if self.is_ended:
             return
         self.dispositions.flush()
@@ -142,9 +144,9 @@ class AmqpSession:
             self._write_flow(Flow(incoming_window=0, next_outgoing_id=0, outgoing_window=0))
 
     def _write_flow(self, flow: Flow) -> None:
-        """Write a flow with the session's four fields as they are now (§2.5.6)."""
+        """Write a flow with the session's four fields as they are now (AMQP 1.0 §2.5.6)."""
         window = 0 if self._held else INCOMING_WINDOW
-        # A narrower window than before does not make frames wrong that are under way already (§2.5.6).
+        # A narrower window than before does not make frames wrong that are under way already (AMQP 1.0 §2.5.6).
         self.incoming_window = max(self.incoming_window, window)
         self._flow_due = False
         self.connection.outbox.write(
@@ -298,7 +300,7 @@ class AmqpSession:
             return
         lives = not detach.closed and detach.error is None
         if lives:
-            # Its deliveries outlive the link: the peer may go on to speak of them (§2.7.6).
+            # Its deliveries outlive the link: the peer may go on to speak of them (AMQP 1.0 §2.7.6).
             self.drop_incomplete(link)
         self.connection.handler.on_detach(link, detach)
         if not lives:
@@ -380,7 +382,7 @@ class AmqpSession:
                 self.expected_delivery_id = (delivery_id + 1) & MASK
 
     def receive_flow(self, flow: Flow) -> None:
-        """The peer's view of windows and, perhaps, of one link (§2.5.6)."""
+        """The peer's view of windows and, perhaps, of one link (AMQP 1.0 §2.5.6)."""
         base = flow.next_incoming_id or 0
         in_flight = (self.next_outgoing_id - base) & MASK
         if in_flight >= HALF:
@@ -431,7 +433,7 @@ class AmqpSession:
         self.connection.channels.drop(self)
 
     def end(self, error: AmqpError | None = None) -> None:
-        """End the session from our side; what still comes on it is ignored until the peer's end (§2.5.5)."""
+        """End the session from our side; what still comes on it is ignored until the peer's end (AMQP 1.0 §2.5.5)."""
         if self.is_ended:
             return
         self.connection.handler.on_end(self, End(error=error))

@@ -9,7 +9,7 @@ HEADER_SIZE: Final = 8
 
 AMQP_FRAME: Final = 0
 SASL_FRAME: Final = 1
-"""Types of frames (§2.3.1, §5.3.1)."""
+"""Types of frames (AMQP 1.0 §2.3.1, §5.3.1)."""
 
 
 class State(IntEnum):

@@ -1,4 +1,4 @@
-"""AMQP 1.0 values as Python values (AMQP 1.0 part 1, §1.6).
+"""AMQP 1.0 values as Python values (AMQP 1.0 §1.6).
 
 Six AMQP types are Python's own: null is None, boolean bool, long int, double float, string str, binary bytes; uuid is
 `uuid.UUID`, list is list and map is dict. Every other type has a class here, a subclass of the Python type it behaves
@@ -18,7 +18,7 @@ class MalformedValue(MalformedFrame):
     """Bytes that are not what AMQP 1.0 allows at their place."""
 
     condition: ClassVar[str] = "amqp:decode-error"
-    """The error condition to answer with (part 2, §2.8.15)."""
+    """The error condition to answer with (AMQP 1.0 §2.8.15)."""
 
 
 class InvalidField(MalformedValue):
@@ -94,7 +94,9 @@ class Char(str):
 
 
 def _read_decimal(data: bytes, exponent_bits: int, bias: int, precision: int) -> Decimal:
-    """The number that IEEE 754-2008 bytes in binary integer encoding stand for (§3.5.2 of that standard)."""
+    """The number that IEEE 754-2008 bytes in binary integer encoding stand for (IEEE 754-2008 §3.5.2 of that
+    standard).
+    """
     width = len(data) * 8
     bits = int.from_bytes(data, "big")
     sign = bits >> (width - 1)
@@ -149,7 +151,7 @@ class Decimal128(bytes):
 
 @frozen
 class Described:
-    """A value with the descriptor that says what it means (§1.2)."""
+    """A value with the descriptor that says what it means (AMQP 1.0 §1.2)."""
 
     descriptor: object
     """Normally a ULong or a Symbol."""
@@ -189,7 +191,7 @@ def _as_tuple(values: Iterable[object]) -> tuple[object, ...]:
 
 @frozen
 class Array:
-    """Values that share one constructor (§1.6.24)."""
+    """Values that share one constructor (AMQP 1.0 §1.6.24)."""
 
     code: int
     """The element type, one of the constants above."""

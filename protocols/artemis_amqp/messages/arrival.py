@@ -104,7 +104,7 @@ def _check_order(last: int, code: int, offset: int) -> None:
 
 
 def split_sections(payload: bytes) -> Sections:
-    """Take a message apart (§3.2): header and annotations read, all else checked in outline only.
+    """Take a message apart (AMQP 1.0 §3.2): header and annotations read, all else checked in outline only.
 
     A message without a body is taken, some clients send it. Raises MalformedValue for a section that is unknown,
     repeated, out of order, or not of its type.
@@ -271,7 +271,7 @@ def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) ->
             kept_from = offset
             dropped += 1
     if 2 * len(items) != count:
-        # Either the count lies or a key comes twice, which §3.2.10 with §1.6.23 forbids.
+        # Either the count lies or a key comes twice, which AMQP 1.0 §3.2.10 with §1.6.23 forbids.
         raise MalformedValue(f"{count} keys and values are announced, {len(items)} annotations found")
     sections.annotations = items
     if data.find(_DUPLICATE_ID, start, stop) >= 0:

@@ -207,7 +207,7 @@ def _ascii(value: str | None) -> str | None:
 
 
 def _is_simple(value: object) -> bool:
-    """Whether an application property may have this value (§3.2.5)."""
+    """Whether an application property may have this value (AMQP 1.0 §3.2.5)."""
     if type(value) is int:
         return -(2**63) <= value < 2**63
     return value is None or type(value) in (str, bool, float, bytes, UUID)

@@ -27,7 +27,7 @@ ARRIVING_LIMIT: Final = 64
 
 
 NO_SECTION: Final = "a delivery without any section is no message"
-"""One without a body is taken, some clients send that; but of nothing nobody can say what was meant (§3.2)."""
+"""One without a body is taken, some clients send that; but of nothing nobody can say what was meant (AMQP 1.0 §3.2)."""
 
 
 class IncomingBody(DeliveryStream):

@@ -1,4 +1,4 @@
-"""The sections of a message of AMQP 1.0 (part 3, §3.2): where they are, and single values in them.
+"""The sections of a message of AMQP 1.0 (AMQP 1.0 §3.2): where they are, and single values in them.
 
     header | delivery-annotations | message-annotations | properties | application-properties | body | footer
            '---- hop by hop, dropped                    '---- the bare message: its octets are never changed

@@ -1,4 +1,4 @@
-"""MQTT's names on the address model: topics, filters and the queues of subscriptions (reference/artemis-model §4.2.2).
+"""MQTT's names on the address model: topics, filters and the queues of subscriptions (artemis-model §4.2.2).
 
 Pure functions from topics and filters to addresses and queue names, and back. A topic is an address whose words are its
 levels: `/` becomes the broker's delimiter, `+` and `#` its wildcards, and a character that is special there is escaped.

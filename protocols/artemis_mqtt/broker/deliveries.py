@@ -118,7 +118,7 @@ class Subscription(Sink):
             return
         message = reference.message
         if self.is_wild and outlet.checks_access and not outlet.may_read(message.address):
-            # The filter may be read, this address may not (§5.4.2): as if it did not match.
+            # The filter may be read, this address may not (MQTT 5.0 §5.4.2): as if it did not match.
             if self.kind == OWN:
                 self._drop(consumer, reference)
             else:

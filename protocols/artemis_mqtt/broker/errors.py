@@ -1,4 +1,4 @@
-"""The only translation of the broker's refusals into reason codes (reference/artemis-model §4.5)."""
+"""The only translation of the broker's refusals into reason codes (artemis-model §4.5)."""
 
 from typing import Final
 

@@ -1,7 +1,8 @@
 """MQTT's message format: the octets of a message that MQTT brought, and messages of other protocols as MQTT.
 
-`Message.data` is the payload. `Message.annotations` is one octet of flags, then the properties as they came (§3.3.2.3:
-payload format indicator, content type, response topic, correlation data, user properties), without expiry and alias:
+`Message.data` is the payload. `Message.annotations` is one octet of flags, then the properties as they came
+(MQTT 5.0 §3.3.2.3: payload format indicator, content type, response topic, correlation data, user properties), without
+expiry and alias:
 
       7 6 5 4     3          2             1 0
     +---------+----------+-----------+---------------+
@@ -26,10 +27,10 @@ QOS_MASK: Final = 0x03
 RETAIN: Final = 0x04
 """The publisher asked for it."""
 RETAINED_COPY: Final = 0x08
-"""It was retained before the subscription began (§3.3.1.3)."""
+"""It was retained before the subscription began (MQTT 5.0 §3.3.1.3)."""
 
 FOREIGN_FLAGS: Final = 2
-"""Messages of other protocols go out with the QoS of the subscription (reference/artemis-model §4.2.5)."""
+"""Messages of other protocols go out with the QoS of the subscription (artemis-model §4.2.5)."""
 
 QOS_ANNOTATION: Final = "x-opt-mqtt-qos"
 RETAIN_ANNOTATION: Final = "x-opt-mqtt-retain"
@@ -155,7 +156,7 @@ def _response_topic(address: str | None, syntax: WildcardSyntax) -> str | None:
         return None
 
 
-# What a field of MQTT can hold (§1.5.4, §1.5.6).
+# What a field of MQTT can hold (MQTT 5.0 §1.5.4, §1.5.6).
 _MAX_OCTETS: Final = 65535
 
 

@@ -17,7 +17,7 @@ from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.parameters import read_parameters
 
 _CONNECT: Final = 0x10
-# The protocol name behind the fixed header: `MQTT`, or `MQIsdp` in 3.1 (§3.1.2.1).
+# The protocol name behind the fixed header: `MQTT`, or `MQIsdp` in 3.1 (MQTT 5.0 §3.1.2.1).
 _NAMES: Final = (b"\x00\x04MQTT", b"\x00\x06MQIsdp")
 
 

@@ -1,4 +1,4 @@
-"""Owners of sessions, and the permission that others need to end them (reference/reliability §4, hardening 8).
+"""Owners of sessions, and the permission that others need to end them (reliability §5.8).
 
 A session and the messages that wait in it belong to the user that made it. Another user that comes under its client
 identifier would end it, which deletes its queues: that takes the permission to delete them. What a client without a

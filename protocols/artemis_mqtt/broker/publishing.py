@@ -89,7 +89,9 @@ class Publisher:
         self._producers.clear()
 
     def _make_producer(self, topic: str) -> Producer:
-        """Make a producer: an unknown address becomes MULTICAST; the types of a known one decide (reference §4.2.4)."""
+        """Make a producer: an unknown address becomes MULTICAST; the types of a known one decide
+        (artemis-model §4.2.4).
+        """
         if is_system_topic(topic):
             raise NotAuthorized(f"'{topic}' is the broker's own")
         name = self._names.address(topic)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SESSION_BYTES: Final = 2048
 
 NEVER: Final = 0xFFFFFFFF
-"""The Session Expiry Interval that has no end (§3.1.2.11.2)."""
+"""The Session Expiry Interval that has no end (MQTT 5.0 §3.1.2.11.2)."""
 
 
 class ClientSession:

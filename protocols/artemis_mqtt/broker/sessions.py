@@ -106,7 +106,7 @@ class Sessions:
         self.stored_count += session.is_stored
 
     def _wake(self, session: ClientSession) -> None:
-        """Cancel the end and the will: the client is back before its time was over (§3.1.3.2.2)."""
+        """Cancel the end and the will: the client is back before its time was over (MQTT 5.0 §3.1.3.2.2)."""
         for timer in (session.expiry_timer, session.will_timer):
             if timer is not None:
                 timer.cancel()
@@ -192,7 +192,7 @@ class Sessions:
         session.save()
 
     def _publish_will(self, session: ClientSession) -> None:
-        """Publish with the rights the client's user has now (§3.1.2.5, §5.4.2)."""
+        """Publish with the rights the client's user has now (MQTT 5.0 §3.1.2.5, §5.4.2)."""
         will = session.will
         session.will = None
         if will is None:

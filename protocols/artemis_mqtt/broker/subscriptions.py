@@ -1,4 +1,4 @@
-"""Which queue a topic filter gets, and what becomes of it (reference/artemis-model §4.2.2, §4.2.3)."""
+"""Which queue a topic filter gets, and what becomes of it (artemis-model §4.2.2, §4.2.3)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,7 +36,7 @@ RETAINED_AHEAD: Final = 2000
 # How long the next slice waits while as much is ahead, in milliseconds.
 RETAINED_PAUSE_MS: Final = 20
 
-# Retain Handling (§3.8.3.1).
+# Retain Handling (MQTT 5.0 §3.8.3.1).
 _SEND_ALWAYS: Final = 0
 _SEND_IF_NEW: Final = 1
 

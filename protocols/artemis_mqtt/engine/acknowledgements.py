@@ -82,7 +82,7 @@ class Acknowledgements:
             raise malformed(f"flags {first & 0x0F:#x} in a packet of type {first >> 4}")
 
     def read(self, packet_type: int, data: bytes, offset: int, end: int) -> None:
-        """Read an acknowledgement with a reason code (§3.4.2). Raises PacketError."""
+        """Read an acknowledgement with a reason code (MQTT 5.0 §3.4.2). Raises PacketError."""
         if self.version != MQTT_5:
             raise malformed(f"a packet of type {packet_type} that is not two bytes long")
         packet_id, reason = read_ack(data, offset, end, packet_type)
@@ -105,7 +105,7 @@ class Acknowledgements:
         earlier = RECEIVED if known is None else known.state
         delivery = self.outgoing.receive(packet_id, refused)
         if delivery is None:
-            # A session that we no longer have: let the client finish its part [MQTT-4.3.3-1] (§4.4).
+            # A session that we no longer have: let the client finish its part [MQTT-4.3.3-1] (MQTT 5.0 §4.4).
             if not refused:
                 self._write(PUBREL_HEAD, packet_id, reasons.PACKET_IDENTIFIER_NOT_FOUND)
         elif earlier == RELEASED and not refused:
@@ -179,7 +179,7 @@ class PendingAcks:
     def send(self) -> None:
         """Write all of them."""
         reader = self._reader
-        # Never below 0: a PUBREL may belong to a message of an earlier connection (§4.9).
+        # Never below 0: a PUBREL may belong to a message of an earlier connection (MQTT 5.0 §4.9).
         reader.unanswered = max(reader.unanswered - self._finished, 0)
         for packet_id in self._refused:
             reader.incoming.received.discard(packet_id)

@@ -60,7 +60,7 @@ _RETAIN_AS_PUBLISHED: Final = 0x08
 
 
 def read_section(data: bytes, offset: int, end: int, where: int) -> tuple[Properties, int]:
-    """Properties behind their length (§2.2.2.1)."""
+    """Properties behind their length (MQTT 5.0 §2.2.2.1)."""
     size, offset = read_varint(data, offset, end)
     stop = offset + size
     if stop > end:
@@ -92,7 +92,7 @@ def read_version(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_connect(version: int, data: bytes, offset: int, end: int, limits: ConnectionLimits) -> Connect:
-    """CONNECT from its flags on (§3.1.2.3)."""
+    """CONNECT from its flags on (MQTT 5.0 §3.1.2.3)."""
     flags, offset = read_u8(data, offset, end)
     _check_connect_flags(version, flags)
     keep_alive_s, offset = read_u16(data, offset, end)
@@ -166,7 +166,7 @@ def read_packet_id(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_subscribe(version: int, data: bytes, offset: int, end: int, limits: ConnectionLimits) -> Subscribe:
-    """SUBSCRIBE (§3.8)."""
+    """SUBSCRIBE (MQTT 5.0 §3.8)."""
     packet_id, offset = read_packet_id(data, offset, end)
     properties = NO_PROPERTIES
     if version == MQTT_5:
@@ -217,7 +217,7 @@ def _check_count(count: int, limits: ConnectionLimits) -> None:
 
 
 def read_unsubscribe(version: int, data: bytes, offset: int, end: int, limits: ConnectionLimits) -> Unsubscribe:
-    """UNSUBSCRIBE (§3.10)."""
+    """UNSUBSCRIBE (MQTT 5.0 §3.10)."""
     packet_id, offset = read_packet_id(data, offset, end)
     properties = NO_PROPERTIES
     if version == MQTT_5:
@@ -234,7 +234,7 @@ def read_unsubscribe(version: int, data: bytes, offset: int, end: int, limits: C
 
 
 def read_disconnect(version: int, data: bytes, offset: int, end: int) -> Disconnect:
-    """DISCONNECT (§3.14); a short one means reason 0 and no properties."""
+    """DISCONNECT (MQTT 5.0 §3.14); a short one means reason 0 and no properties."""
     if version != MQTT_5:
         if offset != end:
             raise malformed("DISCONNECT is longer than its fields")
@@ -248,7 +248,7 @@ def read_disconnect(version: int, data: bytes, offset: int, end: int) -> Disconn
 
 
 def read_auth(data: bytes, offset: int, end: int) -> Auth:
-    """AUTH (§3.15)."""
+    """AUTH (MQTT 5.0 §3.15)."""
     reason, properties = _read_reason(data, offset, end, PacketType.AUTH)
     if reason not in reasons.CLIENT_AUTH_CODES:
         raise protocol_error(f"a client does not send AUTH with {reason:#04x}")
@@ -269,7 +269,9 @@ def _read_reason(data: bytes, offset: int, end: int, where: int) -> tuple[int, P
 
 
 def read_ack(data: bytes, offset: int, end: int, packet_type: int) -> tuple[int, int]:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP of version 5 in its long form: packet identifier and reason code (§3.4)."""
+    """PUBACK, PUBREC, PUBREL or PUBCOMP of version 5 in its long form: packet identifier and reason code
+    (MQTT 5.0 §3.4).
+    """
     packet_id, offset = read_packet_id(data, offset, end)
     reason, _ = _read_reason(data, offset, end, packet_type)
     is_first_answer = packet_type in (PacketType.PUBACK, PacketType.PUBREC)
@@ -325,7 +327,7 @@ def _write_suback(version: int, suback: Suback) -> bytes:
 
 
 def _write_reason(first_byte: int, reason: int, properties: Properties) -> bytes:
-    """A reason code and properties; these may be left out (§3.14.2.2.1, §3.15.2.2.1)."""
+    """A reason code and properties; these may be left out (MQTT 5.0 §3.14.2.2.1, §3.15.2.2.1)."""
     if properties == NO_PROPERTIES:
         return with_header(first_byte, bytes((reason,)))
     return with_header(first_byte, bytes((reason,)) + write_section(properties))

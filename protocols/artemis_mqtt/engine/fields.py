@@ -1,4 +1,4 @@
-"""The data types of MQTT (§1.5) and the fixed header (§2.1): bytes to values and back.
+"""The data types of MQTT (MQTT 5.0 §1.5) and the fixed header (MQTT 5.0 §2.1): bytes to values and back.
 
     fixed header   | type 4 bits, flags 4 bits | Remaining Length: 1 to 4 bytes, 7 bits each, low first |
     text, binary   | length: 2 bytes | that many octets |
@@ -27,21 +27,21 @@ ONE_BYTE: Final = [bytes((value,)) for value in range(256)]
 
 
 def read_u8(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """One byte (§1.5.1)."""
+    """One byte (MQTT 5.0 §1.5.1)."""
     if offset >= end:
         raise malformed("the packet ends within a field")
     return data[offset], offset + 1
 
 
 def read_u16(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Two Byte Integer (§1.5.2)."""
+    """Two Byte Integer (MQTT 5.0 §1.5.2)."""
     if offset + 2 > end:
         raise malformed("the packet ends within a field")
     return data[offset] << 8 | data[offset + 1], offset + 2
 
 
 def read_u32(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Four Byte Integer (§1.5.3)."""
+    """Four Byte Integer (MQTT 5.0 §1.5.3)."""
     if offset + 4 > end:
         raise malformed("the packet ends within a field")
     high = data[offset] << 24 | data[offset + 1] << 16
@@ -49,7 +49,7 @@ def read_u32(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Variable Byte Integer (§1.5.5), in its shortest form only [MQTT-1.5.5-1]."""
+    """Variable Byte Integer (MQTT 5.0 §1.5.5), in its shortest form only [MQTT-1.5.5-1]."""
     value = 0
     shift = 0
     while True:
@@ -68,7 +68,7 @@ def read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_binary(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
-    """Binary Data (§1.5.6)."""
+    """Binary Data (MQTT 5.0 §1.5.6)."""
     if offset + 2 > end:
         raise malformed("the packet ends within a field")
     start = offset + 2
@@ -79,7 +79,7 @@ def read_binary(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
 
 
 def read_text(data: bytes, offset: int, end: int) -> tuple[str, int]:
-    """UTF-8 Encoded String (§1.5.4)."""
+    """UTF-8 Encoded String (MQTT 5.0 §1.5.4)."""
     raw, offset = read_binary(data, offset, end)
     return decode_text(raw), offset
 

@@ -60,7 +60,7 @@ class OutgoingFlight:
         self.window: int = MAX_PACKET_ID
         """What the client takes ahead of its acknowledgements: its Receive Maximum, or our limit if that is lower."""
         self.quota: int = MAX_PACKET_ID
-        """How many more may be sent now (§4.9)."""
+        """How many more may be sent now (MQTT 5.0 §4.9)."""
         self.was_exhausted: bool = False
         """Somebody wants to send and waits for the window; `connection` tells the handler when it opens."""
         self._last_id: int = 0

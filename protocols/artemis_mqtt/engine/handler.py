@@ -28,9 +28,9 @@ class MessageHandler:
     ) -> None:
         """Take a message. QoS 1: answer with `puback`, QoS 2: with `pubrec`, once each, in order, now or later.
 
-        `topic` has its alias resolved and is valid. `properties` are those that travel with the message (§3.3.2.3:
-        payload format, content type, response topic, correlation data, user properties): validated, encoded as they
-        came, without their length. `expiry_s` is the Message Expiry Interval, -1: none.
+        `topic` has its alias resolved and is valid. `properties` are those that travel with the message
+        (MQTT 5.0 §3.3.2.3: payload format, content type, response topic, correlation data, user properties): validated,
+        encoded as they came, without their length. `expiry_s` is the Message Expiry Interval, -1: none.
         """
         raise NotImplementedError
 

@@ -5,7 +5,8 @@ from typing import Final
 from attrs import frozen
 
 # Bytes that may arrive while a login is being decided. A client need not wait for CONNACK before it publishes (MQTT
-# 5.0 §3.1.4): this is the largest single read of the event loops, and what one in a hurry sends in a few milliseconds.
+# MQTT 5.0 §3.1.4): this is the largest single read of the event loops, and what one in a hurry sends in a few
+# milliseconds.
 LOGIN_BUFFER_BYTES: Final = 256 * 1024
 
 

@@ -14,11 +14,11 @@ from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
 MQTT_3_1: Final = 3
 MQTT_3_1_1: Final = 4
 MQTT_5: Final = 5
-"""Protocol levels as in CONNECT (§3.1.2.2)."""
+"""Protocol levels as in CONNECT (MQTT 5.0 §3.1.2.2)."""
 
 
 class PacketType(IntEnum):
-    """The high half of the first byte (§2.1.2)."""
+    """The high half of the first byte (MQTT 5.0 §2.1.2)."""
 
     CONNECT = 1
     CONNACK = 2
@@ -39,7 +39,7 @@ class PacketType(IntEnum):
 
 @frozen(kw_only=True)
 class Will:
-    """The message to publish in the client's name when it is gone (§3.1.2.5)."""
+    """The message to publish in the client's name when it is gone (MQTT 5.0 §3.1.2.5)."""
 
     topic: str
     payload: bytes
@@ -52,7 +52,7 @@ class Will:
 
 @frozen(kw_only=True)
 class Connect:
-    """A client introduces itself (§3.1)."""
+    """A client introduces itself (MQTT 5.0 §3.1)."""
 
     version: int = MQTT_5
     """MQTT_3_1, MQTT_3_1_1 or MQTT_5."""
@@ -70,7 +70,7 @@ class Connect:
 
 @frozen(kw_only=True)
 class Connack:
-    """The answer to CONNECT (§3.2)."""
+    """The answer to CONNECT (MQTT 5.0 §3.2)."""
 
     reason: int = 0
     """A version 5 code; the engine writes the return code of 3.x from it."""
@@ -81,7 +81,7 @@ class Connack:
 
 @frozen(kw_only=True)
 class Subscription:
-    """A topic filter of a SUBSCRIBE with its options (§3.8.3.1)."""
+    """A topic filter of a SUBSCRIBE with its options (MQTT 5.0 §3.8.3.1)."""
 
     topic_filter: str
     """As sent, with `$share/group/` if it has that; its syntax is valid."""
@@ -94,7 +94,7 @@ class Subscription:
 
 @frozen(kw_only=True)
 class Subscribe:
-    """A client subscribes (§3.8); answered by a SUBACK with as many codes as there are subscriptions."""
+    """A client subscribes (MQTT 5.0 §3.8); answered by a SUBACK with as many codes as there are subscriptions."""
 
     packet_id: int
     subscriptions: tuple[Subscription, ...]
@@ -109,7 +109,7 @@ class Subscribe:
 
 @frozen(kw_only=True)
 class Suback:
-    """The answer to SUBSCRIBE (§3.9)."""
+    """The answer to SUBSCRIBE (MQTT 5.0 §3.9)."""
 
     packet_id: int
     reasons: tuple[int, ...]
@@ -119,7 +119,7 @@ class Suback:
 
 @frozen(kw_only=True)
 class Unsubscribe:
-    """A client gives filters up (§3.10)."""
+    """A client gives filters up (MQTT 5.0 §3.10)."""
 
     packet_id: int
     topic_filters: tuple[str, ...]
@@ -128,7 +128,7 @@ class Unsubscribe:
 
 @frozen(kw_only=True)
 class Unsuback:
-    """The answer to UNSUBSCRIBE (§3.11)."""
+    """The answer to UNSUBSCRIBE (MQTT 5.0 §3.11)."""
 
     packet_id: int
     reasons: tuple[int, ...]
@@ -138,7 +138,7 @@ class Unsuback:
 
 @frozen(kw_only=True)
 class Disconnect:
-    """The last packet (§3.14)."""
+    """The last packet (MQTT 5.0 §3.14)."""
 
     reason: int = 0
     properties: Properties = NO_PROPERTIES
@@ -146,7 +146,7 @@ class Disconnect:
 
 @frozen(kw_only=True)
 class Auth:
-    """A step of enhanced authentication (§3.15)."""
+    """A step of enhanced authentication (MQTT 5.0 §3.15)."""
 
     reason: int = 0
     properties: Properties = NO_PROPERTIES

@@ -1,4 +1,4 @@
-"""The properties of MQTT 5.0 (§2.2.2): their identifiers, types, and where each may stand.
+"""The properties of MQTT 5.0 (MQTT 5.0 §2.2.2): their identifiers, types, and where each may stand.
 
 One class holds them all, because their names mean the same everywhere; `ALLOWED` says which packet may carry which. A
 property that may stand once and stands twice is a protocol error, as is one in a packet that must not carry it.
@@ -30,7 +30,7 @@ from artemis_mqtt.engine.reasons import TOPIC_ALIAS_INVALID, PacketError, malfor
 
 
 class Property(IntEnum):
-    """Property identifiers (§2.2.2.2)."""
+    """Property identifiers (MQTT 5.0 §2.2.2.2)."""
 
     PAYLOAD_FORMAT_INDICATOR = 0x01
     MESSAGE_EXPIRY_INTERVAL = 0x02
@@ -101,7 +101,7 @@ NO_PROPERTIES: Final = Properties()
 
 
 class Kind:
-    """A type of value (§1.5): how it is read and written."""
+    """A type of value (MQTT 5.0 §1.5): how it is read and written."""
 
     def __init__(self, read: Callable[[bytes, int, int], tuple[Any, int]], write: Callable[[Any], bytes]) -> None:
         self.read: Final = read
@@ -155,16 +155,16 @@ _NAMES: Final = {
 }
 """Field of `Properties` by identifier."""
 
-# Bytes that are truth values, and numbers that must not be 0 (§3.1.2.11, §3.2.2.3, §3.3.2.3).
+# Bytes that are truth values, and numbers that must not be 0 (MQTT 5.0 §3.1.2.11, §3.2.2.3, §3.3.2.3).
 _TRUTH_VALUES: Final = frozenset(code for code, kind in KINDS.items() if kind is _BYTE)
 _NEVER_ZERO: Final = frozenset(
     (Property.RECEIVE_MAXIMUM, Property.MAXIMUM_PACKET_SIZE, Property.SUBSCRIPTION_IDENTIFIER)
 )
 
-# --- where they stand (§2.2.2.2, table 2-4) ---
+# --- where they stand (MQTT 5.0 §2.2.2.2, table 2-4) ---
 
 WILL: Final = 0
-"""Stands for the will in `ALLOWED`; every other key is a packet type (§2.1.2)."""
+"""Stands for the will in `ALLOWED`; every other key is a packet type (MQTT 5.0 §2.1.2)."""
 
 _MESSAGE: Final = frozenset(
     (

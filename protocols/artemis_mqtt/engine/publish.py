@@ -1,8 +1,8 @@
 """PUBLISH (MQTT 5.0 §3.3), which comes per message: its properties as octets, and the packet written in one go.
 
 A message's properties are never decoded on their way. What concerns the hop (Topic Alias, Message Expiry Interval) is
-taken out when a packet arrives; the rest is checked, kept as it came, and sent on as it is, as §3.3.2.3 asks for each
-of them.
+taken out when a packet arrives; the rest is checked, kept as it came, and sent on as it is, as MQTT 5.0 §3.3.2.3 asks
+for each of them.
 """
 
 from struct import Struct

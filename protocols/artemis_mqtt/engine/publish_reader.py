@@ -130,7 +130,7 @@ class PublishReader:
         return topic
 
     def _resolve_alias(self, topic: str, alias: int) -> str:
-        """Return the topic that `alias` stands for, or from now on stands for (§3.3.2.3.4)."""
+        """Return the topic that `alias` stands for, or from now on stands for (MQTT 5.0 §3.3.2.3.4)."""
         if alias == 0:
             raise protocol_error("PUBLISH has neither a topic nor an alias")
         if alias > self._topic_alias_maximum:

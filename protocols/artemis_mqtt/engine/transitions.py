@@ -50,7 +50,7 @@ TRANSITIONS: Final = {
     (OPEN, DISCONNECT): CLOSED,
 }
 
-# Low four bits of the first byte, by packet type; PUBLISH has flags of its own (§2.1.3) [MQTT-2.1.3-1].
+# Low four bits of the first byte, by packet type; PUBLISH has flags of its own (MQTT 5.0 §2.1.3) [MQTT-2.1.3-1].
 FLAGS: Final = {PUBREL: 2, SUBSCRIBE: 2, UNSUBSCRIBE: 2}
 
 
@@ -65,6 +65,6 @@ def check_transition(state: int, version: int, first: int) -> None:
     if (state, packet_type) not in TRANSITIONS or (packet_type == AUTH and version != MQTT_5):
         raise untimely(packet_type)
     if packet_type != PUBLISH and first & 0x0F != FLAGS.get(packet_type, 0):
-        # 3.1 sends these again on its own connection, with DUP (§2.1 there).
+        # 3.1 sends these again on its own connection, with DUP (MQTT 5.0 §2.1 there).
         if version != MQTT_3_1 or packet_type not in FLAGS or first & 0x07 != FLAGS[packet_type]:
             raise malformed(f"flags {first & 0x0F:#x} in a packet of type {packet_type}")

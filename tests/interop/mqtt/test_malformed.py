@@ -15,9 +15,9 @@ SHORT: Final = (1).to_bytes(2, "big")
 # Name, clause, octets after a good CONNECT of version 5, reason codes of the DISCONNECT that may come.
 AFTER_CONNECT: Final = [
     ("[MQTT-3.1.0-2] second CONNECT", packets.connect(5, "x"), (0x82,)),
-    ("§2.1.2 packet type 0", b"\x00\x00", (0x81, 0x82)),
+    ("MQTT 5.0 §2.1.2 packet type 0", b"\x00\x00", (0x81, 0x82)),
     ("[MQTT-3.14.0-1] CONNACK of a client", b"\x20\x03\x00\x00\x00", (0x81, 0x82)),
-    ("§2.1.4 length of five octets", b"\x30\xff\xff\xff\xff\x01", (0x81, 0x95)),
+    ("MQTT 5.0 §2.1.4 length of five octets", b"\x30\xff\xff\xff\xff\x01", (0x81, 0x95)),
     ("[MQTT-3.3.1-4] QoS 3", packet(3, 6, binary("t"), SHORT, b"\x00", b"m"), (0x81,)),
     ("[MQTT-3.3.1-2] DUP of QoS 0", packet(3, 8, binary("t"), b"\x00", b"m"), (0x81, 0x82)),
     ("[MQTT-2.2.1-2] packet id 0", packet(3, 2, binary("t"), b"\x00\x00", b"\x00", b"m"), (0x81, 0x82)),
@@ -27,36 +27,44 @@ AFTER_CONNECT: Final = [
     ("[MQTT-1.5.4-1] bad UTF-8", packet(3, 0, binary(b"a\xff"), b"\x00", b"m"), (0x81, 0x82, 0x90)),
     ("[MQTT-1.5.4-1] surrogate", packet(3, 0, binary(b"a\xed\xa0\x80"), b"\x00", b"m"), (0x81, 0x82, 0x90)),
     ("[MQTT-1.5.4-1] overlong UTF-8", packet(3, 0, binary(b"a\xc0\xaf"), b"\x00", b"m"), (0x81, 0x82, 0x90)),
-    ("§3.3.2.1 topic longer than the packet", packet(3, 0, b"\x00\x09t"), (0x81,)),
-    ("§2.2.2 property of another packet", packets.publish(5, "t", b"", given=[(Property.WILL_DELAY, 1)]), (0x81, 0x82)),
-    ("§2.2.2 unknown property", packet(3, 0, binary("t"), b"\x02\x7f\x00"), (0x81, 0x82)),
-    ("§2.2.2 property twice", packets.publish(5, "t", b"", given=[(Property.PAYLOAD_FORMAT, 1)] * 2), (0x81, 0x82)),
-    ("§3.3.2.3.2 format 2", packets.publish(5, "t", b"", given=[(Property.PAYLOAD_FORMAT, 2)]), (0x81, 0x82)),
-    ("§2.2.2.1 properties longer than the packet", packet(3, 0, binary("t"), b"\x7f\x01\x01"), (0x81,)),
+    ("MQTT 5.0 §3.3.2.1 topic longer than the packet", packet(3, 0, b"\x00\x09t"), (0x81,)),
+    (
+        "MQTT 5.0 §2.2.2 property of another packet",
+        packets.publish(5, "t", b"", given=[(Property.WILL_DELAY, 1)]),
+        (0x81, 0x82),
+    ),
+    ("MQTT 5.0 §2.2.2 unknown property", packet(3, 0, binary("t"), b"\x02\x7f\x00"), (0x81, 0x82)),
+    (
+        "MQTT 5.0 §2.2.2 property twice",
+        packets.publish(5, "t", b"", given=[(Property.PAYLOAD_FORMAT, 1)] * 2),
+        (0x81, 0x82),
+    ),
+    ("MQTT 5.0 §3.3.2.3.2 format 2", packets.publish(5, "t", b"", given=[(Property.PAYLOAD_FORMAT, 2)]), (0x81, 0x82)),
+    ("MQTT 5.0 §2.2.2.1 properties longer than the packet", packet(3, 0, binary("t"), b"\x7f\x01\x01"), (0x81,)),
     ("[MQTT-3.3.2-14] wildcard in a response topic", None, (0x81, 0x82)),
     ("[MQTT-3.3.4-6] subscription id of a client", None, (0x81, 0x82)),
     ("[MQTT-3.6.1-1] PUBREL flags", b"\x60\x02\x00\x01", (0x81,)),
     ("[MQTT-2.1.3-1] PUBACK flags", b"\x42\x02\x00\x01", (0x81,)),
-    ("§3.4.2 PUBACK without id", b"\x40\x00", (0x81,)),
+    ("MQTT 5.0 §3.4.2 PUBACK without id", b"\x40\x00", (0x81,)),
     ("[MQTT-3.8.1-1] SUBSCRIBE flags", packet(8, 0, SHORT, b"\x00", binary("t"), b"\x00"), (0x81,)),
     ("[MQTT-3.8.3-2] no filter", packet(8, 2, SHORT, b"\x00"), (0x81, 0x82)),
     ("[MQTT-2.2.1-3] SUBSCRIBE with id 0", packet(8, 2, b"\x00\x00\x00", binary("t"), b"\x00"), (0x81, 0x82)),
-    ("§3.8.3.1 QoS 3", packets.subscribe(5, 1, [("t", 3)]), (0x81, 0x82)),
+    ("MQTT 5.0 §3.8.3.1 QoS 3", packets.subscribe(5, 1, [("t", 3)]), (0x81, 0x82)),
     ("[MQTT-3.8.3-5] reserved option bits", packets.subscribe(5, 1, [("t", 0x40)]), (0x81, 0x82)),
-    ("§3.8.3.1 retain handling 3", packets.subscribe(5, 1, [("t", 0x30)]), (0x81, 0x82)),
+    ("MQTT 5.0 §3.8.3.1 retain handling 3", packets.subscribe(5, 1, [("t", 0x30)]), (0x81, 0x82)),
     (
-        "§3.8.2.1.2 subscription id 0",
+        "MQTT 5.0 §3.8.2.1.2 subscription id 0",
         packets.subscribe(5, 1, [("t", 0)], [(Property.SUBSCRIPTION_ID, 0)]),
         (0x81, 0x82),
     ),
-    ("§3.8.3 filter without options", packet(8, 2, SHORT, b"\x00", binary("t")), (0x81,)),
+    ("MQTT 5.0 §3.8.3 filter without options", packet(8, 2, SHORT, b"\x00", binary("t")), (0x81,)),
     ("[MQTT-3.10.1-1] UNSUBSCRIBE flags", packet(10, 0, SHORT, b"\x00", binary("t")), (0x81,)),
     ("[MQTT-3.10.3-2] no filter to unsubscribe", packet(10, 2, SHORT, b"\x00"), (0x81, 0x82)),
     ("[MQTT-2.1.3-1] PINGREQ flags", b"\xc1\x00", (0x81,)),
-    ("§3.12 PINGREQ with a body", b"\xc0\x01\x00", (0x81,)),
+    ("MQTT 5.0 §3.12 PINGREQ with a body", b"\xc0\x01\x00", (0x81,)),
     ("[MQTT-3.14.1-1] DISCONNECT flags", b"\xe1\x00", (0x81,)),
     ("[MQTT-3.15.1-1] AUTH flags", b"\xf1\x00", (0x81, 0x82)),
-    ("§3.9 SUBACK of a client", b"\x90\x04\x00\x01\x00\x00", (0x81, 0x82)),
+    ("MQTT 5.0 §3.9 SUBACK of a client", b"\x90\x04\x00\x01\x00\x00", (0x81, 0x82)),
 ]
 MORE: Final = {
     "[MQTT-3.3.2-14] wildcard in a response topic": packets.publish(
@@ -66,14 +74,14 @@ MORE: Final = {
 }
 # What mosquitto 2.0.11 lets pass.
 LENIENT: Final = {
-    "§3.12 PINGREQ with a body",
+    "MQTT 5.0 §3.12 PINGREQ with a body",
     "[MQTT-3.3.1-2] DUP of QoS 0",
-    "§3.3.2.3.2 format 2",
+    "MQTT 5.0 §3.3.2.3.2 format 2",
     "[MQTT-3.3.2-14] wildcard in a response topic",
     "[MQTT-3.3.4-6] subscription id of a client",
     "[MQTT-2.1.3-1] PUBACK flags",
     "[MQTT-2.1.3-1] PINGREQ flags",
-    "§3.9 SUBACK of a client",
+    "MQTT 5.0 §3.9 SUBACK of a client",
 }
 
 # Octets instead of a good CONNECT.
@@ -93,22 +101,37 @@ INSTEAD_OF_CONNECT: Final = [
     ("[MQTT-3.1.2-18] octets behind the payload", packet(1, 0, HEAD, b"\x00", binary("x"), b"more")),
     ("[MQTT-3.1.3-3] no client id", packet(1, 0, HEAD, b"\x00")),
     ("[MQTT-3.1.3-4] client id of bad UTF-8", packet(1, 0, HEAD, b"\x00", binary(b"\xff"))),
-    ("§3.1.2.11 property of another packet", packet(1, 0, HEAD, properties([(Property.TOPIC_ALIAS, 1)]), binary("x"))),
-    ("§3.1.2.11 property twice", packet(1, 0, HEAD, properties([(Property.SESSION_EXPIRY, 1)] * 2), binary("x"))),
-    ("§3.1.2.11.3 receive maximum 0", packet(1, 0, HEAD, properties([(Property.RECEIVE_MAXIMUM, 0)]), binary("x"))),
-    ("§3.1.2.11.4 packet size 0", packet(1, 0, HEAD, properties([(Property.MAXIMUM_PACKET_SIZE, 0)]), binary("x"))),
-    ("§3.1.2.11.7 request problem 2", packet(1, 0, HEAD, properties([(Property.REQUEST_PROBLEM, 2)]), binary("x"))),
     (
-        "§3.1.2.11.10 data without method",
+        "MQTT 5.0 §3.1.2.11 property of another packet",
+        packet(1, 0, HEAD, properties([(Property.TOPIC_ALIAS, 1)]), binary("x")),
+    ),
+    (
+        "MQTT 5.0 §3.1.2.11 property twice",
+        packet(1, 0, HEAD, properties([(Property.SESSION_EXPIRY, 1)] * 2), binary("x")),
+    ),
+    (
+        "MQTT 5.0 §3.1.2.11.3 receive maximum 0",
+        packet(1, 0, HEAD, properties([(Property.RECEIVE_MAXIMUM, 0)]), binary("x")),
+    ),
+    (
+        "MQTT 5.0 §3.1.2.11.4 packet size 0",
+        packet(1, 0, HEAD, properties([(Property.MAXIMUM_PACKET_SIZE, 0)]), binary("x")),
+    ),
+    (
+        "MQTT 5.0 §3.1.2.11.7 request problem 2",
+        packet(1, 0, HEAD, properties([(Property.REQUEST_PROBLEM, 2)]), binary("x")),
+    ),
+    (
+        "MQTT 5.0 §3.1.2.11.10 data without method",
         packet(1, 0, HEAD, properties([(Property.AUTHENTICATION_DATA, b"")]), binary("x")),
     ),
     ("[MQTT-3.1.2-1] protocol name", packet(1, 0, binary("MQTX"), b"\x05\x02\x00\x00\x00", binary("x"))),
     ("[MQTT-3.1.2-1] name of 3.1 with level 5", packet(1, 0, binary("MQIsdp"), b"\x05\x02\x00\x00\x00", binary("x"))),
-    ("§2.1.4 length of five octets", b"\x10\xff\xff\xff\xff\x01"),
+    ("MQTT 5.0 §2.1.4 length of five octets", b"\x10\xff\xff\xff\xff\x01"),
     ("[MQTT-1.5.5-1] length not of the fewest octets", None),
 ]
 LENIENT_CONNECT: Final = {
-    "§3.1.2.11.10 data without method",
+    "MQTT 5.0 §3.1.2.11.10 data without method",
     "[MQTT-3.1.2-18] octets behind the payload",
     "[MQTT-1.5.5-1] length not of the fewest octets",
 }
@@ -118,7 +141,7 @@ LENIENT_CONNECT: Final = {
 def test_violation_ends_the_connection(
     server: MqttServer, name: str, case: str, data: bytes | None, codes: tuple[int, ...]
 ) -> None:
-    """[MQTT-3.14.4-2], §4.13: closed, after a DISCONNECT that says why if there is one; others do not notice.
+    """[MQTT-3.14.4-2], MQTT 5.0 §4.13: closed, after a DISCONNECT that says why if there is one; others do not notice.
 
     [MQTT-3.1.0-2] [MQTT-3.3.1-4] [MQTT-3.3.1-2] [MQTT-2.2.1-2] [MQTT-2.2.1-3] [MQTT-3.3.2-2] [MQTT-4.7.0-1]
     [MQTT-4.7.3-2] [MQTT-1.5.4-1] [MQTT-1.5.4-2] [MQTT-3.3.2-14] [MQTT-3.3.4-6] [MQTT-3.6.1-1] [MQTT-2.1.3-1]
@@ -224,7 +247,7 @@ def test_violation_of_version_3_closes_without_a_word(server: MqttServer, versio
 
 @unlike_mosquitto("waits for the rest")
 def test_length_beyond_the_limit_is_refused_at_once(server: MqttServer) -> None:
-    """§4.13: the announced length counts; nobody has to wait for 256 MiB that never come."""
+    """MQTT 5.0 §4.13: the announced length counts; nobody has to wait for 256 MiB that never come."""
     with opened(server) as client:
         client.send(b"\x30" + variable(268_435_455))
         goodbye = client.wait_closed()
@@ -234,7 +257,7 @@ def test_length_beyond_the_limit_is_refused_at_once(server: MqttServer) -> None:
 
 
 def test_half_a_packet_at_the_end_is_nothing(server: MqttServer, name: str) -> None:
-    """§4.2: what was complete before counts; the rest does not."""
+    """MQTT 5.0 §4.2: what was complete before counts; the rest does not."""
     with opened(server) as other:
         other.subscribe(name)
         with opened(server) as client:
@@ -260,7 +283,7 @@ def test_packets_behind_a_refused_connect_are_not_acted_on(server: MqttServer, n
 
 
 def test_packets_behind_a_good_connect_are(server: MqttServer, name: str) -> None:
-    """§3.1.4: a client need not wait for CONNACK, which comes first [MQTT-3.2.0-1]."""
+    """MQTT 5.0 §3.1.4: a client need not wait for CONNACK, which comes first [MQTT-3.2.0-1]."""
     with Raw(server) as client:
         client.send(
             packets.connect(5, "c-" + name)

@@ -117,7 +117,7 @@ def test_undelayed_message_keeps_its_expiry_interval(server: MqttServer, name: s
 
 
 def test_alias_stands_for_its_topic(server: MqttServer, name: str) -> None:
-    """§3.3.2.3.4, [MQTT-3.3.2-12]: every number up to the maximum; it can be given a new meaning."""
+    """MQTT 5.0 §3.3.2.3.4, [MQTT-3.3.2-12]: every number up to the maximum; it can be given a new meaning."""
     with opened(server) as client, opened(server) as subscriber:
         maximum = client.limit(Property.TOPIC_ALIAS_MAXIMUM, 0)
         subscriber.subscribe(f"{name}/#", options=1)
@@ -220,7 +220,7 @@ def test_no_more_than_receive_maximum_are_on_their_way(server: MqttServer, name:
 
 
 def test_qos_0_does_not_wait_for_the_window(server: MqttServer, name: str) -> None:
-    """§4.9: QoS 0 has no quota."""
+    """MQTT 5.0 §4.9: QoS 0 has no quota."""
     with opened(server, given=[(Property.RECEIVE_MAXIMUM, 1)]) as subscriber, opened(server) as publisher:
         subscriber.subscribe(f"{name}/0", options=0)
         subscriber.subscribe(f"{name}/1", options=1)
@@ -235,7 +235,7 @@ def test_qos_0_does_not_wait_for_the_window(server: MqttServer, name: str) -> No
 
 @unlike_mosquitto("closes without a reason")
 def test_exceeding_the_servers_receive_maximum_ends_the_connection(limited: MqttServer, name: str) -> None:
-    """§4.9: DISCONNECT 0x93, for PUBLISH packets of QoS 2 that are all left open."""
+    """MQTT 5.0 §4.9: DISCONNECT 0x93, for PUBLISH packets of QoS 2 that are all left open."""
     with opened(limited) as client:
         maximum = client.limit(Property.RECEIVE_MAXIMUM, 65535)
         for number in range(maximum + 1):
@@ -251,7 +251,7 @@ def test_exceeding_the_servers_receive_maximum_ends_the_connection(limited: Mqtt
 
 
 def test_server_says_its_limits(limited: MqttServer) -> None:
-    """§3.2.2.3: Maximum Packet Size and Server Keep Alive."""
+    """MQTT 5.0 §3.2.2.3: Maximum Packet Size and Server Keep Alive."""
     with opened(limited, keep_alive=100) as client:
         assert client.connack.get(Property.MAXIMUM_PACKET_SIZE) == 1000
         assert client.connack.get(Property.SERVER_KEEP_ALIVE) == 20
@@ -274,7 +274,7 @@ def test_too_large_packet_ends_the_connection(limited: MqttServer, name: str) ->
 
 
 def test_packets_of_the_maximum_size_are_taken(limited: MqttServer, name: str) -> None:
-    """§3.2.2.3.6: the limit counts the whole packet."""
+    """MQTT 5.0 §3.2.2.3.6: the limit counts the whole packet."""
     with opened(limited) as client:
         client.subscribe(name, options=1)
         head = len(packets.publish(5, name, b"", 1, 1)) + 1
@@ -308,7 +308,7 @@ def test_maximum_packet_size_counts_the_properties(server: MqttServer, name: str
 
 
 def test_all_optional_features_are_there(server: MqttServer) -> None:
-    """§3.2.2.3: nothing is switched off; absent means available."""
+    """MQTT 5.0 §3.2.2.3: nothing is switched off; absent means available."""
     with opened(server) as client:
         for number in (
             Property.RETAIN_AVAILABLE,
@@ -321,7 +321,7 @@ def test_all_optional_features_are_there(server: MqttServer) -> None:
 
 
 def test_request_and_response(server: MqttServer, name: str) -> None:
-    """§4.10: the responder knows the requester by its properties alone."""
+    """MQTT 5.0 §4.10: the responder knows the requester by its properties alone."""
     with opened(server) as requester, opened(server) as responder:
         responder.subscribe(f"{name}/service", options=1)
         requester.subscribe(f"{name}/answers/mine", options=1)

@@ -1,4 +1,6 @@
-"""MQTT and AMQP 1.0 on one broker: a topic is an address, and messages cross both ways (reference 4.2.2, 4.2.4)."""
+"""MQTT and AMQP 1.0 on one broker: a topic is an address, and messages cross both ways
+(artemis-model §4.2.2, §4.2.4).
+"""
 
 import pytest
 from proton import Message, symbol
@@ -111,7 +113,7 @@ def test_amqp_properties_are_mqtt_properties(server: MqttServer, name: str) -> N
 
 
 def test_request_over_mqtt_is_answered_over_amqp(server: MqttServer, name: str) -> None:
-    """§4.10 across protocols."""
+    """MQTT 5.0 §4.10 across protocols."""
     with amqp(server) as responder, opened(server) as requester:
         receiver = responder.receiver(f"{name}.service", ("topic",))
         requester.subscribe(f"{name}/answers", options=1)
@@ -127,7 +129,7 @@ def test_request_over_mqtt_is_answered_over_amqp(server: MqttServer, name: str) 
 
 
 def test_mqtt_subscription_is_a_queue(server: MqttServer, name: str) -> None:
-    """Reference 4.2.2: `clientId.filter` in the words of the address model; AMQP reads it by its full name."""
+    """artemis-model §4.2.2: `clientId.filter` in the words of the address model; AMQP reads it by its full name."""
     with kept(server, f"c{name}") as client:
         client.subscribe(f"{name}/a", options=1)
         client.disconnect()
@@ -153,7 +155,7 @@ def test_mqtt_to_an_anycast_queue(server: MqttServer, name: str) -> None:
 
 
 LARGE = bytes(range(256)) * 800
-"""What AMQP keeps in a file of its own (reference §3.17)."""
+"""What AMQP keeps in a file of its own (artemis-model §3.17)."""
 
 
 def test_large_amqp_messages_for_absent_and_present_clients(serve: StartServer, name: str) -> None:

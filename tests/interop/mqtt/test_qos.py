@@ -1,4 +1,4 @@
-"""The three delivery protocols, seen packet by packet (MQTT 5.0 and 3.1.1 §4.3, §4.4, §4.6)."""
+"""The three delivery protocols, seen packet by packet (MQTT 5.0 §4.3, §4.4, §4.6)."""
 
 from itertools import product
 
@@ -87,7 +87,7 @@ def test_packet_id_is_free_after_puback(server: MqttServer, name: str, version: 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_both_directions_count_their_packet_ids_alone(server: MqttServer, name: str, version: int) -> None:
-    """§2.2.1: the ids of client and server are independent; a client may use the one it has just been sent."""
+    """MQTT 5.0 §2.2.1: the ids of client and server are independent; a client may use the one it has just been sent."""
     with opened(server, version=version) as client:
         client.subscribe(name, options=2)
         client.publish(name, b"one", 2)
@@ -116,7 +116,9 @@ def test_pubrel_of_an_unknown_packet_id_is_answered(server: MqttServer) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", [packets.PUBACK, packets.PUBREC, packets.PUBCOMP])
 def test_answers_to_nothing_do_no_harm(server: MqttServer, name: str, version: int, kind: int) -> None:
-    """§4.13: a client may be a restart ahead; the connection lives, or ends with a reason, and others go on."""
+    """MQTT 5.0 §4.13: a client may be a restart ahead; the connection lives, or ends with a reason, and others go
+    on.
+    """
     with opened(server, version=version) as odd, opened(server, version=version) as other:
         odd.send(packets.answer(kind, 4321))
         other.subscribe(name)
@@ -210,7 +212,7 @@ def test_message_refused_by_its_receiver_is_not_sent_again(server: MqttServer, n
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_qos_0_messages_are_sent_to_nobody_later(server: MqttServer, name: str, version: int) -> None:
-    """§4.3.1: a subscription of QoS 0 whose client is away may lose its messages; it never repeats them."""
+    """MQTT 5.0 §4.3.1: a subscription of QoS 0 whose client is away may lose its messages; it never repeats them."""
     client_id = f"c-{name}"
     with kept(server, client_id, version=version) as subscriber:
         subscriber.subscribe(name, options=0)

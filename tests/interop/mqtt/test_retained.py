@@ -1,4 +1,4 @@
-"""Retained messages (MQTT 5.0 §3.3.1.3, §3.8.3.1; 3.1.1 §3.3.1.3)."""
+"""Retained messages (MQTT 5.0 §3.3.1.3, §3.8.3.1; MQTT 3.1.1 §3.3.1.3)."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_wildcard_subscription_gets_every_match(server: MqttServer, name: str) -
 
 
 def test_multi_level_wildcard_includes_the_parent(server: MqttServer, name: str) -> None:
-    """§4.7.1.2: `a/#` matches `a`."""
+    """MQTT 5.0 §4.7.1.2: `a/#` matches `a`."""
     with opened(server) as client:
         client.publish(name, b"parent", 1, retain=True)
         client.publish(f"{name}/child", b"child", 1, retain=True)
@@ -158,7 +158,7 @@ def test_retained_message_keeps_its_properties(server: MqttServer, name: str) ->
 
 
 def test_retained_message_expires(server: MqttServer, name: str) -> None:
-    """§3.3.2.3.3: after its interval later subscribers get nothing."""
+    """MQTT 5.0 §3.3.2.3.3: after its interval later subscribers get nothing."""
     with opened(server) as client:
         client.publish(name, b"m", 1, retain=True, given=[(Property.MESSAGE_EXPIRY, 1)])
 

@@ -1,4 +1,4 @@
-"""Who may come in and what they may do (MQTT 5.0 §4.13, §5.4; reference 4.2.3, 4.2.4, 4.2.7)."""
+"""Who may come in and what they may do (MQTT 5.0 §4.13, §5.4; artemis-model §4.2.3, §4.2.4, §4.2.7)."""
 
 from typing import Final
 
@@ -126,7 +126,7 @@ def test_filter_without_permission_is_refused_alone(secure: MqttServer, version:
 
 @pytest.mark.parametrize("pattern", ["#", "+/a", "secret/#", "$share/g/secret/a", "$share/g/#", "+/+", "secret/+"])
 def test_wildcards_and_shares_do_not_reach_around_permissions(secure: MqttServer, pattern: str) -> None:
-    """§5.4: whatever the filter is called, nothing arrives that its user may not read."""
+    """MQTT 5.0 §5.4: whatever the filter is called, nothing arrives that its user may not read."""
     with login(secure, "alice") as alice, login(secure, "admin") as admin:
         alice.subscribe(pattern)
         admin.publish("secret/a", b"no", 1)
@@ -151,7 +151,7 @@ def test_names_of_queues_are_no_way_around_permissions(secure: MqttServer) -> No
 @unlike_mosquitto("closes after the next packet")
 @pytest.mark.parametrize("qos", [1, 2])
 def test_publish_without_permission_is_answered(secure: MqttServer, qos: int) -> None:
-    """§3.4.2.1, §3.5.2.1: 0x87; the connection and its packet id live on."""
+    """MQTT 5.0 §3.4.2.1, §3.5.2.1: 0x87; the connection and its packet id live on."""
     with login(secure, "alice") as alice, login(secure, "admin") as admin:
         admin.subscribe("#")
         assert alice.publish("read/a", b"no", qos) == NOT_AUTHORIZED
@@ -177,7 +177,7 @@ def test_refused_qos_2_publish_frees_its_packet_id(secure: MqttServer) -> None:
 
 @unlike_mosquitto("closes after the next packet")
 def test_qos_0_publish_without_permission_is_dropped(secure: MqttServer) -> None:
-    """§4.3.1: there is no answer; nothing arrives."""
+    """MQTT 5.0 §4.3.1: there is no answer; nothing arrives."""
     with login(secure, "alice") as alice, login(secure, "admin") as admin:
         admin.subscribe("#")
         alice.publish("read/a", b"no")
@@ -220,7 +220,7 @@ def test_retained_messages_are_not_written_without_permission(secure: MqttServer
 
 
 def test_will_without_permission_is_not_published(secure: MqttServer) -> None:
-    """§3.1.2.5: refused at CONNECT, or dropped when it would go out."""
+    """MQTT 5.0 §3.1.2.5: refused at CONNECT, or dropped when it would go out."""
     with login(secure, "admin") as admin:
         admin.subscribe("#")
         with Raw(secure) as client:
@@ -235,7 +235,9 @@ def test_will_without_permission_is_not_published(secure: MqttServer) -> None:
 @unlike_mosquitto("lets a client id belong to anybody")
 @pytest.mark.parametrize(("version", "code"), [(3, 5), (4, 5), (5, NOT_AUTHORIZED)])
 def test_session_belongs_to_its_user(serve: StartServer, name: str, version: int, code: int) -> None:
-    """§5.4: another user neither gets a session by its client id nor ends it, connected or not, nor after a restart."""
+    """MQTT 5.0 §5.4: another user neither gets a session by its client id nor ends it, connected or not, nor after a
+    restart.
+    """
     secure = serve(MqttInstance(users=USERS, security=SECURITY, rules=RULES, persistent=True))
     session = [(packets.Property.SESSION_EXPIRY, 3600)]
     client_id = f"c-{name}"[:20]

@@ -1,4 +1,4 @@
-"""What outlives a connection, and what does not (MQTT 5.0 §3.1.2.4, §3.1.2.11.2, §4.1; 3.1.1 §3.1.2.4)."""
+"""What outlives a connection, and what does not (MQTT 5.0 §3.1.2.4, §3.1.2.11.2, §4.1; MQTT 3.1.1 §3.1.2.4)."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_clean_session_ends_with_its_connection(server: MqttServer, name: str, v
 
 
 def test_version_5_session_without_expiry_ends_with_its_connection(server: MqttServer, name: str) -> None:
-    """§3.1.2.11.2: an absent interval is 0, even without clean start."""
+    """MQTT 5.0 §3.1.2.11.2: an absent interval is 0, even without clean start."""
     opened(server, f"c-{name}", clean=False).disconnect()
     with kept(server, f"c-{name}") as again:
         assert not again.connack.session_present
@@ -90,7 +90,7 @@ def test_session_ends_when_its_expiry_interval_has_passed(server: MqttServer, na
 
 
 def test_disconnect_may_change_the_expiry_interval(server: MqttServer, name: str) -> None:
-    """§3.14.2.2.2: to 0, which ends the session at once, or to longer."""
+    """MQTT 5.0 §3.14.2.2.2: to 0, which ends the session at once, or to longer."""
     kept(server, f"c-{name}").disconnect(given=[(Property.SESSION_EXPIRY, 0)])
     with opened(server, f"c-{name}", clean=False, given=[(Property.SESSION_EXPIRY, 1)]) as again:
         assert not again.connack.session_present
@@ -100,7 +100,7 @@ def test_disconnect_may_change_the_expiry_interval(server: MqttServer, name: str
 
 
 def test_disconnect_may_not_make_a_session_outlive_an_interval_of_0(server: MqttServer, name: str) -> None:
-    """§3.14.2.2.2: a non-zero interval after a CONNECT with 0 is a Protocol Error."""
+    """MQTT 5.0 §3.14.2.2.2: a non-zero interval after a CONNECT with 0 is a Protocol Error."""
     with opened(server, f"c-{name}", clean=False) as client:
         client.disconnect(given=[(Property.SESSION_EXPIRY, 100)])
     with kept(server, f"c-{name}") as again:
@@ -158,13 +158,13 @@ def test_absent_client_id_is_assigned(server: MqttServer) -> None:
 
 
 def test_given_client_id_is_not_repeated(server: MqttServer, name: str) -> None:
-    """§3.2.2.3.7: the property is for ids the server chose."""
+    """MQTT 5.0 §3.2.2.3.7: the property is for ids the server chose."""
     with opened(server, f"c-{name}") as client:
         assert client.connack.get(Property.ASSIGNED_CLIENT_ID) is None
 
 
 def test_assigned_client_id_can_be_used_again(server: MqttServer) -> None:
-    """§3.2.2.3.7."""
+    """MQTT 5.0 §3.2.2.3.7."""
     first = opened(server, clean=False, given=[(Property.SESSION_EXPIRY, 3600)])
     assigned = first.connack.get(Property.ASSIGNED_CLIENT_ID)
     first.disconnect()
@@ -205,7 +205,7 @@ def test_client_ids(server: MqttServer, name: str, version: int, client_id: str)
 
 
 def test_normal_disconnect_closes_from_the_server_side(server: MqttServer, name: str) -> None:
-    """§3.14.4: the server closes too when the client does not."""
+    """MQTT 5.0 §3.14.4: the server closes too when the client does not."""
     with opened(server, f"c-{name}") as client:
         client.send(b"\xe0\x00")
         with pytest.raises(Closed):

@@ -1,4 +1,4 @@
-"""Filters, options, shared subscriptions (MQTT 5.0 §3.8, §4.7, §4.8; 3.1.1 §3.8, §4.7)."""
+"""Filters, options, shared subscriptions (MQTT 5.0 §3.8, §4.7, §4.8; MQTT 3.1.1 §3.8, §4.7)."""
 
 from collections import Counter
 
@@ -50,7 +50,9 @@ MATCHING = [
 
 @pytest.mark.parametrize(("pattern", "topic", "matches"), MATCHING)
 def test_filters(server: MqttServer, name: str, pattern: str, topic: str, matches: bool) -> None:
-    """§4.7: [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-4] [MQTT-3.3.2-3]; by any other spelling nothing arrives."""
+    """MQTT 5.0 §4.7: [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-4] [MQTT-3.3.2-3]; by any other spelling nothing
+    arrives.
+    """
     with opened(server) as client:
         client.subscribe(f"{name}/{pattern}", f"{name}-marker")
         client.publish(f"{name}/{topic}", b"m", 1)
@@ -227,7 +229,7 @@ def test_subscription_identifier_is_replaced(server: MqttServer, name: str) -> N
 
 
 def test_subscription_identifier_is_kept_with_the_session(server: MqttServer, name: str) -> None:
-    """§4.1: part of the session state."""
+    """MQTT 5.0 §4.1: part of the session state."""
     with kept(server, f"c-{name}") as first:
         first.subscribe(name, options=1, given=[(Property.SUBSCRIPTION_ID, 7)])
         first.disconnect()
@@ -238,7 +240,7 @@ def test_subscription_identifier_is_kept_with_the_session(server: MqttServer, na
 
 
 def test_subscription_identifier_comes_with_retained_messages(server: MqttServer, name: str) -> None:
-    """§3.8.2.1.2: the message is sent because of the subscription."""
+    """MQTT 5.0 §3.8.2.1.2: the message is sent because of the subscription."""
     with opened(server) as client:
         client.publish(name, b"m", 1, retain=True)
         client.subscribe(name, given=[(Property.SUBSCRIPTION_ID, 9)])
@@ -268,7 +270,7 @@ def test_shared_subscription_gives_each_message_to_one_member(server: MqttServer
 
 
 def test_groups_are_independent(server: MqttServer, name: str) -> None:
-    """§4.8.2: each share name of a filter gets every message; the name is shared by all clients."""
+    """MQTT 5.0 §4.8.2: each share name of a filter gets every message; the name is shared by all clients."""
     with opened(server) as one, opened(server) as two, opened(server) as publisher:
         one.subscribe(f"$share/one/{name}/+", options=1)
         two.subscribe(f"$share/two/{name}/+", options=1)
@@ -279,7 +281,7 @@ def test_groups_are_independent(server: MqttServer, name: str) -> None:
 
 
 def test_plain_and_shared_subscription_of_one_session_do_not_disturb(server: MqttServer, name: str) -> None:
-    """§4.8.2: they are two subscriptions; unsubscribing one leaves the other."""
+    """MQTT 5.0 §4.8.2: they are two subscriptions; unsubscribing one leaves the other."""
     with opened(server) as client, opened(server) as publisher:
         client.subscribe(f"$share/group/{name}", options=1)
         client.subscribe(name, options=1)
@@ -294,7 +296,7 @@ def test_plain_and_shared_subscription_of_one_session_do_not_disturb(server: Mqt
 
 @unlike_mosquitto("sends them")
 def test_shared_subscription_gets_no_retained_messages(server: MqttServer, name: str) -> None:
-    """§4.8.2: retained messages are not sent when it is made."""
+    """MQTT 5.0 §4.8.2: retained messages are not sent when it is made."""
     with opened(server) as client:
         client.publish(name, b"m", 1, retain=True)
         client.subscribe(f"$share/group/{name}", options=1)
@@ -304,7 +306,7 @@ def test_shared_subscription_gets_no_retained_messages(server: MqttServer, name:
 
 @unlike_mosquitto("forgets it")
 def test_unacknowledged_message_of_a_lost_member_goes_to_another(server: MqttServer, name: str) -> None:
-    """§4.8.2: at QoS 1 the server may, when the session is over, and then should."""
+    """MQTT 5.0 §4.8.2: at QoS 1 the server may, when the session is over, and then should."""
     with opened(server) as publisher, opened(server) as other:
         lost = opened(server)
         lost.subscribe(f"$share/group/{name}", options=1)
@@ -350,7 +352,7 @@ def test_shared_message_refused_by_its_receiver_is_discarded(server: MqttServer,
 
 
 def test_publisher_is_told_that_nobody_listens(server: MqttServer, name: str) -> None:
-    """§3.4.2.1: 0x10 is what the server may say; success is right too."""
+    """MQTT 5.0 §3.4.2.1: 0x10 is what the server may say; success is right too."""
     with opened(server) as client:
         assert client.publish(name, b"m", 1) in (0x00, 0x10)
         assert client.publish(name, b"m", 2) in (0x00, 0x10)

@@ -97,7 +97,7 @@ def test_wildcards_do_not_match_sys(watched: MqttServer) -> None:
 
 
 def test_clients_cannot_write_there(watched: MqttServer) -> None:
-    """§4.7.2: `$` topics are the server's own."""
+    """MQTT 5.0 §4.7.2: `$` topics are the server's own."""
     with opened(watched, user="admin", password="admin-pass") as admin:
         admin.subscribe("$SYS/broker/version")
         admin.receive()

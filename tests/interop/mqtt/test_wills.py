@@ -1,4 +1,4 @@
-"""Wills (MQTT 5.0 §3.1.2.5, §3.1.3.2; 3.1.1 §3.1.2.5)."""
+"""Wills (MQTT 5.0 §3.1.2.5, §3.1.3.2; MQTT 3.1.1 §3.1.2.5)."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_will_is_dropped_by_a_normal_disconnect(server: MqttServer, name: str, v
 
 
 def test_will_is_published_after_disconnect_with_will(server: MqttServer, name: str) -> None:
-    """§3.14.2.1: reason code 0x04."""
+    """MQTT 5.0 §3.14.2.1: reason code 0x04."""
     with opened(server) as watcher:
         watcher.subscribe(name)
         doomed(server, name, Will(topic=name)).disconnect(0x04)
@@ -63,7 +63,7 @@ def test_retained_will_is_there_for_later_subscribers(server: MqttServer, name: 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_will_is_published_when_the_client_breaks_the_protocol(server: MqttServer, name: str, version: int) -> None:
-    """§3.1.2.5: the server closes for an error."""
+    """MQTT 5.0 §3.1.2.5: the server closes for an error."""
     with opened(server, version=version) as watcher:
         watcher.subscribe(name)
         client = doomed(server, name, Will(topic=name), version)
@@ -75,7 +75,7 @@ def test_will_is_published_when_the_client_breaks_the_protocol(server: MqttServe
 
 @unlike_mosquitto("drops the will of a session that goes on")
 def test_will_is_published_when_the_session_is_taken_over(server: MqttServer, name: str) -> None:
-    """§3.1.4: the first connection ends without DISCONNECT; the will has no delay."""
+    """MQTT 5.0 §3.1.4: the first connection ends without DISCONNECT; the will has no delay."""
     with opened(server) as watcher:
         watcher.subscribe(name)
         first = doomed(server, name, Will(topic=name), expiry_s=100)
@@ -87,7 +87,7 @@ def test_will_is_published_when_the_session_is_taken_over(server: MqttServer, na
 
 
 def test_will_carries_its_properties(server: MqttServer, name: str) -> None:
-    """§3.1.3.2: all of them reach the subscriber; the delay itself does not."""
+    """MQTT 5.0 §3.1.3.2: all of them reach the subscriber; the delay itself does not."""
     given: Properties = [
         (Property.PAYLOAD_FORMAT, 1),
         (Property.MESSAGE_EXPIRY, 1000),
@@ -142,7 +142,7 @@ def test_delayed_will_is_published_when_the_session_ends(server: MqttServer, nam
 
 @unlike_mosquitto("drops the will")
 def test_clean_start_ends_the_old_session_and_publishes_its_delayed_will(server: MqttServer, name: str) -> None:
-    """§3.1.2.5: discarding the session ends it."""
+    """MQTT 5.0 §3.1.2.5: discarding the session ends it."""
     with opened(server) as watcher:
         watcher.subscribe(name)
         will = Will(topic=name, properties=[(Property.WILL_DELAY, 10_000)])

@@ -179,7 +179,7 @@ class Receiver:
         return [self.receive() for _ in range(number)]
 
     def drain(self, credit: int = 100) -> list[Received]:
-        """All the broker has for us now, at most `credit`: it must use the credit or give it back (§2.6.7)."""
+        """All the broker has for us now, at most `credit`: it must use the credit or give it back (AMQP 1.0 §2.6.7)."""
         self.link.drain(credit)
         self.client.wait(lambda: self.link.credit == 0 or self._is_closed(), "the end of a drain")
         if self._is_closed():
@@ -323,7 +323,9 @@ class Client:
         self.connection.wait(condition, timeout=TIMEOUT_S, msg=f"waiting for {what}")
 
     def sync(self) -> None:
-        """Return once the broker has handled all we said so far: frames of a connection keep their order (§2.2)."""
+        """Return once the broker has handled all we said so far: frames of a connection keep their order
+        (AMQP 1.0 §2.2).
+        """
         self.sender(None).close()
 
     def sender(
@@ -351,7 +353,7 @@ class Client:
         return Sender(self, link, events)
 
     def coordinator(self) -> Sender:
-        """Attach a controlling link for transactions (§4.3)."""
+        """Attach a controlling link for transactions (AMQP 1.0 §4.3)."""
         events = _LinkEvents()
         link = self.connection.container.create_sender(
             self.connection.conn,
@@ -450,7 +452,7 @@ class Client:
         return Refused(condition.name, condition.description)
 
     def _opened(self, link: Link) -> None:
-        """Wait for the attach; a null terminus announces a detach with the error (§2.6.3)."""
+        """Wait for the attach; a null terminus announces a detach with the error (AMQP 1.0 §2.6.3)."""
         self.wait(lambda: not link.state & Endpoint.REMOTE_UNINIT, "an attach")
         remote = link.remote_source if link.is_receiver else link.remote_target
         if remote.type == Terminus.UNSPECIFIED:
@@ -527,7 +529,7 @@ def encode(message: Message | bytes | str | None) -> bytes:
     return bytes(whole.encode())
 
 
-# Descriptor codes of the sections before the bare message: header, delivery and message annotations (§3.2).
+# Descriptor codes of the sections before the bare message: header, delivery and message annotations (AMQP 1.0 §3.2).
 NOT_BARE: Final = (0x70, 0x71, 0x72)
 
 

@@ -20,7 +20,7 @@ OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x1
 
 
 def frame(body: bytes, channel: int = 0, kind: int = 0, offset: int = 2) -> bytes:
-    """One frame (§2.3.1)."""
+    """One frame (AMQP 1.0 §2.3.1)."""
     return (8 + len(body)).to_bytes(4, "big") + bytes((offset, kind)) + channel.to_bytes(2, "big") + body
 
 

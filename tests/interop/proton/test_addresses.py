@@ -1,4 +1,6 @@
-"""Which queue a link ends at: capabilities, routing types, FQQN, relay, dynamic nodes (reference 1.3 to 1.5, 4.1)."""
+"""Which queue a link ends at: capabilities, routing types, FQQN, relay, dynamic nodes (artemis-model §1.3 to 1.5,
+4.1).
+"""
 
 import pytest
 from proton import Delivery, Described, Message, byte, symbol, ulong
@@ -11,7 +13,7 @@ QUEUE, TOPIC = ("queue",), ("topic",)
 
 
 def test_first_send_to_an_unknown_address_lands_in_a_queue(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.3: auto-created with `default-address-routing-type`, ANYCAST in this configuration."""
+    """artemis-model §1.3: auto-created with `default-address-routing-type`, ANYCAST in this configuration."""
     with Client(broker.url) as client:
         client.send(name, "m")
 
@@ -19,7 +21,7 @@ def test_first_send_to_an_unknown_address_lands_in_a_queue(broker: BrokerProcess
 
 
 def test_queue_capability_creates_a_queue(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.4: the capability beats the default (MULTICAST below `topic.`)."""
+    """artemis-model §1.4: the capability beats the default (MULTICAST below `topic.`)."""
     address = f"topic.{name}"
     with Client(broker.url) as client:
         client.send(address, "m", capabilities=QUEUE)
@@ -28,7 +30,7 @@ def test_queue_capability_creates_a_queue(broker: BrokerProcess, name: str) -> N
 
 
 def test_topic_capability_creates_a_topic(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.4: every subscriber gets a copy, none is kept for later ones."""
+    """artemis-model §1.4: every subscriber gets a copy, none is kept for later ones."""
     with Client(broker.url) as client:
         client.send(name, "early", capabilities=TOPIC)
         first, second = client.receiver(name, TOPIC), client.receiver(name, TOPIC)
@@ -39,7 +41,7 @@ def test_topic_capability_creates_a_topic(broker: BrokerProcess, name: str) -> N
 
 
 def test_receiver_without_capability_on_a_topic_is_a_subscriber(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4 rule 6: an address that is only MULTICAST."""
+    """artemis-model §4.1.4 rule 6: an address that is only MULTICAST."""
     address = f"topic.{name}"
     with Client(broker.url) as client:
         client.send(address, "early")
@@ -51,7 +53,7 @@ def test_receiver_without_capability_on_a_topic_is_a_subscriber(broker: BrokerPr
 
 
 def test_receivers_without_capability_on_a_queue_compete(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4 rule 6."""
+    """artemis-model §4.1.4 rule 6."""
     with Client(broker.url) as client:
         first, second = client.receiver(name), client.receiver(name)
         client.send(name, "1", "2")
@@ -81,7 +83,7 @@ def test_receivers_without_capability_on_a_queue_compete(broker: BrokerProcess, 
 def test_receiver_capability_must_suit_the_address(
     broker: BrokerProcess, name: str, made: tuple[str, ...], asked: tuple[str, ...], condition: str | None
 ) -> None:
-    """Reference 4.1.4 rule 5: a receiver creates what is missing, and never widens what is there."""
+    """artemis-model §4.1.4 rule 5: a receiver creates what is missing, and never widens what is there."""
     with Client(broker.url) as client:
         for capability in made:
             client.sender(name, (capability,)).close()
@@ -95,7 +97,7 @@ def test_receiver_capability_must_suit_the_address(
 
 
 def test_sender_capability_widens_the_address(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.4: unlike a receiver, a sender with a capability adds its routing type."""
+    """artemis-model §1.4: unlike a receiver, a sender with a capability adds its routing type."""
     with Client(broker.url) as client:
         client.sender(name, QUEUE).close()
         client.sender(name, TOPIC).close()
@@ -104,7 +106,7 @@ def test_sender_capability_widens_the_address(broker: BrokerProcess, name: str) 
 
 
 def test_untyped_message_to_an_address_of_both_types_goes_to_both(broker: BrokerProcess) -> None:
-    """Reference 1.2: a null routing type matches one anycast queue and every multicast queue."""
+    """artemis-model §1.2: a null routing type matches one anycast queue and every multicast queue."""
     with Client(broker.url) as client:
         first, second = client.receiver("both.static", TOPIC), client.receiver("both.static", TOPIC)
         queue = client.receiver("both.static", QUEUE)
@@ -117,7 +119,7 @@ def test_untyped_message_to_an_address_of_both_types_goes_to_both(broker: Broker
 def test_typed_message_goes_to_its_type_only(
     broker: BrokerProcess, capability: tuple[str, ...], queued: list[str], published: list[str]
 ) -> None:
-    """Reference 1.2, the routing type gate."""
+    """artemis-model §1.2, the routing type gate."""
     with Client(broker.url) as client:
         topic, queue = client.receiver("both.static", TOPIC), client.receiver("both.static", QUEUE)
         client.send("both.static", "m", capabilities=capability)
@@ -130,7 +132,7 @@ def test_typed_message_goes_to_its_type_only(
 def test_routing_type_annotation_decides_per_message(
     broker: BrokerProcess, code: int, queued: list[str], published: list[str]
 ) -> None:
-    """Reference 4.1.5 `x-opt-routing-type`: byte 0 MULTICAST, 1 ANYCAST."""
+    """artemis-model §4.1.5 `x-opt-routing-type`: byte 0 MULTICAST, 1 ANYCAST."""
     with Client(broker.url) as client:
         topic, queue = client.receiver("both.static", TOPIC), client.receiver("both.static", QUEUE)
         client.send("both.static", Message(body="m", annotations={symbol("x-opt-routing-type"): byte(code)}))
@@ -140,7 +142,7 @@ def test_routing_type_annotation_decides_per_message(
 
 
 def test_queues_of_one_anycast_address_take_turns(broker: BrokerProcess) -> None:
-    """Reference 1.2: one queue of the group gets each message, in turn."""
+    """artemis-model §1.2: one queue of the group gets each message, in turn."""
     with Client(broker.url) as client:
         client.send("pair", "1", "2", "3", "4")
         left, right = client.bodies("pair::pair.left"), client.bodies("pair::pair.right")
@@ -150,7 +152,7 @@ def test_queues_of_one_anycast_address_take_turns(broker: BrokerProcess) -> None
 
 
 def test_queue_with_a_consumer_is_preferred(broker: BrokerProcess) -> None:
-    """Reference 1.2: a queue without a matching consumer is avoided while another has one."""
+    """artemis-model §1.2: a queue without a matching consumer is avoided while another has one."""
     with Client(broker.url) as client:
         right = client.receiver("pair::pair.right")
         client.send("pair", "1", "2", "3")
@@ -159,7 +161,7 @@ def test_queue_with_a_consumer_is_preferred(broker: BrokerProcess) -> None:
 
 
 def test_queue_filter_takes_what_it_matches(broker: BrokerProcess) -> None:
-    """Reference 1.2: the filter is applied when routing to the queue."""
+    """artemis-model §1.2: the filter is applied when routing to the queue."""
     with Client(broker.url) as client:
         client.send("filtered", Message(body=1, properties={"colour": "red"}))
         client.send("filtered", Message(body=2, properties={"colour": "blue"}))
@@ -169,7 +171,7 @@ def test_queue_filter_takes_what_it_matches(broker: BrokerProcess) -> None:
 
 
 def test_message_to_a_fully_qualified_name_reaches_that_queue_only(broker: BrokerProcess) -> None:
-    """Reference 1.5."""
+    """artemis-model §1.5."""
     with Client(broker.url) as client:
         client.send("pair::pair.left", "1", "2")
 
@@ -178,7 +180,7 @@ def test_message_to_a_fully_qualified_name_reaches_that_queue_only(broker: Broke
 
 
 def test_fully_qualified_name_creates_a_queue_of_another_name(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.3: FQQN on a missing queue, when allowed."""
+    """artemis-model §1.3: FQQN on a missing queue, when allowed."""
     with Client(broker.url) as client:
         client.send(f"{name}::{name}-q", "m", capabilities=QUEUE)
 
@@ -186,7 +188,7 @@ def test_fully_qualified_name_creates_a_queue_of_another_name(broker: BrokerProc
 
 
 def test_fully_qualified_receiver_on_a_topic_shares_a_queue(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4: multicast and FQQN use that queue, created when allowed; several consumers share it."""
+    """artemis-model §4.1.4: multicast and FQQN use that queue, created when allowed; several consumers share it."""
     with Client(broker.url) as client:
         client.sender(name, TOPIC).close()
         first = client.receiver(f"{name}::{name}-sub", TOPIC)
@@ -199,7 +201,7 @@ def test_fully_qualified_receiver_on_a_topic_shares_a_queue(broker: BrokerProces
 
 
 def test_fully_qualified_name_of_another_address_is_not_found(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.5: the queue must be bound to the address that is named."""
+    """artemis-model §1.5: the queue must be bound to the address that is named."""
     with Client(broker.url) as client:
         client.sender(name).close()
         with pytest.raises(Refused) as refused:
@@ -210,7 +212,7 @@ def test_fully_qualified_name_of_another_address_is_not_found(broker: BrokerProc
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_unknown_address_is_not_found_when_nothing_is_auto_created(broker: BrokerProcess, name: str, role: str) -> None:
-    """Reference 4.5."""
+    """artemis-model §4.5."""
     with Client(broker.url) as client, pytest.raises(Refused) as refused:
         getattr(client, role)(f"strict.{name}")
 
@@ -218,7 +220,7 @@ def test_unknown_address_is_not_found_when_nothing_is_auto_created(broker: Broke
 
 
 def test_refused_link_leaves_its_session_usable(broker: BrokerProcess, name: str) -> None:
-    """§2.6.3: a refusal concerns the link alone."""
+    """AMQP 1.0 §2.6.3: a refusal concerns the link alone."""
     with Client(broker.url) as client:
         with pytest.raises(Refused):
             client.receiver(f"strict.{name}")
@@ -228,7 +230,7 @@ def test_refused_link_leaves_its_session_usable(broker: BrokerProcess, name: str
 
 
 def test_queue_takes_no_more_than_its_maximum_of_consumers(broker: BrokerProcess) -> None:
-    """Reference 4.1.4: Artemis answers `amqp:internal-error`; ours says what happened."""
+    """artemis-model §4.1.4: Artemis answers `amqp:internal-error`; ours says what happened."""
     with Client(broker.url) as client:
         first = client.receiver("limited.one")
         with pytest.raises(Refused) as refused:
@@ -240,7 +242,7 @@ def test_queue_takes_no_more_than_its_maximum_of_consumers(broker: BrokerProcess
 
 
 def test_message_to_a_topic_nobody_subscribed_to_is_accepted(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.3: routing to nothing is still accepted."""
+    """artemis-model §4.1.3: routing to nothing is still accepted."""
     with Client(broker.url) as client:
         sender = client.sender(name, TOPIC)
 
@@ -248,7 +250,7 @@ def test_message_to_a_topic_nobody_subscribed_to_is_accepted(broker: BrokerProce
 
 
 def test_unroutable_message_may_go_to_the_dead_letter_address(broker: BrokerProcess, name: str) -> None:
-    """Reference 2.1 `send-to-dla-on-no-route`."""
+    """artemis-model §2.1 `send-to-dla-on-no-route`."""
     with Client(broker.url) as client:
         client.send("noroute.topic", Message(subject=name, body="m"))
         dead = client.receiver("DLQ", selector=f"JMSType = '{name}'").receive()
@@ -261,7 +263,7 @@ def test_unroutable_message_may_go_to_the_dead_letter_address(broker: BrokerProc
 
 
 def test_relay_routes_by_the_to_field(broker: BrokerProcess, name: str) -> None:
-    """AMQP anonymous terminus extension §2.2.2: one link, an address per message."""
+    """AMQP Anonymous Terminus 1.0 §2.2.2: one link, an address per message."""
     with Client(broker.url) as client:
         relay = client.sender(None)
         relay.send(Message(address=name + "-1", body="one"))
@@ -272,7 +274,7 @@ def test_relay_routes_by_the_to_field(broker: BrokerProcess, name: str) -> None:
 
 
 def test_relay_rejects_an_unknown_address(broker: BrokerProcess, name: str) -> None:
-    """Extension §2.2.2.1: rejected, and the link goes on."""
+    """AMQP Anonymous Terminus 1.0 §2.2.2.1: rejected, and the link goes on."""
     with Client(broker.url) as client:
         relay = client.sender(None)
         delivery = relay.start(Message(address=f"strict.{name}", body="lost"))
@@ -287,7 +289,7 @@ def test_relay_rejects_an_unknown_address(broker: BrokerProcess, name: str) -> N
 
 
 def test_relay_rejects_a_message_without_an_address(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.3: no `to`."""
+    """artemis-model §4.1.3: no `to`."""
     with Client(broker.url) as client:
         relay = client.sender(None)
         with pytest.raises(Refused):
@@ -298,7 +300,7 @@ def test_relay_rejects_a_message_without_an_address(broker: BrokerProcess, name:
 
 
 def test_relay_ends_when_a_settled_message_cannot_be_routed(broker: BrokerProcess, name: str) -> None:
-    """Extension §2.2.2.1: no outcome could say it, so the link is detached with the error."""
+    """AMQP Anonymous Terminus 1.0 §2.2.2.1: no outcome could say it, so the link is detached with the error."""
     with Client(broker.url) as client:
         relay = client.sender(None, settled=True)
         relay.start(Message(address=f"strict.{name}", body="lost"), settled=True)
@@ -307,7 +309,7 @@ def test_relay_ends_when_a_settled_message_cannot_be_routed(broker: BrokerProces
 
 
 def test_relay_takes_part_in_shared_addresses(broker: BrokerProcess, name: str) -> None:
-    """Extension §2.2.2: one message after the other, each to another kind of address."""
+    """AMQP Anonymous Terminus 1.0 §2.2.2: one message after the other, each to another kind of address."""
     with Client(broker.url) as client:
         topic = client.receiver(f"topic.{name}", TOPIC)
         relay = client.sender(None)
@@ -322,7 +324,7 @@ def test_relay_takes_part_in_shared_addresses(broker: BrokerProcess, name: str) 
 def test_relay_creates_what_the_destination_annotation_says(
     broker: BrokerProcess, name: str, code: int, kind: tuple[str, ...]
 ) -> None:
-    """Reference 1.4: `x-opt-jms-dest` 0 queue, 1 topic."""
+    """artemis-model §1.4: `x-opt-jms-dest` 0 queue, 1 topic."""
     other = TOPIC if kind == QUEUE else QUEUE
     with Client(broker.url) as client:
         relay = client.sender(None)
@@ -335,7 +337,7 @@ def test_relay_creates_what_the_destination_annotation_says(
 
 
 def test_relay_takes_a_fully_qualified_name(broker: BrokerProcess) -> None:
-    """Reference 1.5: send by any protocol that passes the text through."""
+    """artemis-model §1.5: send by any protocol that passes the text through."""
     with Client(broker.url) as client:
         client.sender(None).send(Message(address="pair::pair.left", body="m"))
 
@@ -346,7 +348,7 @@ def test_relay_takes_a_fully_qualified_name(broker: BrokerProcess) -> None:
 
 
 def test_dynamic_node_carries_requests_and_replies(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3 dynamic: the broker names the node, anybody may send to it."""
+    """AMQP 1.0 §3.5.3 dynamic: the broker names the node, anybody may send to it."""
     with Client(broker.url) as client, Client(broker.url) as server:
         requests = server.receiver(name)
         replies = client.receiver(None, dynamic=True)
@@ -362,7 +364,7 @@ def test_dynamic_node_carries_requests_and_replies(broker: BrokerProcess, name: 
 
 
 def test_dynamic_nodes_have_names_of_their_own(broker: BrokerProcess) -> None:
-    """§3.5.3: each attach creates a node."""
+    """AMQP 1.0 §3.5.3: each attach creates a node."""
     with Client(broker.url) as client:
         names = {client.receiver(None, dynamic=True).address for _ in range(5)}
 
@@ -370,7 +372,7 @@ def test_dynamic_nodes_have_names_of_their_own(broker: BrokerProcess) -> None:
 
 
 def test_dynamic_target_creates_a_queue_for_its_own_connection(broker: BrokerProcess) -> None:
-    """Reference 4.1.3: a temporary queue; only its own connection consumes from it (reliability §4, item 8)."""
+    """artemis-model §4.1.3: a temporary queue; only its own connection consumes from it (reliability §5.8)."""
     with Client(broker.url) as client, Client(broker.url) as other:
         sender = client.sender(None, dynamic=True)
         with pytest.raises(Refused) as refused:
@@ -383,7 +385,7 @@ def test_dynamic_target_creates_a_queue_for_its_own_connection(broker: BrokerPro
 
 
 def test_dynamic_target_with_the_topic_capability_is_a_topic(broker: BrokerProcess) -> None:
-    """Reference 4.1.3: capability temporary-topic makes a temporary MULTICAST address."""
+    """artemis-model §4.1.3: capability temporary-topic makes a temporary MULTICAST address."""
     with Client(broker.url) as client:
         sender = client.sender(None, ("temporary-topic",), dynamic=True)
         first, second = client.receiver(sender.address, TOPIC), client.receiver(sender.address, TOPIC)
@@ -410,7 +412,7 @@ def test_dynamic_topic_is_for_its_own_connection(broker: BrokerProcess) -> None:
 
 
 def test_dynamic_node_is_deleted_with_its_link(broker: BrokerProcess) -> None:
-    """§3.5.10 delete-on-close."""
+    """AMQP 1.0 §3.5.10 delete-on-close."""
     properties = DynamicNodeProperties({symbol("lifetime-policy"): Described(ulong(0x2B), [])})
     with Client(broker.url) as client:
         sender = client.sender(None, ("temporary-queue",), dynamic=True, options=[properties])
@@ -423,7 +425,7 @@ def test_dynamic_node_is_deleted_with_its_link(broker: BrokerProcess) -> None:
 
 
 def test_dynamic_node_is_deleted_with_its_connection(broker: BrokerProcess) -> None:
-    """Reference 1.11: temporary resources are bound to the connection."""
+    """artemis-model §1.11: temporary resources are bound to the connection."""
     with Client(broker.url) as client:
         other = Client(broker.url)
         node = other.sender(None, dynamic=True)
@@ -435,12 +437,12 @@ def test_dynamic_node_is_deleted_with_its_connection(broker: BrokerProcess) -> N
 
 
 def lifetime(code: int) -> DynamicNodeProperties:
-    """A lifetime policy by its descriptor (§3.5.10 to 13)."""
+    """A lifetime policy by its descriptor (AMQP 1.0 §3.5.10 to §3.5.13)."""
     return DynamicNodeProperties({symbol("lifetime-policy"): Described(ulong(code), [])})
 
 
 def test_delete_on_no_links_keeps_the_node_for_others(broker: BrokerProcess) -> None:
-    """§3.5.11: another connection's link is a reason to stay, a message is none."""
+    """AMQP 1.0 §3.5.11: another connection's link is a reason to stay, a message is none."""
     with Client(broker.url) as client, Client(broker.url) as other:
         maker = client.sender(None, dynamic=True, options=[lifetime(0x2C)])
         address = maker.address
@@ -459,7 +461,7 @@ def test_delete_on_no_links_keeps_the_node_for_others(broker: BrokerProcess) -> 
 
 
 def test_delete_on_no_messages_ends_links(broker: BrokerProcess) -> None:
-    """§3.5.12: with the last message, although links are attached."""
+    """AMQP 1.0 §3.5.12: with the last message, although links are attached."""
     with Client(broker.url) as client:
         receiver = client.receiver(None, dynamic=True, options=[lifetime(0x2D)])
         sender = client.sender(receiver.address)
@@ -475,7 +477,7 @@ def test_delete_on_no_messages_ends_links(broker: BrokerProcess) -> None:
 
 
 def test_the_answer_tells_the_lifetime(broker: BrokerProcess) -> None:
-    """§2.6.3: what is in force; a policy that is none is refused."""
+    """AMQP 1.0 §2.6.3: what is in force; a policy that is none is refused."""
     with Client(broker.url) as client:
         receiver = client.receiver(None, dynamic=True)
         properties = receiver.link.remote_source.properties
@@ -493,7 +495,7 @@ def test_the_answer_tells_the_lifetime(broker: BrokerProcess) -> None:
 
 
 def test_wildcard_subscriber_gets_what_matches(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.7: `*` one word, `#` any number of words."""
+    """artemis-model §1.7: `*` one word, `#` any number of words."""
     with Client(broker.url) as client:
         one = client.receiver(f"topic.{name}.*", TOPIC)
         many = client.receiver(f"topic.{name}.#", TOPIC)
@@ -505,7 +507,7 @@ def test_wildcard_subscriber_gets_what_matches(broker: BrokerProcess, name: str)
 
 
 def test_sending_to_a_wildcard_name_reaches_that_name_only(broker: BrokerProcess, name: str) -> None:
-    """Reference 1.7: matching never happens from a wild address."""
+    """artemis-model §1.7: matching never happens from a wild address."""
     with Client(broker.url) as client:
         literal = client.receiver(f"topic.{name}.a", TOPIC)
         client.send(f"topic.{name}.*", "m", capabilities=TOPIC)
@@ -514,7 +516,7 @@ def test_sending_to_a_wildcard_name_reaches_that_name_only(broker: BrokerProcess
 
 
 def test_scheme_that_means_nothing_here_is_pointed_out_once_per_connection(broker: BrokerProcess, name: str) -> None:
-    """Reference 7.1: without a prefix on the acceptor `queue://` is part of the name; the log says the remedy."""
+    """artemis-model §7.1: without a prefix on the acceptor `queue://` is part of the name; the log says the remedy."""
     address = f"queue://{name}"
     with Client(broker.url) as client:
         client.send(address, "m")

@@ -85,7 +85,9 @@ MALFORMED: Final = {
 @pytest.mark.parametrize("case", MALFORMED)
 @pytest.mark.usefixtures("bystander")
 def test_malformed_frame_closes_its_connection(raw: Raw, case: str) -> None:
-    """§2.4.7, §2.8.16: decode errors are `amqp:decode-error`, `framing-error` or `invalid-field` on the connection."""
+    """AMQP 1.0 §2.4.7, §2.8.16: decode errors are `amqp:decode-error`, `framing-error` or `invalid-field` on the
+    connection.
+    """
     raw.send(MALFORMED[case])
     answer = raw.read_to_end()
 
@@ -116,7 +118,7 @@ OUT_OF_ORDER: Final = {
 @pytest.mark.parametrize("case", OUT_OF_ORDER)
 @pytest.mark.usefixtures("bystander")
 def test_frame_out_of_order_is_answered_with_an_error(raw: Raw, case: str) -> None:
-    """§2.4 to §2.6: an error on connection, session or link; then we close and the broker does."""
+    """AMQP 1.0 §2.4 to §2.6: an error on connection, session or link; then we close and the broker does."""
     raw.send(OUT_OF_ORDER[case])
     raw.send(frame(performative(CLOSE)))
     condition = ending(raw.read_to_end())
@@ -135,7 +137,7 @@ CONDITIONS: Final = {
 
 @pytest.mark.parametrize("case", CONDITIONS)
 def test_session_error_has_its_own_condition(raw: Raw, case: str) -> None:
-    """§2.8.17."""
+    """AMQP 1.0 §2.8.17."""
     raw.send(OUT_OF_ORDER[case])
     raw.send(frame(performative(CLOSE)))
 
@@ -144,7 +146,7 @@ def test_session_error_has_its_own_condition(raw: Raw, case: str) -> None:
 
 @pytest.mark.usefixtures("bystander")
 def test_frame_above_the_maximum_closes_its_connection(raw: Raw) -> None:
-    """§2.4.1, §2.8.16: the limit is the one in the broker's own open; nothing of that size is waited for."""
+    """AMQP 1.0 §2.4.1, §2.8.16: the limit is the one in the broker's own open; nothing of that size is waited for."""
     raw.send(OPENING + (0x7FFFFFFF).to_bytes(4, "big") + b"\x02\x00\x00\x00")
 
     assert ending(raw.read_to_end()) == "amqp:connection:framing-error"
@@ -152,7 +154,7 @@ def test_frame_above_the_maximum_closes_its_connection(raw: Raw) -> None:
 
 @pytest.mark.usefixtures("bystander")
 def test_large_frame_before_the_open_closes_its_connection(raw: Raw) -> None:
-    """§2.4.1: until the open is exchanged a frame has 512 octets by the standard, 4096 here at most."""
+    """AMQP 1.0 §2.4.1: until the open is exchanged a frame has 512 octets by the standard, 4096 here at most."""
     raw.send(AMQP + frame(performative(OPEN, b"\xb1" + (100_000).to_bytes(4, "big") + b"x" * 100_000, 1)))
     answer = raw.read_to_end()
 
@@ -161,7 +163,7 @@ def test_large_frame_before_the_open_closes_its_connection(raw: Raw) -> None:
 
 @pytest.mark.usefixtures("bystander")
 def test_transfer_beyond_the_credit_detaches_the_link(raw: Raw) -> None:
-    """§2.8.18 `amqp:link:transfer-limit-exceeded`: more than any credit the broker grants."""
+    """AMQP 1.0 §2.8.18 `amqp:link:transfer-limit-exceeded`: more than any credit the broker grants."""
     transfer = b"".join(
         frame(
             performative(TRANSFER, b"\x43" + b"\x70" + number.to_bytes(4, "big") + b"\xa0\x01t\x43\x41", 5)
@@ -178,7 +180,7 @@ def test_transfer_beyond_the_credit_detaches_the_link(raw: Raw) -> None:
 
 @pytest.mark.usefixtures("bystander")
 def test_reused_tag_of_an_unsettled_delivery_is_no_harm(raw: Raw) -> None:
-    """§2.6.12: the broker may refuse it; it must answer in the protocol's words or take it."""
+    """AMQP 1.0 §2.6.12: the broker may refuse it; it must answer in the protocol's words or take it."""
     transfer = b"".join(
         frame(performative(TRANSFER, b"\x43\x52" + bytes((number,)) + b"\xa0\x01t\x43\x42", 5) + b"\x00\x53\x77\x40")
         for number in range(2)
@@ -200,7 +202,7 @@ NOT_AMQP: Final = {
 @pytest.mark.parametrize("case", NOT_AMQP)
 @pytest.mark.usefixtures("bystander")
 def test_unknown_protocol_is_told_ours_and_closed(raw: Raw, case: str) -> None:
-    """§2.2: whatever a peer begins with, it learns what is spoken here; a web browser is answered as such."""
+    """AMQP 1.0 §2.2: whatever a peer begins with, it learns what is spoken here; a web browser is answered as such."""
     raw.send(NOT_AMQP[case])
 
     assert raw.read_to_end() == SASL or case == "http"
@@ -209,7 +211,7 @@ def test_unknown_protocol_is_told_ours_and_closed(raw: Raw, case: str) -> None:
 @pytest.mark.parametrize("version", [b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x00", b"AMQP\x00\x02\x00\x00"])
 @pytest.mark.usefixtures("bystander")
 def test_other_version_is_answered_with_a_supported_header(raw: Raw, version: bytes) -> None:
-    """§2.2: write a protocol header of ours, then close."""
+    """AMQP 1.0 §2.2: write a protocol header of ours, then close."""
     raw.send(version)
     answer = raw.read_to_end()
 
@@ -227,7 +229,7 @@ def test_connection_cut_inside_a_frame_is_forgotten(raw: Raw) -> None:
 
 @pytest.mark.usefixtures("bystander")
 def test_sasl_frame_out_of_place_ends_the_login(raw: Raw) -> None:
-    """§5.3.2: an open instead of sasl-init."""
+    """AMQP 1.0 §5.3.2: an open instead of sasl-init."""
     raw.send(SASL + frame(performative(OPEN, text("raw"), 1)))
 
     assert raw.read_to_end()[:8] == SASL
@@ -235,7 +237,7 @@ def test_sasl_frame_out_of_place_ends_the_login(raw: Raw) -> None:
 
 @pytest.mark.usefixtures("bystander")
 def test_unknown_mechanism_is_refused(raw: Raw) -> None:
-    """§5.3.3.6: outcome code 1 (auth)."""
+    """AMQP 1.0 §5.3.3.6: outcome code 1 (auth)."""
     raw.send(SASL + frame(performative(0x41, b"\xa3\x05BOGUS", 1), kind=1))
     found = performatives(raw.read_to_end())
 
@@ -257,7 +259,9 @@ def test_bytes_one_at_a_time_are_understood(raw: Raw) -> None:
 
 
 def test_port_that_wants_a_login_says_so(start: StartBroker) -> None:
-    """§2.2: a header that would do without is answered with that of SASL, and the end; with a login all is well."""
+    """AMQP 1.0 §2.2: a header that would do without is answered with that of SASL, and the end; with a login all is
+    well.
+    """
     secure = start(
         Instance(
             core="<security-enabled>true</security-enabled>",

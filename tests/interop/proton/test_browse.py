@@ -1,4 +1,4 @@
-"""Browsing, selectors and positions: reading a queue without taking from it (reference 3.12, 4.1.4)."""
+"""Browsing, selectors and positions: reading a queue without taking from it (artemis-model §3.12, §4.1.4)."""
 
 import pytest
 from proton import Described, Message, symbol, ulong
@@ -8,7 +8,7 @@ from tests.interop.proton.client import Client, Refused
 
 
 def test_browser_leaves_the_messages(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3 distribution-mode copy."""
+    """AMQP 1.0 §3.5.3 distribution-mode copy."""
     with Client(broker.url) as client:
         client.send(name, "1", "2", "3")
         browsed = [one.body for one in client.receiver(name, copy=True).drain()]
@@ -18,7 +18,7 @@ def test_browser_leaves_the_messages(broker: BrokerProcess, name: str) -> None:
 
 
 def test_browsers_verdict_has_no_effect(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3: outcomes of a copy only settle."""
+    """AMQP 1.0 §3.5.3: outcomes of a copy only settle."""
     with Client(broker.url) as client:
         client.send(name, "1", "2")
         first, second = client.receiver(name, copy=True).receive_many(2)
@@ -30,7 +30,7 @@ def test_browsers_verdict_has_no_effect(broker: BrokerProcess, name: str) -> Non
 
 
 def test_two_browsers_see_the_same(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3: each has a position of its own."""
+    """AMQP 1.0 §3.5.3: each has a position of its own."""
     with Client(broker.url) as client:
         client.send(name, "1", "2")
         first, second = client.receiver(name, copy=True), client.receiver(name, copy=True)
@@ -60,7 +60,7 @@ def test_browser_does_not_hold_messages_back(broker: BrokerProcess, name: str) -
 
 
 def test_answer_to_a_browser_says_copy(broker: BrokerProcess, name: str) -> None:
-    """§2.6.3: the source in force."""
+    """AMQP 1.0 §2.6.3: the source in force."""
     with Client(broker.url) as client:
         browser = client.receiver(name, copy=True)
 
@@ -179,7 +179,7 @@ MESSAGES = (
     ],
 )
 def test_selector_picks_what_it_says(broker: BrokerProcess, name: str, selector: str, expected: list[int]) -> None:
-    """JMS §3.8.1 selectors with three-valued logic, as a consumer's filter on a queue."""
+    """JMS 1.1 §3.8.1 selectors with three-valued logic, as a consumer's filter on a queue."""
     with Client(broker.url) as client:
         client.send(name, *MESSAGES)
         receiver = client.receiver(name, copy=True, selector=selector)
@@ -189,13 +189,13 @@ def test_selector_picks_what_it_says(broker: BrokerProcess, name: str, selector:
 
 
 def test_selector_in_force_is_echoed(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3: the answer holds the filters that are applied."""
+    """AMQP 1.0 §3.5.3: the answer holds the filters that are applied."""
     with Client(broker.url) as client:
         assert client.receiver(name, selector="n = 1").filters == ["jms-selector"]
 
 
 def test_unknown_filter_is_not_echoed(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3: a filter that is not applied is left out, the others are kept."""
+    """AMQP 1.0 §3.5.3: a filter that is not applied is left out, the others are kept."""
     unknown = {"mine": Described(symbol("example:unknown:string"), "x")}
     with Client(broker.url) as client:
         receiver = client.receiver(name, filters=unknown, selector="n = 1")
@@ -216,7 +216,7 @@ def test_selector_may_be_described_by_its_symbol(broker: BrokerProcess, name: st
 
 @pytest.mark.parametrize("selector", ["n = ", "n == 1", "(n = 1", "n LIKE 1", "'open", "n = 1 AND"])
 def test_bad_selector_is_refused(broker: BrokerProcess, name: str, selector: str) -> None:
-    """Reference 4.5: `amqp:invalid-field`."""
+    """artemis-model §4.5: `amqp:invalid-field`."""
     with Client(broker.url) as client, pytest.raises(Refused) as refused:
         client.receiver(name, selector=selector)
 
@@ -224,7 +224,7 @@ def test_bad_selector_is_refused(broker: BrokerProcess, name: str, selector: str
 
 
 def test_message_nobody_matches_does_not_block_the_queue(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.1."""
+    """artemis-model §3.1."""
     with Client(broker.url) as client:
         client.send(name, Message(body=1, properties={"n": 1}), Message(body=2, properties={"n": 2}))
         selective = client.receiver(name, selector="n = 2")
@@ -234,7 +234,7 @@ def test_message_nobody_matches_does_not_block_the_queue(broker: BrokerProcess, 
 
 
 def test_consumers_selector_does_not_filter_what_is_queued(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4: on a queue the selector belongs to the consumer."""
+    """artemis-model §4.1.4: on a queue the selector belongs to the consumer."""
     with Client(broker.url) as client:
         client.receiver(name, selector="n = 2")
         client.send(name, Message(body=1, properties={"n": 1}))
@@ -243,7 +243,7 @@ def test_consumers_selector_does_not_filter_what_is_queued(broker: BrokerProcess
 
 
 def test_no_local_consumer_leaves_its_own_messages(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4: on a queue no-local is a consumer filter."""
+    """artemis-model §4.1.4: on a queue no-local is a consumer filter."""
     no_local = {"no-local": Described(ulong(0x468C00000003), [])}
     with Client(broker.url, f"c-{name}") as client, Client(broker.url) as other:
         client.send(name, "own")

@@ -55,7 +55,7 @@ def configured(start: StartBroker) -> BrokerProcess:
 
 
 def test_wildcards_have_the_configured_characters(configured: BrokerProcess) -> None:
-    """Reference 1.7 `<wildcard-addresses>`: `/`, `$` for one word, `@` for any number."""
+    """artemis-model §1.7 `<wildcard-addresses>`: `/`, `$` for one word, `@` for any number."""
     with Client(configured.url) as client:
         one, many = client.receiver("w/$", TOPIC), client.receiver("w/@", TOPIC)
         literal = client.receiver("w/#", TOPIC)
@@ -68,7 +68,7 @@ def test_wildcards_have_the_configured_characters(configured: BrokerProcess) -> 
 
 
 def test_literal_match_concerns_the_wildcard_address_alone(configured: BrokerProcess) -> None:
-    """Reference 1.9: `(news/@)` is the address of this name, not what it matches."""
+    """artemis-model §1.9: `(news/@)` is the address of this name, not what it matches."""
     with Client(configured.url) as client:
         client.sender("news/x", ("queue",)).close()
         first, second = client.receiver("news/x"), client.receiver("news/x")
@@ -80,7 +80,7 @@ def test_literal_match_concerns_the_wildcard_address_alone(configured: BrokerPro
 
 
 def test_producer_gets_the_configured_credit(configured: BrokerProcess) -> None:
-    """Reference 4.1.1 `amqpCredits`: at most so many ahead, topped up at `amqpLowCredits`."""
+    """artemis-model §4.1.1 `amqpCredits`: at most so many ahead, topped up at `amqpLowCredits`."""
     with Client(configured.url) as client:
         sender = client.sender("credit")
         client.wait(lambda: sender.link.credit > 0, "credit")
@@ -94,7 +94,7 @@ def test_producer_gets_the_configured_credit(configured: BrokerProcess) -> None:
 
 
 def test_frames_have_the_configured_size(configured: BrokerProcess) -> None:
-    """Reference 4.1.1 `maxFrameSize`: announced, and kept in both directions."""
+    """artemis-model §4.1.1 `maxFrameSize`: announced, and kept in both directions."""
     with Client(configured.url) as client:
         announced = client.connection.conn.transport.remote_max_frame_size
         client.send("frames", Message(body=bytes(50_000)))
@@ -104,7 +104,7 @@ def test_frames_have_the_configured_size(configured: BrokerProcess) -> None:
 
 
 def test_full_address_answers_modified_when_told_to(configured: BrokerProcess) -> None:
-    """Reference 4.1.1 `amqpUseModifiedForTransientDeliveryErrors`."""
+    """artemis-model §4.1.1 `amqpUseModifiedForTransientDeliveryErrors`."""
     with Client(configured.url) as client:
         sender = client.sender("full")
         states = [sender.wait(sender.start(str(number))) for number in range(3)]
@@ -114,7 +114,7 @@ def test_full_address_answers_modified_when_told_to(configured: BrokerProcess) -
 
 
 def test_rejected_message_counts_as_failed_when_told_to(configured: BrokerProcess) -> None:
-    """Reference 4.1.1 `amqpTreatRejectAsUnmodifiedDeliveryFailed`: the limit of attempts decides."""
+    """artemis-model §4.1.1 `amqpTreatRejectAsUnmodifiedDeliveryFailed`: the limit of attempts decides."""
     with Client(configured.url) as client:
         client.send("rejects", "m")
         receiver = client.receiver("rejects")
@@ -127,7 +127,7 @@ def test_rejected_message_counts_as_failed_when_told_to(configured: BrokerProces
 
 
 def test_purging_queue_keeps_messages_for_living_consumers_only(configured: BrokerProcess) -> None:
-    """Reference 2.3 `purge-on-no-consumers`."""
+    """artemis-model §2.3 `purge-on-no-consumers`."""
     with Client(configured.url) as client:
         client.send("purged", "early")
         receiver = client.receiver("purged")
@@ -140,7 +140,7 @@ def test_purging_queue_keeps_messages_for_living_consumers_only(configured: Brok
 
 
 def test_queue_waits_for_its_consumers(configured: BrokerProcess) -> None:
-    """Reference 2.3 `consumers-before-dispatch`."""
+    """artemis-model §2.3 `consumers-before-dispatch`."""
     with Client(configured.url) as client:
         client.send("waiting", "m")
         first = client.receiver("waiting")
@@ -152,7 +152,7 @@ def test_queue_waits_for_its_consumers(configured: BrokerProcess) -> None:
 
 
 def test_disabled_queue_takes_nothing(configured: BrokerProcess) -> None:
-    """Reference 2.3 `enabled`: silently."""
+    """artemis-model §2.3 `enabled`: silently."""
     with Client(configured.url) as client:
         client.send("disabled", "m")
 
@@ -160,7 +160,7 @@ def test_disabled_queue_takes_nothing(configured: BrokerProcess) -> None:
 
 
 def test_queue_for_nobody_refuses_consumers(configured: BrokerProcess) -> None:
-    """Reference 2.2 `max-consumers` 0; a browser is no consumer."""
+    """artemis-model §2.2 `max-consumers` 0; a browser is no consumer."""
     with Client(configured.url) as client:
         client.send("closed", "m")
         with pytest.raises(Refused):
@@ -170,7 +170,7 @@ def test_queue_for_nobody_refuses_consumers(configured: BrokerProcess) -> None:
 
 
 def test_arrival_is_stamped_when_told_to(configured: BrokerProcess) -> None:
-    """Reference 2.1 `enable-ingress-timestamp`: annotation `x-opt-ingress-time`."""
+    """artemis-model §2.1 `enable-ingress-timestamp`: annotation `x-opt-ingress-time`."""
     with Client(configured.url) as client:
         client.send("stamped", "m")
         client.send("plain", "m")
@@ -181,7 +181,7 @@ def test_arrival_is_stamped_when_told_to(configured: BrokerProcess) -> None:
 
 
 def test_expiry_of_the_address_applies(configured: BrokerProcess) -> None:
-    """Reference 3.9 `expiry-delay`; without an expiry address the message is gone."""
+    """artemis-model §3.9 `expiry-delay`; without an expiry address the message is gone."""
     with Client(configured.url) as client:
         client.send("short", "m")
         receiver = client.receiver("short", copy=True)
@@ -193,7 +193,7 @@ def test_expiry_of_the_address_applies(configured: BrokerProcess) -> None:
 
 
 def test_expiry_may_be_switched_off(configured: BrokerProcess) -> None:
-    """Reference 3.9 `no-expiry`: the producer's time to live does not count."""
+    """artemis-model §3.9 `no-expiry`: the producer's time to live does not count."""
     with Client(configured.url) as client:
         client.send("eternal", Message(body="m", ttl=0.001))
         client.send("eternal", "n")

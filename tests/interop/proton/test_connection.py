@@ -1,4 +1,4 @@
-"""Connections: opening, names, heartbeats, stealing (AMQP 1.0 §2.4; reference 4.1.2)."""
+"""Connections: opening, names, heartbeats, stealing (AMQP 1.0 §2.4; artemis-model §4.1.2)."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ SOLE = "sole-connection-for-container"
 
 
 def test_broker_names_itself(broker: BrokerProcess) -> None:
-    """§2.7.1: the container-id is the node's, the same on every connection."""
+    """AMQP 1.0 §2.7.1: the container-id is the node's, the same on every connection."""
     with Client(broker.url) as one, Client(broker.url) as two:
         names = {one.connection.conn.remote_container, two.connection.conn.remote_container}
 
@@ -23,7 +23,7 @@ def test_broker_names_itself(broker: BrokerProcess) -> None:
 
 
 def test_open_tells_product_and_version(broker: BrokerProcess) -> None:
-    """Reference 4.1.2: `open.properties`."""
+    """artemis-model §4.1.2: `open.properties`."""
     with Client(broker.url) as client:
         properties = {str(key) for key in client.connection.conn.remote_properties}
 
@@ -31,7 +31,7 @@ def test_open_tells_product_and_version(broker: BrokerProcess) -> None:
 
 
 def test_two_connections_may_have_one_container_id(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.2: only `sole-connection-for-container` forbids it."""
+    """artemis-model §4.1.2: only `sole-connection-for-container` forbids it."""
     with Client(broker.url, name) as one, Client(broker.url, name) as two:
         one.send(name, "m")
 
@@ -39,7 +39,7 @@ def test_two_connections_may_have_one_container_id(broker: BrokerProcess, name: 
 
 
 def test_sole_connection_is_enforced_when_desired(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.2: the second gets an open, then close `amqp:invalid-field`, info container-id."""
+    """artemis-model §4.1.2: the second gets an open, then close `amqp:invalid-field`, info container-id."""
     with Client(broker.url, name, desired_capabilities=[symbol(SOLE)]) as first:
         with pytest.raises(ConnectionClosed) as closed:
             refused_late(Client(broker.url, name, desired_capabilities=[symbol(SOLE)]))
@@ -55,7 +55,7 @@ def refused_late(client: Client) -> None:
 
 
 def test_sole_container_id_is_free_again_after_its_connection(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.2."""
+    """artemis-model §4.1.2."""
     for _ in range(3):
         with Client(broker.url, name, desired_capabilities=[symbol(SOLE)]) as client:
             client.send(name, "m")
@@ -65,7 +65,7 @@ def test_sole_container_id_is_free_again_after_its_connection(broker: BrokerProc
 
 
 def test_many_sessions_share_a_connection(broker: BrokerProcess, name: str) -> None:
-    """§2.5: sessions are independent."""
+    """AMQP 1.0 §2.5: sessions are independent."""
     with Client(broker.url) as client:
         sessions = [client.connection.conn.session() for _ in range(10)]
         for session in sessions:
@@ -80,7 +80,7 @@ def test_many_sessions_share_a_connection(broker: BrokerProcess, name: str) -> N
 
 
 def test_ending_a_session_returns_its_messages(broker: BrokerProcess, name: str) -> None:
-    """§2.5.2: links go with their session."""
+    """AMQP 1.0 §2.5.2: links go with their session."""
     with Client(broker.url) as client:
         client.send(name, "m")
         session = client.connection.conn.session()
@@ -97,7 +97,7 @@ def test_ending_a_session_returns_its_messages(broker: BrokerProcess, name: str)
 
 
 def test_link_name_of_another_connection_is_stolen(broker: BrokerProcess, name: str) -> None:
-    """§2.6.1: same link name, same containers: the old link is detached with `amqp:link:stolen`."""
+    """AMQP 1.0 §2.6.1: same link name, same containers: the old link is detached with `amqp:link:stolen`."""
     with Client(broker.url, f"c-{name}") as old, Client(broker.url, f"c-{name}") as new:
         victim = old.receiver(name, name="the-link")
         thief = new.receiver(name, name="the-link")
@@ -109,7 +109,7 @@ def test_link_name_of_another_connection_is_stolen(broker: BrokerProcess, name: 
 
 
 def test_same_link_name_in_both_directions_is_no_conflict(broker: BrokerProcess, name: str) -> None:
-    """§2.6.1: name and direction together identify a link."""
+    """AMQP 1.0 §2.6.1: name and direction together identify a link."""
     with Client(broker.url) as client:
         sender = client.sender(name, name="both")
         receiver = client.receiver(name, name="both")
@@ -119,7 +119,7 @@ def test_same_link_name_in_both_directions_is_no_conflict(broker: BrokerProcess,
 
 
 def test_broker_keeps_an_idle_client_alive(broker: BrokerProcess, name: str) -> None:
-    """§2.4.5: a client that demands frames gets them; Proton closes if it does not."""
+    """AMQP 1.0 §2.4.5: a client that demands frames gets them; Proton closes if it does not."""
     with Client(broker.url, heartbeat=0.5) as client:
         before = client.connection.conn.transport.frames_input
         client.wait(lambda: client.connection.conn.transport.frames_input >= before + 3, "three heartbeats")
@@ -129,13 +129,13 @@ def test_broker_keeps_an_idle_client_alive(broker: BrokerProcess, name: str) -> 
 
 
 def test_broker_advertises_an_idle_timeout(broker: BrokerProcess) -> None:
-    """§2.4.5; reference 4.1.1: half of 60 s."""
+    """AMQP 1.0 §2.4.5; artemis-model §4.1.1: half of 60 s."""
     with Client(broker.url) as client:
         assert client.connection.conn.transport.remote_idle_timeout == 30.0
 
 
 def test_broker_keeps_the_negotiated_frame_size(broker: BrokerProcess, name: str) -> None:
-    """§2.4.1: no frame above what the peer's open says; Proton ends a connection that breaks it."""
+    """AMQP 1.0 §2.4.1: no frame above what the peer's open says; Proton ends a connection that breaks it."""
     with Client(broker.url, max_frame_size=512) as client:
         client.send(name, Message(body=bytes(100_000)))
 
@@ -143,7 +143,7 @@ def test_broker_keeps_the_negotiated_frame_size(broker: BrokerProcess, name: str
 
 
 def test_open_without_sasl_is_anonymous(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.2: the SASL layer may be skipped if anonymous users may come in."""
+    """artemis-model §4.1.2: the SASL layer may be skipped if anonymous users may come in."""
     with Client(broker.url, sasl_enabled=False) as client:
         client.send(name, "m")
 

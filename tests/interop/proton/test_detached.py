@@ -8,7 +8,7 @@ from tests.interop.proton.test_transactions import Coordinator, retire
 
 
 def test_accepted_after_a_detach_counts(broker: BrokerProcess, name: str) -> None:
-    """§2.7.6: the deliveries are live."""
+    """AMQP 1.0 §2.7.6: the deliveries are live."""
     with Client(broker.url) as client, Client(broker.url) as other:
         client.send(name, "1", "2")
         receiver = client.receiver(name)
@@ -23,7 +23,7 @@ def test_accepted_after_a_detach_counts(broker: BrokerProcess, name: str) -> Non
 
 
 def test_retired_after_a_detach_is_part_of_the_transaction(broker: BrokerProcess, name: str) -> None:
-    """§2.7.6 with §4.4.2: the commit takes it along."""
+    """AMQP 1.0 §2.7.6 with §4.4.2: the commit takes it along."""
     with Client(broker.url) as client, Client(broker.url) as other:
         client.send(name, "1")
         coordinator = Coordinator(client)
@@ -38,7 +38,7 @@ def test_retired_after_a_detach_is_part_of_the_transaction(broker: BrokerProcess
 
 
 def test_the_end_of_the_session_gives_it_back(broker: BrokerProcess, name: str) -> None:
-    """§2.5.6: until then it waits for the client's word."""
+    """AMQP 1.0 §2.5.6: until then it waits for the client's word."""
     with Client(broker.url) as client, Client(broker.url) as other:
         client.send(name, "1")
         session = client.connection.conn.session()

@@ -1,4 +1,4 @@
-"""Duplicate detection with a client that sends again what it is not sure of (reference/artemis-model §3.13)."""
+"""Duplicate detection with a client that sends again what it is not sure of (artemis-model §3.13)."""
 
 from collections.abc import Callable
 from uuid import uuid4
@@ -29,7 +29,7 @@ def protected(body: str, id: object, durable: bool = True) -> Message:
 
 @pytest.mark.parametrize("id", ["an id", b"an id", uuid4()], ids=["text", "octets", "uuid"])
 def test_a_second_message_under_an_id_is_accepted_and_dropped(broker: BrokerProcess, name: str, id: object) -> None:
-    """§3.13: the sender sees accepted; the message is not routed."""
+    """artemis-model §3.13: the sender sees accepted; the message is not routed."""
     with Client(broker.url) as client:
         client.send(name, protected("1", id), protected("again", id), protected("2", "another"))
 
@@ -59,7 +59,7 @@ def test_messages_under_no_id_are_all_taken(broker: BrokerProcess, name: str) ->
 
 
 def test_a_duplicate_in_a_transaction_fails_its_commit(broker: BrokerProcess, name: str) -> None:
-    """§3.13: rollback-only, although each message is accepted."""
+    """artemis-model §3.13: rollback-only, although each message is accepted."""
     with Client(broker.url) as client:
         sender, coordinator = client.sender(name), Coordinator(client)
         for attempt in (1, 2):
@@ -78,7 +78,7 @@ def test_a_duplicate_in_a_transaction_fails_its_commit(broker: BrokerProcess, na
 
 
 def test_a_rolled_back_message_may_come_again(broker: BrokerProcess, name: str) -> None:
-    """§3.13: its id is forgotten."""
+    """artemis-model §3.13: its id is forgotten."""
     with Client(broker.url) as client:
         sender, coordinator = client.sender(name), Coordinator(client)
         transaction = coordinator.declare()
@@ -90,7 +90,7 @@ def test_a_rolled_back_message_may_come_again(broker: BrokerProcess, name: str) 
 
 
 def test_an_acceptor_may_ignore_ids(start: StartBroker, name: str) -> None:
-    """§4.1.1 `amqpDuplicateDetection`."""
+    """artemis-model §4.1.1 `amqpDuplicateDetection`."""
     broker = start(Instance(parameters="protocols=AMQP;amqpDuplicateDetection=false"))
 
     with Client(broker.url) as client:

@@ -129,7 +129,7 @@ def test_producer_credit_is_topped_up(broker: BrokerProcess, name: str) -> None:
 
 
 def test_consumers_with_credit_share_evenly(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.1: round-robin among consumers of one priority."""
+    """artemis-model §3.1: round-robin among consumers of one priority."""
     with Client(broker.url) as client:
         receivers = [client.receiver(name) for _ in range(3)]
         for receiver in receivers:
@@ -142,7 +142,9 @@ def test_consumers_with_credit_share_evenly(broker: BrokerProcess, name: str) ->
 
 
 def test_higher_consumer_priority_is_served_first(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.6.3: link property `priority`; the lower level gets what is left when the higher has no credit."""
+    """artemis-model §3.6.3: link property `priority`; the lower level gets what is left when the higher has no
+    credit.
+    """
     with Client(broker.url) as client:
         low, high = client.receiver(name, priority=-1), client.receiver(name, priority=5)
         low.flow(10)
@@ -156,7 +158,7 @@ def test_higher_consumer_priority_is_served_first(broker: BrokerProcess, name: s
 
 
 def test_consumer_priority_may_be_part_of_the_address(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4: `?consumer-priority=n`."""
+    """artemis-model §4.1.4: `?consumer-priority=n`."""
     with Client(broker.url) as client:
         normal = client.receiver(name)
         high = client.receiver(f"{name}?consumer-priority=7")
@@ -170,7 +172,7 @@ def test_consumer_priority_may_be_part_of_the_address(broker: BrokerProcess, nam
 
 
 def test_exclusive_queue_serves_one_consumer(broker: BrokerProcess) -> None:
-    """Reference 3.6.1: the first pinned consumer keeps the queue until it closes."""
+    """artemis-model §3.6.1: the first pinned consumer keeps the queue until it closes."""
     with Client(broker.url) as client:
         first, second = client.receiver("exclusive"), client.receiver("exclusive")
         first.flow(10)
@@ -192,7 +194,7 @@ def test_exclusive_queue_serves_one_consumer(broker: BrokerProcess) -> None:
 
 
 def test_many_frames_are_not_stopped_by_the_session_window(broker: BrokerProcess, name: str) -> None:
-    """§2.5.6: the session window is opened again while a delivery is under way."""
+    """AMQP 1.0 §2.5.6: the session window is opened again while a delivery is under way."""
     with Client(broker.url, max_frame_size=512) as client:
         client.send(name, Message(body=bytes(3_000_000)))
 

@@ -116,7 +116,7 @@ class Visitor:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_and_nothing_is_done_twice(broker: BrokerProcess, name: str, seed: int) -> None:
-    """DESIGN, what must never be surprising: through redelivery, rollback, orderly and abrupt ends."""
+    """Nothing is lost, doubled or out of order: through redelivery, rollback, orderly and abrupt ends."""
     address = f"unlimited.{name}"
     choice = random.Random(seed)
     ledger = Ledger()

@@ -19,7 +19,7 @@ OPENING = b"AMQP\x00\x01\x00\x00" + bytes.fromhex("00000013 02000000 005310 c0 0
 
 
 def test_clients_are_told_when_the_broker_stops(start: StartBroker) -> None:
-    """A graceful stop says so in the protocol's words: `amqp:connection:forced` (§2.8.16), exit code 0."""
+    """A graceful stop says so in the protocol's words: `amqp:connection:forced` (AMQP 1.0 §2.8.16), exit code 0."""
     broker = start(Instance())
     client = Client(broker.url)
     receiver = client.receiver("q")
@@ -84,13 +84,13 @@ def test_lost_clients_leave_no_trace(start: StartBroker) -> None:
 
 @pytest.mark.parametrize("settings", ["<address-setting match='x'><nonsense>1</nonsense></address-setting>"])
 def test_broken_configuration_does_not_start(tmp_path: Path, settings: str) -> None:
-    """STYLE: the mistake is named with its file and line, and nothing is started."""
+    """The mistake is named with its file and line, and nothing is started."""
     with pytest.raises(AssertionError, match=r"broker\.xml:\d+: .*nonsense"):
         start_broker(Instance(settings=settings), tmp_path / "instance")
 
 
 def test_prefixes_decide_the_routing_type(start: StartBroker) -> None:
-    """Reference 1.6: `anycastPrefix` and `multicastPrefix` are cut off and fix the type."""
+    """artemis-model §1.6: `anycastPrefix` and `multicastPrefix` are cut off and fix the type."""
     broker: BrokerProcess = start(Instance(parameters="protocols=AMQP;anycastPrefix=queue://;multicastPrefix=topic://"))
     with Client(broker.url) as client:
         first, second = client.receiver("topic://news"), client.receiver("topic://news")
@@ -102,7 +102,7 @@ def test_prefixes_decide_the_routing_type(start: StartBroker) -> None:
 
 
 def test_topic_is_the_default_where_nothing_is_configured(start: StartBroker) -> None:
-    """Reference 1.4: `default-address-routing-type` is MULTICAST when no setting says otherwise."""
+    """artemis-model §1.4: `default-address-routing-type` is MULTICAST when no setting says otherwise."""
     broker = start(
         Instance(
             settings="""<address-setting match="plain.#">
@@ -120,7 +120,7 @@ def test_topic_is_the_default_where_nothing_is_configured(start: StartBroker) ->
 
 
 def test_core_subscription_naming_is_an_option(start: StartBroker) -> None:
-    """Reference 4.1.4: `amqp-use-core-subscription-naming`: client id and name with dots escaped."""
+    """artemis-model §4.1.4: `amqp-use-core-subscription-naming`: client id and name with dots escaped."""
     broker = start(
         Instance(
             core="<security-enabled>false</security-enabled>"
@@ -136,7 +136,7 @@ def test_core_subscription_naming_is_an_option(start: StartBroker) -> None:
 
 
 def test_transaction_that_lasts_too_long_is_rolled_back(start: StartBroker) -> None:
-    """Reference 3.18: `transaction-timeout`, looked for every `transaction-timeout-scan-period`."""
+    """artemis-model §3.18: `transaction-timeout`, looked for every `transaction-timeout-scan-period`."""
     broker = start(
         Instance(
             core="<security-enabled>false</security-enabled><transaction-timeout>200</transaction-timeout>"
@@ -154,7 +154,7 @@ def test_transaction_that_lasts_too_long_is_rolled_back(start: StartBroker) -> N
 
 
 def test_message_above_the_links_maximum_ends_the_link(start: StartBroker) -> None:
-    """§2.7.3 max-message-size: the broker says what it takes; above it `amqp:link:message-size-exceeded`."""
+    """AMQP 1.0 §2.7.3 max-message-size: the broker says what it takes; above it `amqp:link:message-size-exceeded`."""
     broker = start(Instance(parameters="protocols=AMQP;amqpMaxMessageSize=10000"))
     with Client(broker.url, max_frame_size=512) as client:
         other = client.sender("q")
@@ -170,7 +170,7 @@ def test_message_above_the_links_maximum_ends_the_link(start: StartBroker) -> No
 
 
 def test_silent_client_is_dropped(start: StartBroker) -> None:
-    """§2.4.5: silence beyond the announced idle time-out (half of it is announced) ends the connection."""
+    """AMQP 1.0 §2.4.5: silence beyond the announced idle time-out (half of it is announced) ends the connection."""
     broker = start(Instance(parameters="protocols=AMQP;amqpIdleTimeout=400"))
     with Client(broker.url) as client:
         announced = client.connection.conn.transport.remote_idle_timeout
@@ -185,7 +185,7 @@ def test_silent_client_is_dropped(start: StartBroker) -> None:
 
 
 def test_idle_timeout_of_the_whole_broker_wins(start: StartBroker) -> None:
-    """Reference 4.1.1: `connection-ttl-override` stands for every acceptor's own time-out."""
+    """artemis-model §4.1.1: `connection-ttl-override` stands for every acceptor's own time-out."""
     broker = start(
         Instance(
             core="<security-enabled>false</security-enabled><connection-ttl-override>8000</connection-ttl-override>",

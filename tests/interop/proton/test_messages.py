@@ -82,7 +82,7 @@ def test_body_of_every_type_comes_out_as_it_went_in(broker: BrokerProcess, name:
 
 
 def test_bare_message_with_all_sections_is_passed_through_byte_for_byte(broker: BrokerProcess, name: str) -> None:
-    """Wide encodings, several data sections and a footer: not ours to normalise (§3.2)."""
+    """Wide encodings, several data sections and a footer: not ours to normalise (AMQP 1.0 §3.2)."""
     data = b"\x00\x53\x75\xb0\x00\x00\x00\x03abc" + b"\x00\x53\x75\xa0\x03def"
     application = _map_section(0x74, b"\xb1\0\0\0\x03key" + b"\xb1\0\0\0\x03val")
     properties = _wide_list_section(0x73, b"\xb1\0\0\0\x06wide-1", 1)
@@ -97,7 +97,7 @@ def test_bare_message_with_all_sections_is_passed_through_byte_for_byte(broker: 
 
 
 def test_message_of_many_frames_arrives_whole(broker: BrokerProcess, name: str) -> None:
-    """§2.6.14: one delivery over as many transfers as the peers' max-frame-size makes it."""
+    """AMQP 1.0 §2.6.14: one delivery over as many transfers as the peers' max-frame-size makes it."""
     body = bytes(range(256)) * 4096 * 3
     with Client(broker.url, max_frame_size=4096) as client:
         client.send(name, Message(body=body))
@@ -107,7 +107,7 @@ def test_message_of_many_frames_arrives_whole(broker: BrokerProcess, name: str) 
 
 
 def test_message_of_many_frames_interleaves_with_another_link(broker: BrokerProcess, name: str) -> None:
-    """§2.6.14: deliveries of different links of a session may interleave."""
+    """AMQP 1.0 §2.6.14: deliveries of different links of a session may interleave."""
     with Client(broker.url, max_frame_size=512) as client:
         first, second = client.sender(name + "-1"), client.sender(name + "-2")
         deliveries = [first.start(Message(body=b"1" * 200_000)), second.start(Message(body=b"2" * 200_000))]
@@ -120,7 +120,7 @@ def test_message_of_many_frames_interleaves_with_another_link(broker: BrokerProc
 
 
 def test_aborted_delivery_leaves_nothing(broker: BrokerProcess, name: str) -> None:
-    """§2.7.5: an aborted delivery is discarded, the link goes on."""
+    """AMQP 1.0 §2.7.5: an aborted delivery is discarded, the link goes on."""
     with Client(broker.url, max_frame_size=512) as client:
         sender = client.sender(name)
         delivery = sender.link.delivery("aborted")
@@ -133,7 +133,7 @@ def test_aborted_delivery_leaves_nothing(broker: BrokerProcess, name: str) -> No
 
 
 def test_settled_send_arrives(broker: BrokerProcess, name: str) -> None:
-    """§2.8.2: a pre-settled transfer is answered by nothing."""
+    """AMQP 1.0 §2.8.2: a pre-settled transfer is answered by nothing."""
     with Client(broker.url) as client:
         client.sender(name, settled=True).send("once", settled=True)
 
@@ -141,7 +141,7 @@ def test_settled_send_arrives(broker: BrokerProcess, name: str) -> None:
 
 
 def test_settled_delivery_is_gone_when_it_was_sent(broker: BrokerProcess, name: str) -> None:
-    """§2.8.2: with snd-settle-mode settled nothing is ever returned to the queue."""
+    """AMQP 1.0 §2.8.2: with snd-settle-mode settled nothing is ever returned to the queue."""
     with Client(broker.url) as client:
         client.send(name, "once")
         receiver = client.receiver(name, settled=True)
@@ -154,7 +154,7 @@ def test_settled_delivery_is_gone_when_it_was_sent(broker: BrokerProcess, name: 
 
 
 def test_unsettled_send_is_accepted(broker: BrokerProcess, name: str) -> None:
-    """§3.4.2: accepted, and settled by the broker since the link is rcv-settle-mode first."""
+    """AMQP 1.0 §3.4.2: accepted, and settled by the broker since the link is rcv-settle-mode first."""
     with Client(broker.url) as client:
         sender = client.sender(name)
         delivery = sender.start("m")
@@ -178,7 +178,7 @@ def test_messages_keep_their_order(broker: BrokerProcess, name: str) -> None:
 
 
 def test_higher_priority_is_delivered_first(broker: BrokerProcess, name: str) -> None:
-    """§3.2.1 priority: ten levels, default 4, order kept inside a level."""
+    """AMQP 1.0 §3.2.1 priority: ten levels, default 4, order kept inside a level."""
     with Client(broker.url) as client:
         for number, priority in enumerate([0, 4, 9, 4, 1, 9]):
             client.send(name, Message(body=number, priority=priority))
@@ -187,7 +187,7 @@ def test_higher_priority_is_delivered_first(broker: BrokerProcess, name: str) ->
 
 
 def test_header_fields_reach_the_consumer(broker: BrokerProcess, name: str) -> None:
-    """§3.2.1: durable, priority and first delivery."""
+    """AMQP 1.0 §3.2.1: durable, priority and first delivery."""
     with Client(broker.url) as client:
         client.send(name, Message(body="m", durable=True, priority=7))
         message = client.receive(name).message
@@ -196,7 +196,7 @@ def test_header_fields_reach_the_consumer(broker: BrokerProcess, name: str) -> N
 
 
 def test_message_without_header_is_not_durable(broker: BrokerProcess, name: str) -> None:
-    """§3.2.1: the defaults hold when the section is absent."""
+    """AMQP 1.0 §3.2.1: the defaults hold when the section is absent."""
     with Client(broker.url) as client:
         client.send(name, Message(body="m"))
         message = client.receive(name).message
@@ -205,7 +205,7 @@ def test_message_without_header_is_not_durable(broker: BrokerProcess, name: str)
 
 
 def test_properties_and_annotations_reach_the_consumer(broker: BrokerProcess, name: str) -> None:
-    """§3.2.3 to §3.2.5: every field; unknown message annotations travel with the message."""
+    """AMQP 1.0 §3.2.3 to §3.2.5: every field; unknown message annotations travel with the message."""
     sent = Message(
         id=uuid.UUID(int=1),
         user_id=b"user",
@@ -239,7 +239,7 @@ def test_properties_and_annotations_reach_the_consumer(broker: BrokerProcess, na
 
 
 def test_delivery_annotations_do_not_pass_the_broker(broker: BrokerProcess, name: str) -> None:
-    """§3.2.2: they concern one hop."""
+    """AMQP 1.0 §3.2.2: they concern one hop."""
     with Client(broker.url) as client:
         client.send(name, Message(instructions={symbol("x-hop"): 1}, body="m"))
         message = client.receive(name).message
@@ -267,7 +267,7 @@ def test_two_queues_do_not_mix(broker: BrokerProcess, name: str) -> None:
 
 
 def test_expired_message_is_moved_to_the_expiry_address(broker: BrokerProcess, name: str) -> None:
-    """§3.2.1 ttl; reference 3.9: a copy with its origin annotated, found by the scanner."""
+    """AMQP 1.0 §3.2.1 ttl; artemis-model §3.9: a copy with its origin annotated, found by the scanner."""
     with Client(broker.url) as client:
         expired = client.receiver("ExpiryQueue", selector=f"JMSType = '{name}'")
         client.send(name, Message(body=name, ttl=0.001, subject=name))
@@ -282,7 +282,7 @@ def test_expired_message_is_moved_to_the_expiry_address(broker: BrokerProcess, n
 
 
 def test_message_whose_time_to_live_is_not_over_is_delivered(broker: BrokerProcess, name: str) -> None:
-    """§3.2.1: the ttl a consumer sees is what is left, at most what was given."""
+    """AMQP 1.0 §3.2.1: the ttl a consumer sees is what is left, at most what was given."""
     with Client(broker.url) as client:
         client.send(name, Message(body="m", ttl=60.0))
         message = client.receive(name).message
@@ -291,7 +291,7 @@ def test_message_whose_time_to_live_is_not_over_is_delivered(broker: BrokerProce
 
 
 def test_rejected_message_names_its_error(broker: BrokerProcess, name: str) -> None:
-    """§3.4.3; reference 3.15: FAIL answers rejected `amqp:resource-limit-exceeded`."""
+    """AMQP 1.0 §3.4.3; artemis-model §3.15: FAIL answers rejected `amqp:resource-limit-exceeded`."""
     address = f"full.fail.{name}"
     with Client(broker.url) as client:
         sender = client.sender(address)
@@ -305,7 +305,7 @@ def test_rejected_message_names_its_error(broker: BrokerProcess, name: str) -> N
 
 
 def test_dropped_message_looks_accepted(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.15: DROP is silent."""
+    """artemis-model §3.15: DROP is silent."""
     address = f"full.drop.{name}"
     with Client(broker.url) as client:
         sender = client.sender(address)
@@ -316,7 +316,7 @@ def test_dropped_message_looks_accepted(broker: BrokerProcess, name: str) -> Non
 
 
 def test_blocked_producer_gets_credit_again_when_there_is_room(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.15: BLOCK withholds link credit, and grants it once consumers made room."""
+    """artemis-model §3.15: BLOCK withholds link credit, and grants it once consumers made room."""
     address = f"full.block.{name}"
     with Client(broker.url) as producer, Client(broker.url) as consumer:
         producer.send(address, "1", "2", "3")
@@ -349,7 +349,7 @@ def _map_section(code: int, items: bytes) -> bytes:
 
 
 def test_delivery_tags_can_be_read_as_text(broker: BrokerProcess, name: str) -> None:
-    """§2.8.7: Proton's Python decodes them, and raises for what is no text; each is another."""
+    """AMQP 1.0 §2.8.7: Proton's Python decodes them, and raises for what is no text; each is another."""
     with Client(broker.url) as client:
         sender = client.sender(name)
         for delivery in [sender.start("m") for _ in range(300)]:
@@ -360,7 +360,7 @@ def test_delivery_tags_can_be_read_as_text(broker: BrokerProcess, name: str) -> 
 
 
 def test_a_delivery_of_nothing_is_rejected(broker: BrokerProcess, name: str) -> None:
-    """§3.2: without any section it is no message."""
+    """AMQP 1.0 §3.2: without any section it is no message."""
     with Client(broker.url) as client:
         sender = client.sender(name)
         with pytest.raises(Refused) as refused:

@@ -1,4 +1,4 @@
-"""What a consumer's verdict does to a message (AMQP 1.0 §3.4; reference 4.1.4)."""
+"""What a consumer's verdict does to a message (AMQP 1.0 §3.4; artemis-model §4.1.4)."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ def message_of(name: str) -> bytes:
 
 
 def test_accepted_message_is_gone(broker: BrokerProcess, name: str) -> None:
-    """§3.4.2."""
+    """AMQP 1.0 §3.4.2."""
     with Client(broker.url) as client:
         client.send(name, "m")
         client.receive(name)
@@ -31,7 +31,7 @@ def test_accepted_message_is_gone(broker: BrokerProcess, name: str) -> None:
 
 
 def test_released_message_comes_back_uncounted(broker: BrokerProcess, name: str) -> None:
-    """§3.4.4: released is not a failed delivery."""
+    """AMQP 1.0 §3.4.4: released is not a failed delivery."""
     with Client(broker.url) as client:
         client.send(name, "m")
         receiver = client.receiver(name)
@@ -43,7 +43,7 @@ def test_released_message_comes_back_uncounted(broker: BrokerProcess, name: str)
 
 
 def test_message_another_link_had_is_not_first_acquired(broker: BrokerProcess, name: str) -> None:
-    """§3.2.1 first-acquirer: true only if no other link acquired the message before."""
+    """AMQP 1.0 §3.2.1 first-acquirer: true only if no other link acquired the message before."""
     with Client(broker.url) as client:
         client.send(name, "m")
         first = client.receiver(name).receive()
@@ -55,7 +55,7 @@ def test_message_another_link_had_is_not_first_acquired(broker: BrokerProcess, n
 
 
 def test_released_message_returns_to_its_place(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4: back to the head, so order holds."""
+    """artemis-model §4.1.4: back to the head, so order holds."""
     with Client(broker.url) as client:
         client.send(name, "1", "2", "3")
         receiver = client.receiver(name)
@@ -66,7 +66,7 @@ def test_released_message_returns_to_its_place(broker: BrokerProcess, name: str)
 
 
 def test_rejected_message_is_dead_lettered_at_once(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.8: rejected ignores max-delivery-attempts; the copy names its origin."""
+    """artemis-model §3.8: rejected ignores max-delivery-attempts; the copy names its origin."""
     with Client(broker.url) as client:
         client.send(name, message_of(name))
         receiver = client.receiver(name)
@@ -83,7 +83,7 @@ def test_rejected_message_is_dead_lettered_at_once(broker: BrokerProcess, name: 
 
 
 def test_modified_message_counts_its_failures(broker: BrokerProcess, name: str) -> None:
-    """§3.4.5 delivery-failed; §3.2.1 delivery-count."""
+    """AMQP 1.0 §3.4.5 delivery-failed; AMQP 1.0 §3.2.1 delivery-count."""
     counts = []
     with Client(broker.url) as client:
         client.send(name, "m")
@@ -98,7 +98,7 @@ def test_modified_message_counts_its_failures(broker: BrokerProcess, name: str) 
 
 
 def test_modified_message_that_did_not_fail_is_not_counted(broker: BrokerProcess, name: str) -> None:
-    """§3.4.5: without delivery-failed the count stays."""
+    """AMQP 1.0 §3.4.5: without delivery-failed the count stays."""
     with Client(broker.url) as client:
         client.send(name, "m")
         receiver = client.receiver(name)
@@ -110,7 +110,7 @@ def test_modified_message_that_did_not_fail_is_not_counted(broker: BrokerProcess
 
 
 def test_message_is_dead_lettered_after_its_last_attempt(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.8: `max-delivery-attempts` 3, then the dead-letter address."""
+    """artemis-model §3.8: `max-delivery-attempts` 3, then the dead-letter address."""
     address = f"attempts3.{name}"
     with Client(broker.url) as client:
         client.send(address, message_of(name))
@@ -125,7 +125,7 @@ def test_message_is_dead_lettered_after_its_last_attempt(broker: BrokerProcess, 
 
 
 def test_undeliverable_message_is_not_offered_to_that_link_again(broker: BrokerProcess, name: str) -> None:
-    """§3.4.5 undeliverable-here: another consumer may have it."""
+    """AMQP 1.0 §3.4.5 undeliverable-here: another consumer may have it."""
     with Client(broker.url) as client:
         client.send(name, "m")
         receiver = client.receiver(name)
@@ -138,7 +138,7 @@ def test_undeliverable_message_is_not_offered_to_that_link_again(broker: BrokerP
 
 
 def test_undeliverable_message_does_not_hold_up_the_others(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.1: a message one consumer may not have stays in place for the others."""
+    """artemis-model §3.1: a message one consumer may not have stays in place for the others."""
     with Client(broker.url) as client:
         client.send(name, "1", "2")
         receiver = client.receiver(name)
@@ -149,7 +149,7 @@ def test_undeliverable_message_does_not_hold_up_the_others(broker: BrokerProcess
 
 
 def test_unsettled_messages_return_when_the_link_closes(broker: BrokerProcess, name: str) -> None:
-    """Reference 8.3: an orderly close counts no attempt and keeps the order."""
+    """amqp10 §8.3: an orderly close counts no attempt and keeps the order."""
     with Client(broker.url) as client:
         client.send(name, "1", "2", "3")
         receiver = client.receiver(name)
@@ -162,7 +162,7 @@ def test_unsettled_messages_return_when_the_link_closes(broker: BrokerProcess, n
 
 
 def test_unsettled_messages_return_when_the_connection_closes(broker: BrokerProcess, name: str) -> None:
-    """Reference 8.3."""
+    """amqp10 §8.3."""
     with Client(broker.url) as client:
         client.send(name, "1", "2")
         with Client(broker.url) as other:
@@ -172,7 +172,7 @@ def test_unsettled_messages_return_when_the_connection_closes(broker: BrokerProc
 
 
 def test_unsettled_messages_return_counted_when_the_socket_is_lost(broker: BrokerProcess, name: str) -> None:
-    """Reference 8.3: a failed connection is a failed attempt of what was on its way."""
+    """amqp10 §8.3: a failed connection is a failed attempt of what was on its way."""
     with Client(broker.url) as client:
         client.send(name, "1", "2")
         other = Client(broker.url)
@@ -187,7 +187,7 @@ def test_unsettled_messages_return_counted_when_the_socket_is_lost(broker: Broke
 
 
 def test_messages_never_sent_are_not_counted_when_the_socket_is_lost(broker: BrokerProcess, name: str) -> None:
-    """Reference 8.3: only transmitted deliveries can fail."""
+    """amqp10 §8.3: only transmitted deliveries can fail."""
     with Client(broker.url) as client:
         client.send(name, Message(body="m", subject="1"), Message(body="m", subject="2"))
         other = Client(broker.url)
@@ -203,7 +203,7 @@ def test_messages_never_sent_are_not_counted_when_the_socket_is_lost(broker: Bro
 
 
 def test_redelivery_waits_for_its_delay(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.10: a failed message is scheduled, so a drain finds nothing, and it comes when it is due."""
+    """artemis-model §3.10: a failed message is scheduled, so a drain finds nothing, and it comes when it is due."""
     address = f"delayed.{name}"
     with Client(broker.url) as client:
         client.send(address, "m")
@@ -218,7 +218,7 @@ def test_redelivery_waits_for_its_delay(broker: BrokerProcess, name: str) -> Non
 
 
 def test_released_message_has_no_redelivery_delay(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.10: released returns at once."""
+    """artemis-model §3.10: released returns at once."""
     address = f"delayed.{name}"
     with Client(broker.url) as client:
         client.send(address, "m")
@@ -229,7 +229,7 @@ def test_released_message_has_no_redelivery_delay(broker: BrokerProcess, name: s
 
 
 def test_dead_letter_resources_are_created_on_demand(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.8: queue `DLQ.<address>` on the dead-letter address, filtered by origin."""
+    """artemis-model §3.8: queue `DLQ.<address>` on the dead-letter address, filtered by origin."""
     address = f"own.{name}"
     with Client(broker.url) as client:
         client.send(address, "m")
@@ -241,7 +241,7 @@ def test_dead_letter_resources_are_created_on_demand(broker: BrokerProcess, name
 
 
 def test_expiry_resources_are_created_on_demand(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.9: queue `EXP.<address>` on the expiry address."""
+    """artemis-model §3.9: queue `EXP.<address>` on the expiry address."""
     address = f"own.{name}"
     with Client(broker.url) as client:
         client.send(address, Message(body="m", ttl=0.001))
@@ -252,7 +252,7 @@ def test_expiry_resources_are_created_on_demand(broker: BrokerProcess, name: str
 
 
 def test_settling_without_a_state_applies_the_default_outcome(broker: BrokerProcess, name: str) -> None:
-    """§3.5.3 default-outcome modified(delivery-failed), the broker's own when the link names none."""
+    """AMQP 1.0 §3.5.3 default-outcome modified(delivery-failed), the broker's own when the link names none."""
     with Client(broker.url) as client:
         client.send(name, "m")
         receiver = client.receiver(name)
@@ -265,7 +265,7 @@ def test_settling_without_a_state_applies_the_default_outcome(broker: BrokerProc
 
 @pytest.mark.parametrize("batch", [2, 50])
 def test_one_disposition_may_settle_many(broker: BrokerProcess, name: str, batch: int) -> None:
-    """§2.7.6: a range of delivery ids; Proton writes one frame for equal neighbours."""
+    """AMQP 1.0 §2.7.6: a range of delivery ids; Proton writes one frame for equal neighbours."""
     with Client(broker.url) as client:
         sender = client.sender(name)
         for number in range(batch):
@@ -282,7 +282,7 @@ def test_one_disposition_may_settle_many(broker: BrokerProcess, name: str, batch
 
 @pytest.mark.parametrize("state", [Delivery.ACCEPTED, Delivery.RELEASED, Delivery.REJECTED, Delivery.MODIFIED])
 def test_broker_settles_what_the_consumer_leaves_unsettled(broker: BrokerProcess, name: str, state: int) -> None:
-    """§2.6.12: an unsettled terminal outcome is applied, and answered with the settlement."""
+    """AMQP 1.0 §2.6.12: an unsettled terminal outcome is applied, and answered with the settlement."""
     with Client(broker.url) as client:
         client.send(name, message_of(name))
         receiver = client.receiver(name)

@@ -76,7 +76,7 @@ def test_a_selector_chooses_within_the_range(broker: BrokerProcess, name: str) -
 
 
 def test_settled_deliveries_are_sent_settled(broker: BrokerProcess, name: str) -> None:
-    """§2.8.2: a link whose sender settles everything has no unsettled delivery, a browser's either."""
+    """AMQP 1.0 §2.8.2: a link whose sender settles everything has no unsettled delivery, a browser's either."""
     with Client(broker.url) as client:
         client.send(name, "1")
         browser = client.receiver(name, copy=True, settled=True)

@@ -1,4 +1,4 @@
-"""Taking up a link again: durable termini and what was unsettled (AMQP 1.0 §2.6.5, §2.6.13)."""
+"""Taking up a link again: durable termini and what was unsettled (AMQP 1.0 §2.6.4, §2.6.13)."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def topic(broker: BrokerProcess, name: str) -> str:
 
 
 def test_unsettled_messages_of_a_suspended_link_are_delivered_again(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: Proton re-attaches without an unsettled map, so all of it comes anew, in order."""
+    """AMQP 1.0 §2.6.13: Proton re-attaches without an unsettled map, so all of it comes anew, in order."""
     with Client(broker.url, f"c-{topic}") as client:
         subscriber = client.receiver(topic, ("topic",), name="s1", durable=True)
         client.send(topic, "1", "2", "3")
@@ -28,7 +28,7 @@ def test_unsettled_messages_of_a_suspended_link_are_delivered_again(broker: Brok
 
 
 def test_settled_messages_of_a_suspended_link_are_not_delivered_again(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13."""
+    """AMQP 1.0 §2.6.13."""
     with Client(broker.url, f"c-{topic}") as client:
         subscriber = client.receiver(topic, ("topic",), name="s1", durable=True)
         client.send(topic, "1", "2")
@@ -40,7 +40,7 @@ def test_settled_messages_of_a_suspended_link_are_not_delivered_again(broker: Br
 
 
 def test_durable_subscription_resumes_after_a_lost_connection(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: the terminus outlives the socket; what was on its way counts an attempt."""
+    """AMQP 1.0 §2.6.13: the terminus outlives the socket; what was on its way counts an attempt."""
     lost = Client(broker.url, f"c-{topic}")
     subscriber = lost.receiver(topic, ("topic",), name="s1", durable=True)
     with Client(broker.url) as producer:
@@ -56,7 +56,7 @@ def test_durable_subscription_resumes_after_a_lost_connection(broker: BrokerProc
 
 
 def test_answer_to_a_durable_link_says_what_is_kept(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.3: durability and expiry policy really granted."""
+    """AMQP 1.0 §2.6.3: durability and expiry policy really granted."""
     with Client(broker.url, f"c-{topic}") as client:
         subscriber = client.receiver(topic, ("topic",), name="s1", durable=True)
         source = subscriber.link.remote_source

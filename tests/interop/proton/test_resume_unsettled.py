@@ -63,7 +63,7 @@ def suspended(raw: Raw, broker: BrokerProcess, topic: str, *bodies: str) -> list
 
 
 def test_answer_names_what_the_broker_still_has_unsettled(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: both sides send their maps."""
+    """AMQP 1.0 §2.6.13: both sides send their maps."""
     with connect(broker, topic) as raw:
         tags = suspended(raw, broker, topic, "one", "two")
         raw.send(subscribe(topic, dict.fromkeys(tags)))
@@ -73,7 +73,7 @@ def test_answer_names_what_the_broker_still_has_unsettled(broker: BrokerProcess,
 
 
 def test_unsettled_delivery_is_resumed_with_its_tag(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: the receiver knows the tag and no state: resume=true, and the whole payload."""
+    """AMQP 1.0 §2.6.13: the receiver knows the tag and no state: resume=true, and the whole payload."""
     with connect(broker, topic) as raw:
         [tag] = suspended(raw, broker, topic, "one")
         raw.send(subscribe(topic, {tag: None}) + credit(1, 5))
@@ -85,7 +85,7 @@ def test_unsettled_delivery_is_resumed_with_its_tag(broker: BrokerProcess, topic
 
 
 def test_delivery_the_receiver_accepted_is_settled_without_payload(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: the receiver's terminal state is adopted; the message is gone."""
+    """AMQP 1.0 §2.6.13: the receiver's terminal state is adopted; the message is gone."""
     with connect(broker, topic) as raw:
         [tag] = suspended(raw, broker, topic, "one")
         raw.send(subscribe(topic, {tag: ACCEPTED}) + credit(1, 5))
@@ -103,7 +103,7 @@ def test_delivery_the_receiver_accepted_is_settled_without_payload(broker: Broke
 
 
 def test_delivery_the_receiver_forgot_is_delivered_anew(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: not in the receiver's map: a new delivery, without resume."""
+    """AMQP 1.0 §2.6.13: not in the receiver's map: a new delivery, without resume."""
     with connect(broker, topic) as raw:
         suspended(raw, broker, topic, "one")
         raw.send(subscribe(topic, {}) + credit(1, 5))
@@ -114,7 +114,7 @@ def test_delivery_the_receiver_forgot_is_delivered_anew(broker: BrokerProcess, t
 
 
 def test_delivery_only_the_receiver_knows_is_no_harm(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: the sender settled and forgot; new messages come as ever."""
+    """AMQP 1.0 §2.6.13: the sender settled and forgot; new messages come as ever."""
     with connect(broker, topic) as raw:
         raw.send(subscribe(topic, {b"unknown": None}) + credit(0, 5))
         raw.next(ATTACH)
@@ -127,7 +127,7 @@ def test_delivery_only_the_receiver_knows_is_no_harm(broker: BrokerProcess, topi
 
 
 def test_suspended_delivery_survives_its_connection(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.13: durability unsettled-state, expiry never: another connection of the container resumes it."""
+    """AMQP 1.0 §2.6.13: durability unsettled-state, expiry never: another connection of the container resumes it."""
     with connect(broker, topic) as first:
         [tag] = suspended(first, broker, topic, "one")
     with connect(broker, topic) as second:

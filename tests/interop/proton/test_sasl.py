@@ -137,7 +137,7 @@ class Login:
 
 
 def test_mechanisms_are_offered_strongest_first(secure: BrokerProcess) -> None:
-    """§5.3.3.1: in the order of the server's preference, whatever the order in the configuration."""
+    """AMQP 1.0 §5.3.3.1: in the order of the server's preference, whatever the order in the configuration."""
     with Login(secure) as login:
         assert login.mechanisms == [SCRAM, "PLAIN"]
 
@@ -175,7 +175,7 @@ def test_plain_checks_the_hashed_password(secure: BrokerProcess) -> None:
 
 
 def test_mechanism_that_is_not_offered_lets_nobody_in(secure: BrokerProcess) -> None:
-    """§5.3.3.2: a client that chooses it all the same fails."""
+    """AMQP 1.0 §5.3.3.2: a client that chooses it all the same fails."""
     with Login(secure) as login:
         login.send(INIT, symbol("ANONYMOUS"), b"")
 

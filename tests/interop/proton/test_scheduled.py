@@ -1,4 +1,4 @@
-"""Delivery that waits: annotations `x-opt-delivery-time` and `x-opt-delivery-delay` (reference 3.7)."""
+"""Delivery that waits: annotations `x-opt-delivery-time` and `x-opt-delivery-delay` (artemis-model §3.7)."""
 
 import time
 
@@ -19,7 +19,7 @@ def now_ms() -> int:
 
 @pytest.mark.parametrize("form", ["time", "delay"])
 def test_scheduled_message_is_not_delivered_early(broker: BrokerProcess, name: str, form: str) -> None:
-    """Reference 3.7: it is not in the pending list, so neither consumers nor browsers see it."""
+    """artemis-model §3.7: it is not in the pending list, so neither consumers nor browsers see it."""
     value = now_ms() + FAR_MS if form == "time" else FAR_MS
     with Client(broker.url) as client:
         client.send(name, Message(body="later", annotations={symbol(f"x-opt-delivery-{form}"): value}), "now")
@@ -30,7 +30,7 @@ def test_scheduled_message_is_not_delivered_early(broker: BrokerProcess, name: s
 
 @pytest.mark.parametrize("form", ["time", "delay"])
 def test_scheduled_message_is_delivered_when_it_is_due(broker: BrokerProcess, name: str, form: str) -> None:
-    """Reference 3.7: not before its time."""
+    """artemis-model §3.7: not before its time."""
     due = now_ms() + SHORT_MS
     value = due if form == "time" else SHORT_MS
     with Client(broker.url) as client:
@@ -53,7 +53,7 @@ def test_time_may_be_a_timestamp(broker: BrokerProcess, name: str) -> None:
 
 
 def test_time_wins_over_delay(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.7: with both, the time counts."""
+    """artemis-model §3.7: with both, the time counts."""
     annotations = {symbol("x-opt-delivery-delay"): FAR_MS, symbol("x-opt-delivery-time"): now_ms() - 1000}
     with Client(broker.url) as client:
         client.send(name, Message(body="now", annotations=annotations))
@@ -62,7 +62,7 @@ def test_time_wins_over_delay(broker: BrokerProcess, name: str) -> None:
 
 
 def test_scheduled_messages_come_in_the_order_of_their_times(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.7."""
+    """artemis-model §3.7."""
     with Client(broker.url) as client:
         receiver = client.receiver(name)
         receiver.flow(2)

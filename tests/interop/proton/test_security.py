@@ -1,4 +1,4 @@
-"""Who may come in and what they may do (reference 4.5, 6.3)."""
+"""Who may come in and what they may do (artemis-model §4.5, §6.3)."""
 
 from typing import Any, Final
 
@@ -73,7 +73,7 @@ def test_right_password_lets_in(secure: BrokerProcess) -> None:
 
 @pytest.mark.parametrize(("user", "password"), [("admin", "wrong"), ("nobody", "admin-pass"), ("admin", "")])
 def test_wrong_credentials_are_refused(secure: BrokerProcess, user: str, password: str) -> None:
-    """§5.3.3.6: SASL outcome 1 (auth); the same for unknown users and wrong passwords."""
+    """AMQP 1.0 §5.3.3.6: SASL outcome 1 (auth); the same for unknown users and wrong passwords."""
     with pytest.raises(ConnectionException) as refused:
         Client(secure.url, user=user, password=password, allowed_mechs="PLAIN")
 
@@ -91,7 +91,7 @@ def test_refused_login_does_not_disturb_others(secure: BrokerProcess) -> None:
 
 
 def test_anonymous_user_has_no_roles_of_others(secure: BrokerProcess) -> None:
-    """Reference 6.3: whoever comes in without a name gets what the rules grant: here nothing."""
+    """artemis-model §6.3: whoever comes in without a name gets what the rules grant: here nothing."""
     with Client(secure.url, allowed_mechs="ANONYMOUS") as client, pytest.raises(Refused) as refused:
         client.sender("shop.orders")
 
@@ -100,7 +100,7 @@ def test_anonymous_user_has_no_roles_of_others(secure: BrokerProcess) -> None:
 
 @pytest.mark.parametrize(("user", "allowed"), [("admin", True), ("writer", True), ("reader", False), ("looker", False)])
 def test_sending_needs_the_send_permission(secure: BrokerProcess, user: str, allowed: bool) -> None:
-    """Reference 4.1.3: checked at attach."""
+    """artemis-model §4.1.3: checked at attach."""
     with client_of(secure, user) as client:
         if allowed:
             client.sender("shop.orders").close()
@@ -113,7 +113,7 @@ def test_sending_needs_the_send_permission(secure: BrokerProcess, user: str, all
 
 @pytest.mark.parametrize(("user", "allowed"), [("admin", True), ("reader", True), ("writer", False), ("looker", False)])
 def test_consuming_needs_the_consume_permission(secure: BrokerProcess, user: str, allowed: bool) -> None:
-    """Reference 4.5."""
+    """artemis-model §4.5."""
     with client_of(secure, user) as client:
         if allowed:
             client.receiver("shop.orders").close()
@@ -126,7 +126,7 @@ def test_consuming_needs_the_consume_permission(secure: BrokerProcess, user: str
 
 @pytest.mark.parametrize(("user", "allowed"), [("looker", True), ("reader", False)])
 def test_browsing_needs_the_browse_permission(secure: BrokerProcess, user: str, allowed: bool) -> None:
-    """Reference 6.3: browse is a permission of its own."""
+    """artemis-model §6.3: browse is a permission of its own."""
     with client_of(secure, user) as client:
         if allowed:
             client.receiver("shop.orders", copy=True).close()
@@ -138,7 +138,7 @@ def test_browsing_needs_the_browse_permission(secure: BrokerProcess, user: str, 
 
 
 def test_refusal_names_user_permission_and_address(secure: BrokerProcess) -> None:
-    """DESIGN: a refused action says why to the client."""
+    """A refused action says why to the client."""
     with client_of(secure, "reader") as client, pytest.raises(Refused) as refused:
         client.sender("shop.orders")
 
@@ -157,7 +157,7 @@ def test_refusal_is_logged_with_user_operation_and_address(secure: BrokerProcess
 
 
 def test_relay_checks_every_message(secure: BrokerProcess) -> None:
-    """Reference 4.1.3: rejected `amqp:unauthorized-access`, and the link goes on."""
+    """artemis-model §4.1.3: rejected `amqp:unauthorized-access`, and the link goes on."""
     with client_of(secure, "writer") as client, client_of(secure, "admin") as admin:
         relay = client.sender(None)
         with pytest.raises(Refused) as refused:
@@ -170,7 +170,7 @@ def test_relay_checks_every_message(secure: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_creating_on_demand_needs_its_permission(secure: BrokerProcess, name: str, role: str) -> None:
-    """Reference 1.3: `createAddress` and the queue's permission at auto-create."""
+    """artemis-model §1.3: `createAddress` and the queue's permission at auto-create."""
     with client_of(secure, "writer") as client, pytest.raises(Refused) as refused:
         getattr(client, role)(name)
 
@@ -184,7 +184,7 @@ def test_creating_on_demand_needs_its_permission(secure: BrokerProcess, name: st
 def test_subscribing_needs_the_permission_of_its_queue(
     secure: BrokerProcess, name: str, user: str, durable: bool, allowed: bool
 ) -> None:
-    """Reference 6.3: `createDurableQueue` for durable subscriptions, `createNonDurableQueue` for the others."""
+    """artemis-model §6.3: `createDurableQueue` for durable subscriptions, `createNonDurableQueue` for the others."""
     with client_of(secure, user, container_id=name) as client:
         if allowed:
             client.receiver("shop.news", ("topic",), name="s", durable=durable).close()
@@ -196,7 +196,7 @@ def test_subscribing_needs_the_permission_of_its_queue(
 
 
 def test_exact_fully_qualified_match_takes_precedence(secure: BrokerProcess) -> None:
-    """Reference 1.5: `address::queue` exactly, and nothing inherited from broader matches."""
+    """artemis-model §1.5: `address::queue` exactly, and nothing inherited from broader matches."""
     with client_of(secure, "reader") as reader, client_of(secure, "admin") as admin:
         reader.receiver("shop.pair::shop.pair.left").close()
         with pytest.raises(Refused) as other_queue:

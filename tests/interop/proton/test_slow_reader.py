@@ -1,4 +1,4 @@
-"""Clients that do not read, and many clients at once: nobody else waits for them (reliability §4, item 12)."""
+"""Clients that do not read, and many clients at once: nobody else waits for them (reliability §5.12)."""
 
 from proton import Message
 

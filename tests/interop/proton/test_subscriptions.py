@@ -1,4 +1,4 @@
-"""Subscriptions: their queues' names, lives and filters (reference 4.1.4)."""
+"""Subscriptions: their queues' names, lives and filters (artemis-model §4.1.4)."""
 
 import pytest
 from proton import Described, Message
@@ -19,7 +19,7 @@ def topic(broker: BrokerProcess, name: str) -> str:
 
 
 def test_durable_subscription_keeps_messages_while_its_consumer_is_away(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.4: detach without close keeps a durable terminus."""
+    """AMQP 1.0 §2.6.4: detach without close keeps a durable terminus."""
     with Client(broker.url, f"c-{topic}") as client:
         subscriber = client.receiver(topic, TOPIC, name="s1", durable=True)
         subscriber.detach()
@@ -30,7 +30,7 @@ def test_durable_subscription_keeps_messages_while_its_consumer_is_away(broker: 
 
 
 def test_durable_subscription_survives_its_connection(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: the terminus is durable, the connection is not."""
+    """artemis-model §4.1.4: the terminus is durable, the connection is not."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True)
     with Client(broker.url) as producer:
@@ -61,7 +61,7 @@ def test_subscription_queue_has_the_name_artemis_gives_it(
     capabilities: tuple[str, ...],
     queue: str,
 ) -> None:
-    """Reference 4.1.4, names: what is queued for the subscription is found under its fully qualified name."""
+    """artemis-model §4.1.4, names: what is queued for the subscription is found under its fully qualified name."""
     with Client(broker.url, container) as client, Client(broker.url) as other:
         subscriber = client.receiver(topic, capabilities, name=link, durable=durable)
         client.send(topic, "m")
@@ -72,7 +72,7 @@ def test_subscription_queue_has_the_name_artemis_gives_it(
 
 
 def test_unshared_subscription_takes_one_consumer(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: its queue has `max-consumers` 1."""
+    """artemis-model §4.1.4: its queue has `max-consumers` 1."""
     with Client(broker.url, f"c-{topic}") as client, Client(broker.url) as other:
         client.receiver(topic, TOPIC, name="s1", durable=True)
         with pytest.raises(Refused) as refused:
@@ -83,7 +83,7 @@ def test_unshared_subscription_takes_one_consumer(broker: BrokerProcess, topic: 
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_shared_subscription_divides_the_messages(broker: BrokerProcess, topic: str, durable: bool) -> None:
-    """Reference 4.1.4: link names equal up to the first `|` share one queue."""
+    """artemis-model §4.1.4: link names equal up to the first `|` share one queue."""
     with Client(broker.url, f"c-{topic}") as client:
         first = client.receiver(topic, SHARED, name="s", durable=durable)
         second = client.receiver(topic, SHARED, name="s|2", durable=durable)
@@ -97,7 +97,7 @@ def test_shared_subscription_divides_the_messages(broker: BrokerProcess, topic: 
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_global_subscription_is_shared_by_containers(broker: BrokerProcess, topic: str, durable: bool) -> None:
-    """Reference 4.1.4: capability `global` leaves the container out of the name."""
+    """artemis-model §4.1.4: capability `global` leaves the container out of the name."""
     with Client(broker.url, f"c1-{topic}") as one, Client(broker.url, f"c2-{topic}") as two:
         first = one.receiver(topic, GLOBAL, name=f"s-{topic}", durable=durable)
         second = two.receiver(topic, GLOBAL, name=f"s-{topic}", durable=durable)
@@ -112,7 +112,7 @@ def test_global_subscription_is_shared_by_containers(broker: BrokerProcess, topi
 
 
 def test_shared_subscriptions_of_different_containers_are_different(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: without `global` the container is part of the name."""
+    """artemis-model §4.1.4: without `global` the container is part of the name."""
     with Client(broker.url, f"c1-{topic}") as one, Client(broker.url, f"c2-{topic}") as two:
         first = one.receiver(topic, SHARED, name="s", durable=True)
         second = two.receiver(topic, SHARED, name="s", durable=True)
@@ -122,7 +122,7 @@ def test_shared_subscriptions_of_different_containers_are_different(broker: Brok
 
 
 def test_shared_volatile_subscription_ends_with_its_last_consumer(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4."""
+    """artemis-model §4.1.4."""
     with Client(broker.url, f"c-{topic}") as client:
         first = client.receiver(topic, SHARED, name="s")
         second = client.receiver(topic, SHARED, name="s|2")
@@ -138,7 +138,7 @@ def test_shared_volatile_subscription_ends_with_its_last_consumer(broker: Broker
 
 
 def test_plain_subscription_ends_with_its_link(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: a temporary queue."""
+    """artemis-model §4.1.4: a temporary queue."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s").close()
         client.send(topic, "nobody")
@@ -147,7 +147,7 @@ def test_plain_subscription_ends_with_its_link(broker: BrokerProcess, topic: str
 
 
 def test_closing_a_durable_subscription_removes_it(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.5: close ends the terminus."""
+    """AMQP 1.0 §2.6.6: close ends the terminus."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True).close()
         client.send(topic, "nobody")
@@ -156,7 +156,7 @@ def test_closing_a_durable_subscription_removes_it(broker: BrokerProcess, topic:
 
 
 def test_unsubscribe_removes_the_subscription(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4 rule 1: attach with a null source by name, then close."""
+    """artemis-model §4.1.4 rule 1: attach with a null source by name, then close."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True).detach()
         client.send(topic, "forgotten")
@@ -166,7 +166,7 @@ def test_unsubscribe_removes_the_subscription(broker: BrokerProcess, topic: str)
 
 
 def test_unsubscribing_what_does_not_exist_is_not_found(broker: BrokerProcess, name: str) -> None:
-    """Reference 4.1.4 rule 1."""
+    """artemis-model §4.1.4 rule 1."""
     with Client(broker.url, f"c-{name}") as client, pytest.raises(Refused) as refused:
         client.unsubscribe("never")
 
@@ -174,7 +174,7 @@ def test_unsubscribing_what_does_not_exist_is_not_found(broker: BrokerProcess, n
 
 
 def test_null_source_lookup_answers_with_the_stored_terminus(broker: BrokerProcess, topic: str) -> None:
-    """§2.6.3 recovery: ask what the broker remembers."""
+    """AMQP 1.0 §2.6.3 recovery: ask what the broker remembers."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True).detach()
         lookup = client.receiver(None, name="s1")
@@ -183,7 +183,7 @@ def test_null_source_lookup_answers_with_the_stored_terminus(broker: BrokerProce
 
 
 def test_subscription_selector_filters_what_is_queued(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: the selector is the queue's filter."""
+    """artemis-model §4.1.4: the selector is the queue's filter."""
     with Client(broker.url, f"c-{topic}") as client, Client(broker.url) as other:
         client.receiver(topic, TOPIC, name="s1", durable=True, selector="n > 1").detach()
         for number in (1, 2, 3):
@@ -193,7 +193,7 @@ def test_subscription_selector_filters_what_is_queued(broker: BrokerProcess, top
 
 
 def test_another_selector_makes_the_subscription_anew(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: deleted and created again when it has no consumers, so what was queued is gone."""
+    """artemis-model §4.1.4: deleted and created again when it has no consumers, so what was queued is gone."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True, selector="n = 1").detach()
         client.send(topic, Message(body="old", properties={"n": 1}))
@@ -205,7 +205,7 @@ def test_another_selector_makes_the_subscription_anew(broker: BrokerProcess, top
 
 
 def test_the_same_selector_keeps_the_subscription(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4."""
+    """artemis-model §4.1.4."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True, selector="n = 1").detach()
         client.send(topic, Message(body="old", properties={"n": 1}))
@@ -214,7 +214,7 @@ def test_the_same_selector_keeps_the_subscription(broker: BrokerProcess, topic: 
 
 
 def test_another_address_makes_the_subscription_anew(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: as with another selector."""
+    """artemis-model §4.1.4: as with another selector."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, TOPIC, name="s1", durable=True).detach()
         client.send(topic, "old")
@@ -226,7 +226,7 @@ def test_another_address_makes_the_subscription_anew(broker: BrokerProcess, topi
 
 
 def test_another_selector_is_refused_while_the_subscription_is_in_use(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: with consumers, `amqp:illegal-state`."""
+    """artemis-model §4.1.4: with consumers, `amqp:illegal-state`."""
     with Client(broker.url, f"c-{topic}") as client:
         client.receiver(topic, SHARED, name="s", durable=True, selector="n = 1")
         with pytest.raises(Refused) as refused:
@@ -236,7 +236,7 @@ def test_another_selector_is_refused_while_the_subscription_is_in_use(broker: Br
 
 
 def test_no_local_subscriber_does_not_get_its_own_messages(broker: BrokerProcess, topic: str) -> None:
-    """Reference 4.1.4: no-local compares the producer's container."""
+    """artemis-model §4.1.4: no-local compares the producer's container."""
     no_local = {"no-local": Described(NO_LOCAL_CODE, [])}
     with Client(broker.url, f"c-{topic}") as client, Client(broker.url) as other:
         subscriber = client.receiver(topic, TOPIC, filters=no_local)
@@ -249,7 +249,7 @@ def test_no_local_subscriber_does_not_get_its_own_messages(broker: BrokerProcess
 
 
 def test_each_subscriber_settles_for_itself(broker: BrokerProcess, topic: str) -> None:
-    """Reference 1.2: every multicast queue has a reference of its own."""
+    """artemis-model §1.2: every multicast queue has a reference of its own."""
     with Client(broker.url) as client:
         first, second = client.receiver(topic, TOPIC), client.receiver(topic, TOPIC)
         client.send(topic, "m")

@@ -1,4 +1,4 @@
-"""Local transactions over the coordinator (AMQP 1.0 §4)."""
+"""Local transactions over the coordinator (AMQP 1.0 part 4)."""
 
 from itertools import count
 from typing import Final
@@ -23,7 +23,7 @@ class Coordinator:
         self.sender: Sender = client.coordinator()
 
     def declare(self) -> bytes:
-        """Begin; returns the transaction's id (§4.5.2)."""
+        """Begin; returns the transaction's id (AMQP 1.0 §4.5.2)."""
         delivery = self.sender.start(Message(body=Described(symbol("amqp:declare:list"), [None])))
         self.sender.wait(delivery)
         identifier = delivery.remote.data[0]
@@ -31,7 +31,7 @@ class Coordinator:
         return bytes(identifier)
 
     def discharge(self, identifier: bytes, fail: bool = False) -> None:
-        """End; raises Refused if the broker could not commit (§4.5.3)."""
+        """End; raises Refused if the broker could not commit (AMQP 1.0 §4.5.3)."""
         delivery = self.sender.start(Message(body=Described(symbol("amqp:discharge:list"), [identifier, fail])))
         try:
             self.sender.wait(delivery)
@@ -40,7 +40,7 @@ class Coordinator:
 
 
 def post(sender: Sender, identifier: bytes, message: Message | str, settled: bool = False) -> Delivery:
-    """Send under the transaction (§4.4.2)."""
+    """Send under the transaction (AMQP 1.0 §4.4.1)."""
     sender.client.wait(lambda: sender.link.credit > 0, "credit")
     delivery = sender.link.delivery(f"txn-{next(TAGS)}")
     delivery.local.data = [identifier]
@@ -53,7 +53,7 @@ def post(sender: Sender, identifier: bytes, message: Message | str, settled: boo
 
 
 def retire(received: Received, identifier: bytes, outcome: int = Delivery.ACCEPTED) -> None:
-    """Settle with an outcome that counts when the transaction commits (§4.4.3)."""
+    """Settle with an outcome that counts when the transaction commits (AMQP 1.0 §4.4.2)."""
     received.delivery.local.data = [identifier, Described(ulong(outcome), [])]
     received.delivery.update(0x34)
     received.delivery.settle()
@@ -61,7 +61,7 @@ def retire(received: Received, identifier: bytes, outcome: int = Delivery.ACCEPT
 
 
 def test_posted_messages_are_visible_after_the_commit(broker: BrokerProcess, name: str) -> None:
-    """§4.4.2: not before."""
+    """AMQP 1.0 §4.4.1: not before."""
     with Client(broker.url) as client, Client(broker.url) as other:
         coordinator = Coordinator(client)
         transaction = coordinator.declare()
@@ -78,7 +78,7 @@ def test_posted_messages_are_visible_after_the_commit(broker: BrokerProcess, nam
 
 
 def test_answer_to_a_post_names_its_transaction(broker: BrokerProcess, name: str) -> None:
-    """§4.4.2: transactional-state with the provisional outcome."""
+    """AMQP 1.0 §4.4.1: transactional-state with the provisional outcome."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         transaction = coordinator.declare()
@@ -93,7 +93,7 @@ def test_answer_to_a_post_names_its_transaction(broker: BrokerProcess, name: str
 
 
 def test_posted_messages_vanish_with_a_rollback(broker: BrokerProcess, name: str) -> None:
-    """§4.5.3 fail=true."""
+    """AMQP 1.0 §4.5.3 fail=true."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         transaction = coordinator.declare()
@@ -104,7 +104,7 @@ def test_posted_messages_vanish_with_a_rollback(broker: BrokerProcess, name: str
 
 
 def test_settled_posts_belong_to_the_transaction_too(broker: BrokerProcess, name: str) -> None:
-    """§4.4.2: settlement of the transfer does not change its transaction."""
+    """AMQP 1.0 §4.4.1: settlement of the transfer does not change its transaction."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         rolled_back = coordinator.declare()
@@ -119,7 +119,7 @@ def test_settled_posts_belong_to_the_transaction_too(broker: BrokerProcess, name
 
 
 def test_retired_message_is_gone_after_the_commit(broker: BrokerProcess, name: str) -> None:
-    """§4.4.3."""
+    """AMQP 1.0 §4.4.2."""
     with Client(broker.url) as client:
         client.send(name, "m")
         coordinator = Coordinator(client)
@@ -133,7 +133,7 @@ def test_retired_message_is_gone_after_the_commit(broker: BrokerProcess, name: s
 
 
 def test_retired_message_comes_back_counted_after_a_rollback(broker: BrokerProcess, name: str) -> None:
-    """§4.4.3; reference 13.2: a rolled back retirement is a failed attempt."""
+    """AMQP 1.0 §4.4.2; amqp10 §13.2: a rolled back retirement is a failed attempt."""
     with Client(broker.url) as client:
         client.send(name, "1", "2")
         coordinator = Coordinator(client)
@@ -151,7 +151,7 @@ def test_retired_message_comes_back_counted_after_a_rollback(broker: BrokerProce
 
 
 def test_rollbacks_count_towards_the_dead_letter_address(broker: BrokerProcess, name: str) -> None:
-    """Reference 3.8: `max-delivery-attempts` 3 holds for rollbacks."""
+    """artemis-model §3.8: `max-delivery-attempts` 3 holds for rollbacks."""
     address = f"attempts3.{name}"
     with Client(broker.url) as client:
         client.send(address, Message(subject=name, body="m"))
@@ -169,7 +169,7 @@ def test_rollbacks_count_towards_the_dead_letter_address(broker: BrokerProcess, 
 
 
 def test_one_transaction_moves_a_message_from_queue_to_queue(broker: BrokerProcess, name: str) -> None:
-    """§4.1: a send and an acknowledgement succeed or fail together."""
+    """AMQP 1.0 §4.1: a send and an acknowledgement succeed or fail together."""
     source, target = name + "-in", name + "-out"
     with Client(broker.url) as client:
         client.send(source, "m")
@@ -189,7 +189,7 @@ def test_one_transaction_moves_a_message_from_queue_to_queue(broker: BrokerProce
 
 
 def test_transactions_end_in_rollback_with_their_connection(broker: BrokerProcess, name: str) -> None:
-    """§4.3: what was not discharged never happened."""
+    """AMQP 1.0 §4.3: what was not discharged never happened."""
     with Client(broker.url) as client:
         client.send(name, "stays")
         other = Client(broker.url)
@@ -202,7 +202,7 @@ def test_transactions_end_in_rollback_with_their_connection(broker: BrokerProces
 
 
 def test_transactions_end_in_rollback_with_their_coordinator(broker: BrokerProcess, name: str) -> None:
-    """§4.3: the transaction lives on the link that declared it."""
+    """AMQP 1.0 §4.3: the transaction lives on the link that declared it."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         transaction = coordinator.declare()
@@ -213,7 +213,7 @@ def test_transactions_end_in_rollback_with_their_coordinator(broker: BrokerProce
 
 
 def test_discharge_of_an_unknown_transaction_is_rejected(broker: BrokerProcess) -> None:
-    """§4.5.8 `amqp:transaction:unknown-id`."""
+    """AMQP 1.0 §4.5.8 `amqp:transaction:unknown-id`."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         with pytest.raises(Refused) as refused:
@@ -223,7 +223,7 @@ def test_discharge_of_an_unknown_transaction_is_rejected(broker: BrokerProcess) 
 
 
 def test_transaction_can_be_discharged_once(broker: BrokerProcess) -> None:
-    """§4.5.3: its id is unknown afterwards."""
+    """AMQP 1.0 §4.5.3: its id is unknown afterwards."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         transaction = coordinator.declare()
@@ -235,7 +235,7 @@ def test_transaction_can_be_discharged_once(broker: BrokerProcess) -> None:
 
 
 def test_transactions_have_different_ids(broker: BrokerProcess) -> None:
-    """§4.5.5."""
+    """AMQP 1.0 §4.5.5."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         identifiers = []
@@ -247,7 +247,7 @@ def test_transactions_have_different_ids(broker: BrokerProcess) -> None:
 
 
 def test_commit_that_cannot_hold_is_rejected(broker: BrokerProcess, name: str) -> None:
-    """§4.5.3; reference 13.2: a post that failed makes the transaction roll back."""
+    """AMQP 1.0 §4.5.3; amqp10 §13.2: a post that failed makes the transaction roll back."""
     address = f"full.fail.{name}"
     with Client(broker.url) as client:
         sender = client.sender(address)
@@ -267,7 +267,7 @@ def test_commit_that_cannot_hold_is_rejected(broker: BrokerProcess, name: str) -
 
 
 def test_released_in_a_transaction_returns_on_commit(broker: BrokerProcess, name: str) -> None:
-    """§4.4.3: any outcome may be transactional."""
+    """AMQP 1.0 §4.4.2: any outcome may be transactional."""
     with Client(broker.url) as client:
         client.send(name, "m")
         coordinator = Coordinator(client)
@@ -280,7 +280,7 @@ def test_released_in_a_transaction_returns_on_commit(broker: BrokerProcess, name
 
 
 def test_coordinator_tells_what_it_can(broker: BrokerProcess) -> None:
-    """§4.5.1: `amqp:local-transactions` among the capabilities of the answer."""
+    """AMQP 1.0 §4.5.1: `amqp:local-transactions` among the capabilities of the answer."""
     with Client(broker.url) as client:
         capabilities: Data = Coordinator(client).sender.link.remote_target.capabilities
         capabilities.rewind()
@@ -331,7 +331,7 @@ def test_protons_own_transaction_class_works(broker: BrokerProcess, name: str) -
 
 
 def test_discharge_with_a_half_sent_delivery_ends_the_control_link(broker: BrokerProcess, name: str) -> None:
-    """§4.4.1: with transaction-rollback; what was posted is gone."""
+    """AMQP 1.0 §4.4.1: with transaction-rollback; what was posted is gone."""
     with Client(broker.url) as client:
         coordinator = Coordinator(client)
         transaction = coordinator.declare()
@@ -352,7 +352,7 @@ def test_discharge_with_a_half_sent_delivery_ends_the_control_link(broker: Broke
 
 
 def test_acquiring_in_a_transaction_is_refused(broker: BrokerProcess, name: str) -> None:
-    """§4.4.3: a flow with a `txn-id`, which Proton cannot write."""
+    """AMQP 1.0 §4.4.3: a flow with a `txn-id`, which Proton cannot write."""
     with Client(broker.url) as client:
         client.send(name, "m")
     window = uint(1000)

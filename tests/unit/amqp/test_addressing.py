@@ -1,4 +1,4 @@
-"""What the names in an attach mean (reference/artemis-model §1.6)."""
+"""What the names in an attach mean (artemis-model §1.6)."""
 
 import pytest
 
@@ -23,5 +23,5 @@ NONE = Prefixes()
 def test_scheme_without_a_prefix_of_the_acceptor_is_noticed(
     address: str, prefixes: Prefixes, expected: str | None
 ) -> None:
-    """Reference/artemis-model §7.1: users expect it to work, and it is off by default."""
+    """artemis-model §7.1: users expect it to work, and it is off by default."""
     assert missing_prefix(address, prefixes) == expected

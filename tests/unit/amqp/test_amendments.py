@@ -61,7 +61,7 @@ def broker_with_message() -> Broker:
 
 
 def test_the_next_delivery_has_them() -> None:
-    """§3.4.5: added, or in place of what was there; types are kept."""
+    """AMQP 1.0 §3.4.5: added, or in place of what was there; types are kept."""
     broker = broker_with_message()
     peer = broker.connect()
     peer.receive()
@@ -72,7 +72,7 @@ def test_the_next_delivery_has_them() -> None:
 
 
 def test_they_gather() -> None:
-    """§3.4.5: each consumer adds its own."""
+    """AMQP 1.0 §3.4.5: each consumer adds its own."""
     broker = broker_with_message()
     peer = broker.connect()
     peer.receive()
@@ -130,7 +130,7 @@ def test_other_queues_have_the_message_as_it_was() -> None:
 
 
 def test_a_selector_sees_them() -> None:
-    """Reference/amqp10 §11.1: `m.` and the name."""
+    """amqp10 §11.1: `m.` and the name."""
     broker = broker_with_message()
     peer = broker.connect()
     peer.receive()
@@ -142,7 +142,7 @@ def test_a_selector_sees_them() -> None:
 
 
 def test_in_a_transaction_they_count_from_the_commit_on() -> None:
-    """§4.4.2: provisional until then, and nothing after a rollback."""
+    """AMQP 1.0 §4.4.2: provisional until then, and nothing after a rollback."""
     broker = broker_with_message()
     peer = broker.connect()
     peer.receive()
@@ -158,7 +158,7 @@ def test_in_a_transaction_they_count_from_the_commit_on() -> None:
 
 
 def test_after_a_detach_they_count_as_well() -> None:
-    """§2.7.6."""
+    """AMQP 1.0 §2.7.6."""
     broker = broker_with_message()
     peer = broker.connect()
     peer.receive()
@@ -168,7 +168,7 @@ def test_after_a_detach_they_count_as_well() -> None:
 
 
 def test_a_browser_changes_nothing() -> None:
-    """§3.5.3: outcomes of a copy only settle."""
+    """AMQP 1.0 §3.5.3: outcomes of a copy only settle."""
     broker = broker_with_message()
     peer = broker.connect()
     peer.receive(Source(address="q", distribution_mode="copy"))

@@ -1,4 +1,4 @@
-"""The forms of AMQP 1.0 values (part 1, §1.6), each by its octets."""
+"""The forms of AMQP 1.0 values (AMQP 1.0 §1.6), each by its octets."""
 
 from uuid import UUID
 
@@ -144,7 +144,7 @@ def _same(left: object, right: object) -> bool:
 
 @pytest.mark.parametrize(("value", "smallest", "others"), FORMS, ids=[_id(form[0]) for form in FORMS])
 def test_value_is_written_smallest_and_read_in_every_form(value: object, smallest: str, others: list[str]) -> None:
-    """Part 1, §1.6: a value has several forms, all legal."""
+    """AMQP 1.0 §1.6: a value has several forms, all legal."""
     for text in [smallest, *others]:
         octets = bytes.fromhex(text)
         read, offset = read_value(octets, 0, len(octets))
@@ -226,7 +226,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
 def test_malformed_value_is_refused(text: str) -> None:
-    """Part 1, §1.2: whatever is no value is a decode error, and costs no more than its octets."""
+    """AMQP 1.0 §1.2: whatever is no value is a decode error, and costs no more than its octets."""
     octets = bytes.fromhex(text)
 
     with pytest.raises(MalformedValue) as caught:
@@ -239,7 +239,7 @@ def test_malformed_value_is_refused(text: str) -> None:
     "text", ["d000000005ffffffff40", "d100000006fffffffe4040", "f000000007ffffffff505050"], ids=["list", "map", "array"]
 )
 def test_count_is_checked_before_the_items(text: str) -> None:
-    """Reference §21: every item but those without octets needs at least one."""
+    """amqp10 §21: every item but those without octets needs at least one."""
     octets = bytes.fromhex(text)
 
     with pytest.raises(MalformedValue, match="do not fit"):
@@ -320,7 +320,7 @@ def test_skipping_counts_descriptors_as_levels() -> None:
 
 
 def test_list_as_key_becomes_a_tuple() -> None:
-    """Part 1, §1.6.23 allows any key; Python looks up only what does not change."""
+    """AMQP 1.0 §1.6.23 allows any key; Python looks up only what does not change."""
     octets = bytes.fromhex("c1 06 02 c0 02 01 45 40")
 
     value, _ = read_value(octets, 0, len(octets))
@@ -354,7 +354,7 @@ def test_map_within_a_key_is_refused(key: object) -> None:
 
 
 def test_repeated_key_keeps_its_last_value() -> None:
-    """Reference §21: tolerated in application data."""
+    """amqp10 §21: tolerated in application data."""
     octets = bytes.fromhex("c10b04a1016b5501a1016b5502")
 
     assert read_value(octets, 0, len(octets))[0] == {"k": 2}

@@ -41,11 +41,12 @@ def sasl(performative: object) -> bytes:
 INIT = sasl(SaslInit(mechanism="PLAIN", initial_response=b"\0u\0p", hostname="h"))
 
 
-# -- headers (§2.2) --------------------------------------------------------------------------------------------
+# -- headers (AMQP 1.0 §2.2)
+# --------------------------------------------------------------------------------------------
 
 
 def test_the_header_is_answered_and_may_be_followed_by_frames_at_once() -> None:
-    """§2.2, §2.4.6: a client may pipeline header, open and begin."""
+    """AMQP 1.0 §2.2, §2.4.6: a client may pipeline header, open and begin."""
     peer = Conversation()
 
     frames = peer.feed(AMQP_HEADER, OPEN, BEGIN)
@@ -59,7 +60,7 @@ def test_the_header_is_answered_and_may_be_followed_by_frames_at_once() -> None:
     [b"AMQP\x02\x01\x00\x00", b"AMQP\x01\x01\x00\x0a", b"AMQP\x00\x01\x01\x00", b"AMQP\x00\x00\x09\x01", b"GET / HT"],
 )
 def test_an_unknown_header_is_answered_with_ours_and_the_end(header: bytes) -> None:
-    """§2.2: the server writes a header it supports and closes."""
+    """AMQP 1.0 §2.2: the server writes a header it supports and closes."""
     peer = Conversation()
 
     frames = peer.feed(header)
@@ -70,7 +71,7 @@ def test_an_unknown_header_is_answered_with_ours_and_the_end(header: bytes) -> N
 
 
 def test_after_the_login_only_the_amqp_header_may_follow() -> None:
-    """§5.3.2: both sides start again with the AMQP header."""
+    """AMQP 1.0 §5.3.2: both sides start again with the AMQP header."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
     peer.engine.login.finish(0, b"")
@@ -82,11 +83,12 @@ def test_after_the_login_only_the_amqp_header_may_follow() -> None:
     assert peer.engine.closed
 
 
-# -- SASL (§5.3) -----------------------------------------------------------------------------------------------
+# -- SASL (AMQP 1.0 §5.3)
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_login_with_a_challenge() -> None:
-    """§5.3.2: mechanisms, init, challenge, response, outcome, in this order."""
+    """AMQP 1.0 §5.3.2: mechanisms, init, challenge, response, outcome, in this order."""
     peer = Conversation()
 
     offered = peer.feed(SASL_HEADER)
@@ -106,7 +108,7 @@ def test_a_login_with_a_challenge() -> None:
 
 
 def test_a_failed_login_ends_the_connection_with_its_outcome() -> None:
-    """§5.3.2: any code but ok is the last word."""
+    """AMQP 1.0 §5.3.2: any code but ok is the last word."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
 
@@ -117,7 +119,7 @@ def test_a_failed_login_ends_the_connection_with_its_outcome() -> None:
 
 
 def test_what_arrives_while_a_login_is_decided_is_kept() -> None:
-    """§2.2: nothing pipelined behind sasl-init is lost, however late the outcome is."""
+    """AMQP 1.0 §2.2: nothing pipelined behind sasl-init is lost, however late the outcome is."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT, AMQP_HEADER)
     peer.feed(frame(0, OPEN)[:9])
@@ -131,7 +133,7 @@ def test_what_arrives_while_a_login_is_decided_is_kept() -> None:
 
 
 def test_bytes_that_wait_for_a_login_are_limited() -> None:
-    """Limits (reference/amqp10 §21): a stranger cannot fill memory."""
+    """Limits (amqp10 §21): a stranger cannot fill memory."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
     for _ in range(16):
@@ -170,7 +172,7 @@ def test_a_single_read_that_waits_for_a_login_is_limited() -> None:
     ],
 )
 def test_what_is_not_due_in_a_login_ends_it_with_an_outcome(data: bytes) -> None:
-    """§5.3.2: there is no close before open, so the outcome says that it failed."""
+    """AMQP 1.0 §5.3.2: there is no close before open, so the outcome says that it failed."""
     peer = Conversation()
     peer.feed(SASL_HEADER)
 
@@ -182,7 +184,7 @@ def test_what_is_not_due_in_a_login_ends_it_with_an_outcome(data: bytes) -> None
 
 
 def test_a_second_init_is_refused() -> None:
-    """§5.3.2: one init per login."""
+    """AMQP 1.0 §5.3.2: one init per login."""
     peer = Conversation()
     peer.feed(SASL_HEADER, INIT)
     peer.engine.login.challenge(b"")
@@ -194,7 +196,7 @@ def test_a_second_init_is_refused() -> None:
 
 
 def test_a_login_frame_may_have_4096_octets() -> None:
-    """Tokens exceed the standard's 512 (reference/amqp10 §3)."""
+    """Tokens exceed the standard's 512 (amqp10 §3)."""
     peer = Conversation()
     init = sasl(SaslInit(mechanism="PLAIN", initial_response=b"t" * 4000))
 
@@ -203,11 +205,12 @@ def test_a_login_frame_may_have_4096_octets() -> None:
     assert peer.calls[-1] == ("init", "PLAIN", b"t" * 4000, None)
 
 
-# -- open and close (§2.4) -------------------------------------------------------------------------------------
+# -- open and close (AMQP 1.0 §2.4)
+# -------------------------------------------------------------------------------------
 
 
 def test_an_open_may_be_answered_later() -> None:
-    """§2.4.1: what follows the open waits for our answer."""
+    """AMQP 1.0 §2.4.1: what follows the open waits for our answer."""
     peer = Conversation()
     peer.handler.answers_open = False
 
@@ -220,7 +223,7 @@ def test_an_open_may_be_answered_later() -> None:
 
 @pytest.mark.parametrize("first", [BEGIN, Close(), Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1)])
 def test_nothing_may_come_before_open(first: object) -> None:
-    """§2.4.1: our open comes first all the same, a close without one is illegal."""
+    """AMQP 1.0 §2.4.1: our open comes first all the same, a close without one is illegal."""
     peer = Conversation()
 
     frames = peer.feed(AMQP_HEADER, first)
@@ -239,7 +242,7 @@ def test_nothing_may_come_before_open(first: object) -> None:
     ],
 )
 def test_an_open_we_cannot_live_with(opening: Open, channel: int, condition: str) -> None:
-    """§2.7.1: channel 0, max-frame-size of at least 512, an idle time-out that can be kept."""
+    """AMQP 1.0 §2.7.1: channel 0, max-frame-size of at least 512, an idle time-out that can be kept."""
     peer = Conversation()
 
     frames = peer.feed(AMQP_HEADER, frame(channel, opening))
@@ -248,14 +251,14 @@ def test_an_open_we_cannot_live_with(opening: Open, channel: int, condition: str
 
 
 def test_a_second_open_is_refused() -> None:
-    """§2.4.1: one open each."""
+    """AMQP 1.0 §2.4.1: one open each."""
     peer = Conversation().open()
 
     assert peer.error_of(peer.feed(OPEN), Close) == "amqp:illegal-state"
 
 
 def test_before_open_frames_are_small() -> None:
-    """§2.4.1: the standard allows 512, we 4096; afterwards our max-frame-size counts."""
+    """AMQP 1.0 §2.4.1: the standard allows 512, we 4096; afterwards our max-frame-size counts."""
     large = Open(container_id="c", properties={Symbol("p"): "x" * 5000})
     peer = Conversation()
 
@@ -265,7 +268,7 @@ def test_before_open_frames_are_small() -> None:
 
 
 def test_close_is_answered() -> None:
-    """§2.4.3."""
+    """AMQP 1.0 §2.4.3."""
     peer = Conversation().open()
 
     assert kinds(peer.feed(Close())) == [Close]
@@ -274,7 +277,7 @@ def test_close_is_answered() -> None:
 
 
 def test_after_our_close_everything_but_the_peers_is_ignored() -> None:
-    """§2.4.6, DISCARDING: frames under way are no errors."""
+    """AMQP 1.0 §2.4.6, DISCARDING: frames under way are no errors."""
     peer = Conversation().open()
     peer.begin()
     peer.engine.close(AmqpError("amqp:connection:forced", "bye"))
@@ -289,7 +292,7 @@ def test_after_our_close_everything_but_the_peers_is_ignored() -> None:
 
 
 def test_our_close_is_written_once() -> None:
-    """§2.4.3: nothing may follow close."""
+    """AMQP 1.0 §2.4.3: nothing may follow close."""
     peer = Conversation().open()
     session = peer.begin()
     link = peer.attach_receiver("r", 0, credit=1)
@@ -313,7 +316,7 @@ def test_a_closed_engine_reads_nothing() -> None:
 
 
 def test_a_close_before_the_headers_says_nothing() -> None:
-    """§2.4.3: there is nothing to close yet."""
+    """AMQP 1.0 §2.4.3: there is nothing to close yet."""
     peer = Conversation()
 
     peer.engine.close(AmqpError("amqp:connection:forced"))
@@ -323,7 +326,7 @@ def test_a_close_before_the_headers_says_nothing() -> None:
 
 
 def test_an_open_whose_properties_fill_the_frame_is_read() -> None:
-    """§2.7.1: properties are unlimited but for the frame."""
+    """AMQP 1.0 §2.7.1: properties are unlimited but for the frame."""
     peer = Conversation()
     properties: dict[Symbol, object] = {Symbol(f"p{number}"): number for number in range(300)}
 
@@ -332,7 +335,8 @@ def test_an_open_whose_properties_fill_the_frame_is_read() -> None:
     assert peer.calls == [("open", "c")]
 
 
-# -- frames (§2.3) ---------------------------------------------------------------------------------------------
+# -- frames (AMQP 1.0 §2.3)
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -354,7 +358,7 @@ def test_an_open_whose_properties_fill_the_frame_is_read() -> None:
     ],
 )
 def test_a_bad_frame_ends_the_connection(octets: str, condition: str) -> None:
-    """§2.3: size, data-offset, type and body; the connection cannot go on."""
+    """AMQP 1.0 §2.3: size, data-offset, type and body; the connection cannot go on."""
     peer = Conversation().open()
     peer.begin()
 
@@ -366,7 +370,7 @@ def test_a_bad_frame_ends_the_connection(octets: str, condition: str) -> None:
 
 
 def test_an_extended_header_is_skipped() -> None:
-    """§2.3.1: the body starts where data-offset says."""
+    """AMQP 1.0 §2.3.1: the body starts where data-offset says."""
     peer = Conversation().open()
     body = frame(0, BEGIN)[8:]
 
@@ -376,7 +380,7 @@ def test_an_extended_header_is_skipped() -> None:
 
 
 def test_a_heartbeat_on_any_channel_means_nothing() -> None:
-    """§2.4.5."""
+    """AMQP 1.0 §2.4.5."""
     peer = Conversation().open()
 
     assert peer.feed(HEARTBEAT, HEARTBEAT[:6] + b"\xff\xff") == []
@@ -385,14 +389,14 @@ def test_a_heartbeat_on_any_channel_means_nothing() -> None:
 
 @pytest.mark.parametrize("performative", [End(), Detach(handle=0), Disposition(role=True, first=0)])
 def test_a_frame_without_a_session_ends_the_connection(performative: object) -> None:
-    """§2.5.1: the channel is not in use."""
+    """AMQP 1.0 §2.5.1: the channel is not in use."""
     peer = Conversation().open()
 
     assert peer.error_of(peer.feed(performative, channel=3), Close) == "amqp:connection:framing-error"
 
 
 def test_a_sasl_body_after_the_login_is_refused() -> None:
-    """§5.3: not on an open connection."""
+    """AMQP 1.0 §5.3: not on an open connection."""
     peer = Conversation().open()
     peer.begin()
 
@@ -422,7 +426,7 @@ def test_an_error_that_nobody_handled_ends_the_connection(error: Exception, cond
 
 
 def test_channels_up_to_channel_max() -> None:
-    """§2.7.1: a higher one is a framing error."""
+    """AMQP 1.0 §2.7.1: a higher one is a framing error."""
     peer = Conversation(ConnectionLimits(channel_max=1)).open()
 
     assert kinds(peer.feed(frame(0, BEGIN), frame(1, BEGIN))) == [Begin, Begin]
@@ -430,7 +434,7 @@ def test_channels_up_to_channel_max() -> None:
 
 
 def test_the_peers_channel_max_binds_us() -> None:
-    """§2.7.1: we may not answer on a channel that the peer does not have."""
+    """AMQP 1.0 §2.7.1: we may not answer on a channel that the peer does not have."""
     peer = Conversation().open(Open(container_id="c", channel_max=0))
     peer.begin()
 
@@ -438,7 +442,7 @@ def test_the_peers_channel_max_binds_us() -> None:
 
 
 def test_a_channel_in_use_cannot_begin_again() -> None:
-    """§2.5.1."""
+    """AMQP 1.0 §2.5.1."""
     peer = Conversation().open()
     peer.begin()
 
@@ -446,7 +450,7 @@ def test_a_channel_in_use_cannot_begin_again() -> None:
 
 
 def test_a_begin_that_answers_nothing_is_refused() -> None:
-    """§2.7.2: remote-channel must be one on which we began."""
+    """AMQP 1.0 §2.7.2: remote-channel must be one on which we began."""
     peer = Conversation().open()
 
     begin = Begin(remote_channel=9, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
@@ -455,7 +459,7 @@ def test_a_begin_that_answers_nothing_is_refused() -> None:
 
 
 def test_channels_are_free_again_after_both_ends() -> None:
-    """§2.5.2: the lowest free number is used."""
+    """AMQP 1.0 §2.5.2: the lowest free number is used."""
     peer = Conversation().open()
     for channel in range(3):
         peer.begin(channel)
@@ -467,11 +471,12 @@ def test_channels_are_free_again_after_both_ends() -> None:
     assert peer.begin(1).channel == 3
 
 
-# -- idle time-outs (§2.4.5) -----------------------------------------------------------------------------------
+# -- idle time-outs (AMQP 1.0 §2.4.5)
+# -----------------------------------------------------------------------------------
 
 
 def test_half_of_our_idle_time_out_is_announced() -> None:
-    """§2.4.5: so that a peer that uses all of it is still in time."""
+    """AMQP 1.0 §2.4.5: so that a peer that uses all of it is still in time."""
     peer = Conversation(ConnectionLimits(idle_timeout_s=10))
 
     (opening,) = [one for _, one, _ in peer.feed(AMQP_HEADER, OPEN) if isinstance(one, Open)]
@@ -480,7 +485,7 @@ def test_half_of_our_idle_time_out_is_announced() -> None:
 
 
 def test_no_idle_time_out_is_none() -> None:
-    """§2.7.1: absent means no limit."""
+    """AMQP 1.0 §2.7.1: absent means no limit."""
     peer = Conversation(ConnectionLimits(idle_timeout_s=0))
 
     (opening,) = [one for _, one, _ in peer.feed(AMQP_HEADER, OPEN) if isinstance(one, Open)]
@@ -490,7 +495,7 @@ def test_no_idle_time_out_is_none() -> None:
 
 
 def test_a_silent_peer_is_given_up() -> None:
-    """§2.4.5: close with an error, and do not wait for the answer."""
+    """AMQP 1.0 §2.4.5: close with an error, and do not wait for the answer."""
     peer = Conversation(ConnectionLimits(idle_timeout_s=10))
     peer.now = 100.0
     peer.open()
@@ -509,7 +514,7 @@ def test_a_silent_peer_is_given_up() -> None:
 
 @pytest.mark.parametrize("write_offsets", [[], [0.0], [0.4, 2.6], [0.1, 0.2, 0.9, 1.1], [0.99, 1.98]])
 def test_our_silence_never_lasts_longer_than_half_of_the_peers_time_out(write_offsets: list[float]) -> None:
-    """§2.4.5, reference/amqp10 §5.3: whatever else is written, and whenever."""
+    """AMQP 1.0 §2.4.5, amqp10 §5.3: whatever else is written, and whenever."""
     peer = Conversation(ConnectionLimits(idle_timeout_s=0))
     peer.open(Open(container_id="c", idle_time_out=4000))
     session = peer.begin()
@@ -531,7 +536,7 @@ def test_our_silence_never_lasts_longer_than_half_of_the_peers_time_out(write_of
 
 
 def test_a_busy_connection_writes_no_heartbeats() -> None:
-    """§2.4.5: any frame counts."""
+    """AMQP 1.0 §2.4.5: any frame counts."""
     peer = Conversation(ConnectionLimits(idle_timeout_s=0))
     peer.open(Open(container_id="c", idle_time_out=4000))
     session = peer.begin()
@@ -546,7 +551,7 @@ def test_a_busy_connection_writes_no_heartbeats() -> None:
 
 
 def test_after_close_there_are_no_heartbeats() -> None:
-    """§2.4.3: nothing may follow close."""
+    """AMQP 1.0 §2.4.3: nothing may follow close."""
     peer = Conversation(ConnectionLimits(idle_timeout_s=0))
     peer.open(Open(container_id="c", idle_time_out=1000))
     peer.engine.close()
@@ -569,7 +574,7 @@ def client() -> tuple[AmqpConnection, Recorder]:
 
 
 def test_a_client_logs_in_and_opens() -> None:
-    """§5.3.2 from the other side."""
+    """AMQP 1.0 §5.3.2 from the other side."""
     engine, handler = client()
     engine.login.start("PLAIN", b"\0u\0p", "host")
     assert engine.data_to_send() == SASL_HEADER
@@ -593,7 +598,7 @@ def test_a_client_logs_in_and_opens() -> None:
     [AMQP_HEADER, SASL_HEADER + sasl(SaslOutcome(1)), SASL_HEADER + sasl(SaslChallenge(b"")), b"HTTP/1.1"],
 )
 def test_a_client_whose_login_fails_ends(data: bytes) -> None:
-    """§5.3.2: it hears of it as an error."""
+    """AMQP 1.0 §5.3.2: it hears of it as an error."""
     engine, handler = client()
     engine.login.start("ANONYMOUS", b"")
     engine.data_to_send()
@@ -605,7 +610,7 @@ def test_a_client_whose_login_fails_ends(data: bytes) -> None:
 
 
 def test_a_client_takes_an_attach_back_before_it_was_answered() -> None:
-    """§2.6.3: the late answer belongs to a link that is gone; the peer's detach follows it."""
+    """AMQP 1.0 §2.6.3: the late answer belongs to a link that is gone; the peer's detach follows it."""
     engine, handler = client()
     engine.login.start(None, None)
     engine.receive_data(AMQP_HEADER, 0.0)

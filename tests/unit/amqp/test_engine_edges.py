@@ -32,7 +32,7 @@ def dispositions(conversation: Conversation) -> list[Disposition]:
 
 
 def test_answers_of_both_roles_are_never_one_disposition() -> None:
-    """§2.7.6: the role says whose delivery-ids they are; neighbours in number need not be neighbours."""
+    """AMQP 1.0 §2.7.6: the role says whose delivery-ids they are; neighbours in number need not be neighbours."""
     conversation = Conversation().open()
     session = conversation.begin()
     conversation.attach_sender("in", 0)
@@ -52,7 +52,7 @@ def test_answers_of_both_roles_are_never_one_disposition() -> None:
 
 @pytest.mark.parametrize("size", [150, 200, 208, 209, 210, 211, 212, 213, 214, 215, 216, 240, 255, 256])
 def test_disposition_around_the_size_where_its_list_grows(size: int) -> None:
-    """AMQP 1.0 part 1, §1.6.22: a list8 holds 255 octets, its count among them; the list32 begins right behind."""
+    """AMQP 1.0 §1.6.22: a list8 holds 255 octets, its count among them; the list32 begins right behind."""
     conversation = Conversation().open(Open(container_id="peer", max_frame_size=65536))
     session = conversation.begin()
     conversation.attach_sender("in", 0)
@@ -65,7 +65,9 @@ def test_disposition_around_the_size_where_its_list_grows(size: int) -> None:
 
 
 def test_credit_lost_to_a_jump_is_not_lost_twice() -> None:
-    """§2.6.7: a jump of delivery-count takes granted credit; only what goes beyond it takes from the revoked."""
+    """AMQP 1.0 §2.6.7: a jump of delivery-count takes granted credit; only what goes beyond it takes from the
+    revoked.
+    """
     conversation = Conversation().open()
     conversation.begin()
     link = conversation.attach_sender("in", 0)
@@ -85,7 +87,7 @@ def test_credit_lost_to_a_jump_is_not_lost_twice() -> None:
 
 
 def test_session_of_ours_is_answered_once() -> None:
-    """§2.5.1: a begin names the channel it answers, and each of ours asks for one answer."""
+    """AMQP 1.0 §2.5.1: a begin names the channel it answers, and each of ours asks for one answer."""
     conversation = Conversation().open()
     session = conversation.engine.channels.begin()
     conversation.output()
@@ -98,7 +100,9 @@ def test_session_of_ours_is_answered_once() -> None:
 
 
 def test_name_is_free_again_after_its_late_answer() -> None:
-    """§2.6.4: an attach we took back is answered, and only the answer is passed over; a later attach is a new link."""
+    """AMQP 1.0 §2.6.4: an attach we took back is answered, and only the answer is passed over; a later attach is a new
+    link.
+    """
     conversation = Conversation().open()
     session = conversation.begin()
     link = session.attach("l", Source(), Target(), is_sender=True)
@@ -114,7 +118,7 @@ def test_name_is_free_again_after_its_late_answer() -> None:
 
 
 def test_lowered_settle_mode_of_a_settled_delivery_does_not_reach_the_next() -> None:
-    """§2.7.5: rcv-settle-mode speaks of one delivery, and of none that is settled."""
+    """AMQP 1.0 §2.7.5: rcv-settle-mode speaks of one delivery, and of none that is settled."""
     conversation = Conversation().open()
     conversation.begin()
     conversation.attach_sender("in", 0, rcv_settle_mode=1)
@@ -181,7 +185,7 @@ LATE_ON_CONNECTION: dict[str, Callable[[Conversation], object]] = {
 @pytest.mark.parametrize("ending", ["close", "failure"])
 @pytest.mark.parametrize("late", [*LATE, *LATE_ON_CONNECTION])
 def test_nothing_follows_a_close(ending: str, late: str) -> None:
-    """§2.4.3: whatever a handler still does, close was the last frame, and the state stays what it was."""
+    """AMQP 1.0 §2.4.3: whatever a handler still does, close was the last frame, and the state stays what it was."""
     peer = Attached()
     if ending == "close":
         peer.engine.close()
@@ -200,7 +204,7 @@ def test_nothing_follows_a_close(ending: str, late: str) -> None:
 @pytest.mark.parametrize("ending", ["ours", "theirs"])
 @pytest.mark.parametrize("late", LATE)
 def test_nothing_follows_an_end(ending: str, late: str) -> None:
-    """§2.5.5: the channel may be another session's already."""
+    """AMQP 1.0 §2.5.5: the channel may be another session's already."""
     peer = Attached()
     if ending == "ours":
         peer.handler.sessions[0].end()

@@ -175,7 +175,7 @@ def test_what_a_stream_holds_in_memory_counts() -> None:
 
 @pytest.mark.parametrize("end", ["aborted", "detach", "end", "too large", "disagree"])
 def test_a_stream_that_will_not_end_is_abandoned(end: str) -> None:
-    """§2.7.5, and everything else that ends a link."""
+    """AMQP 1.0 §2.7.5, and everything else that ends a link."""
     conversation, streaming = receiving()
     link = conversation.handler.links["in"]
     assert isinstance(link, ReceiverLink)
@@ -222,7 +222,7 @@ def test_a_source_is_read_frame_by_frame() -> None:
 
 
 def test_other_links_send_between_the_frames_of_a_large_delivery() -> None:
-    """Delivery-ids are in the order in which deliveries begin (§2.7.5), and the large one gets its half."""
+    """Delivery-ids are in the order in which deliveries begin (AMQP 1.0 §2.7.5), and the large one gets its half."""
     limits = ConnectionLimits(max_frame_size=512, output_limit_bytes=8192)
     conversation, (large, small) = sending(2, 10, limits=limits)
     large.send(b"", b"", "large", False, source=Source(bytes(20_000)), source_size=20_000)
@@ -258,7 +258,7 @@ def test_large_deliveries_of_several_links_take_turns() -> None:
 
 
 def test_the_next_delivery_of_the_link_comes_behind() -> None:
-    """Deliveries of one link do not interleave (§2.7.5), also if nobody asked `can_send`."""
+    """Deliveries of one link do not interleave (AMQP 1.0 §2.7.5), also if nobody asked `can_send`."""
     limits = ConnectionLimits(max_frame_size=512, output_limit_bytes=4096)
     conversation, (link,) = sending(5, limits=limits)
     link.send(b"", b"", "large", False, source=Source(bytes(5000)), source_size=5000)
@@ -288,7 +288,7 @@ def test_who_waited_for_the_end_of_a_large_delivery_is_told() -> None:
 
 
 def test_a_source_that_fails_aborts_its_delivery() -> None:
-    """§2.7.5 aborted: it is settled for both sides, and the handler decides what becomes of it."""
+    """AMQP 1.0 §2.7.5 aborted: it is settled for both sides, and the handler decides what becomes of it."""
     limits = ConnectionLimits(max_frame_size=512)
     conversation, (link,) = sending(5, limits=limits)
     source = Source(bytes(5000), fails_at=2000)

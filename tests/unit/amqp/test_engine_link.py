@@ -47,11 +47,12 @@ def assert_only_link_failed(peer: Conversation, frames: list[Frame], condition: 
     assert not peer.engine.closed
 
 
-# -- attach and detach (§2.6.3, §2.6.4) ------------------------------------------------------------------------
+# -- attach and detach (AMQP 1.0 §2.6.3, §2.6.4)
+# ------------------------------------------------------------------------
 
 
 def test_an_attach_is_answered_before_anything_else() -> None:
-    """§2.6.3: credit follows the answer, in the same read."""
+    """AMQP 1.0 §2.6.3: credit follows the answer, in the same read."""
     peer = opened()
 
     frames = peer.feed(Attach(name="s", handle=0, role=False, initial_delivery_count=2**32 - 1, target=Target()))
@@ -62,7 +63,7 @@ def test_an_attach_is_answered_before_anything_else() -> None:
 
 
 def test_a_refused_attach_gets_a_null_terminus_and_the_reason() -> None:
-    """§2.6.3: attach first, then detach with closed and the error."""
+    """AMQP 1.0 §2.6.3: attach first, then detach with closed and the error."""
     peer = opened()
     peer.handler.answers_attach = False
     peer.feed(Attach(name="r", handle=4, role=True, source=Source(address="q"), target=Target()))
@@ -78,7 +79,7 @@ def test_a_refused_attach_gets_a_null_terminus_and_the_reason() -> None:
 
 @pytest.mark.parametrize("modes", [{"snd_settle_mode": 3}, {"rcv_settle_mode": 2}])
 def test_a_settle_mode_that_does_not_exist_is_refused(modes: dict[str, int]) -> None:
-    """§2.8.2, §2.8.3."""
+    """AMQP 1.0 §2.8.2, §2.8.3."""
     peer = opened()
     given = {"snd_settle_mode": 2, "rcv_settle_mode": 0, **modes}
 
@@ -98,7 +99,7 @@ def test_a_settle_mode_that_does_not_exist_is_refused(modes: dict[str, int]) -> 
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_detach_is_answered_in_kind(closed: bool) -> None:
-    """§2.6.4: closed demands closed."""
+    """AMQP 1.0 §2.6.4: closed demands closed."""
     peer = opened()
     peer.attach_sender("s", 7)
 
@@ -107,7 +108,7 @@ def test_a_detach_is_answered_in_kind(closed: bool) -> None:
 
 
 def test_a_detached_link_says_nothing_more() -> None:
-    """§2.6.4: credit, drain and detach of a link that is gone are void."""
+    """AMQP 1.0 §2.6.4: credit, drain and detach of a link that is gone are void."""
     peer = opened()
     sender = peer.attach_sender("s", 0)
     receiver = peer.attach_receiver("r", 1, credit=1)
@@ -122,7 +123,7 @@ def test_a_detached_link_says_nothing_more() -> None:
 
 
 def test_one_name_may_be_used_in_both_directions() -> None:
-    """§2.6.1: the direction is part of a link's identity."""
+    """AMQP 1.0 §2.6.1: the direction is part of a link's identity."""
     peer = opened()
 
     frames = peer.feed(
@@ -132,7 +133,8 @@ def test_one_name_may_be_used_in_both_directions() -> None:
     assert [(one.handle, one.role) for _, one, _ in frames if isinstance(one, Attach)] == [(0, True), (1, False)]
 
 
-# -- credit we have (§2.6.7) -----------------------------------------------------------------------------------
+# -- credit we have (AMQP 1.0 §2.6.7)
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_one_name_may_be_used_in_both_directions() -> None:
     [(0, 5, 2), (3, 5, 5), (0, 3, 0), (0, 0, 0), (2, 0, 0), (None, 4, 1), (3, 2**31, 2**31), (0, 2**32 - 1, 2**32 - 4)],
 )
 def test_credit_counts_from_the_receivers_view(delivery_count: int | None, credit: int, left: int) -> None:
-    """§2.6.7: what it had not seen yet is taken off; credit of any size is credit."""
+    """AMQP 1.0 §2.6.7: what it had not seen yet is taken off; credit of any size is credit."""
     peer = opened()
     link = peer.attach_receiver("r", 0, credit=3)
     for _ in range(3):
@@ -154,7 +156,7 @@ def test_credit_counts_from_the_receivers_view(delivery_count: int | None, credi
 
 
 def test_credit_arithmetic_wraps_around() -> None:
-    """§2.6.7: delivery-count is a serial number."""
+    """AMQP 1.0 §2.6.7: delivery-count is a serial number."""
     peer = opened()
     link = peer.attach_receiver("r", 0)
     link.delivery_count = 1
@@ -165,7 +167,7 @@ def test_credit_arithmetic_wraps_around() -> None:
 
 
 def test_a_drain_gives_the_credit_back() -> None:
-    """§2.6.7: delivery-count goes ahead by the credit, and the flow says that it drains."""
+    """AMQP 1.0 §2.6.7: delivery-count goes ahead by the credit, and the flow says that it drains."""
     peer = opened()
     link = peer.attach_receiver("r", 0, credit=5)
     link.send(b"", b"x", 0, True)
@@ -178,7 +180,7 @@ def test_a_drain_gives_the_credit_back() -> None:
 
 
 def test_a_drain_without_credit_is_answered_too() -> None:
-    """§2.6.7, reference/amqp10 §7.2: receivers wait for it."""
+    """AMQP 1.0 §2.6.7, amqp10 §7.2: receivers wait for it."""
     peer = opened()
     peer.attach_receiver("r", 0)
 
@@ -188,7 +190,7 @@ def test_a_drain_without_credit_is_answered_too() -> None:
 
 
 def test_a_link_echo_is_answered_with_the_links_state() -> None:
-    """§2.7.4."""
+    """AMQP 1.0 §2.7.4."""
     peer = opened()
     peer.attach_receiver("r", 0)
     peer.attach_sender("s", 1)
@@ -202,7 +204,7 @@ def test_a_link_echo_is_answered_with_the_links_state() -> None:
 
 
 def test_the_answer_to_a_drain_comes_behind_the_deliveries_it_counts() -> None:
-    """§2.6.7: a flow ahead of a delivery would take the credit away that the delivery needs."""
+    """AMQP 1.0 §2.6.7: a flow ahead of a delivery would take the credit away that the delivery needs."""
     peer = opened()
     peer.handler.sessions[0].remote_incoming_window = 0
     link = peer.attach_receiver("r", 0)
@@ -248,7 +250,7 @@ def test_when_a_link_cannot_send(why_not: str) -> None:
 
 
 def test_a_delivery_without_credit_detaches() -> None:
-    """§2.8.18, transfer-limit-exceeded."""
+    """AMQP 1.0 §2.8.18, transfer-limit-exceeded."""
     peer = opened()
     peer.handler.credit = 2
     peer.attach_sender("s", 0)
@@ -259,7 +261,7 @@ def test_a_delivery_without_credit_detaches() -> None:
 
 
 def test_credit_counts_deliveries_not_frames() -> None:
-    """§2.6.7."""
+    """AMQP 1.0 §2.6.7."""
     peer = opened()
     peer.handler.credit = 1
     link = peer.attach_sender("s", 0)
@@ -271,7 +273,7 @@ def test_credit_counts_deliveries_not_frames() -> None:
 
 
 def test_credit_that_was_taken_back_may_still_be_used_by_what_is_under_way() -> None:
-    """§2.6.7, reference/amqp10 §7.2: the peer could not know; but no delivery beyond the most we ever allowed."""
+    """AMQP 1.0 §2.6.7, amqp10 §7.2: the peer could not know; but no delivery beyond the most we ever allowed."""
     peer = opened()
     link = peer.attach_sender("s", 0)
     link.grant(3)
@@ -284,7 +286,7 @@ def test_credit_that_was_taken_back_may_still_be_used_by_what_is_under_way() -> 
 
 
 def test_a_new_grant_starts_from_where_the_peer_is() -> None:
-    """§2.6.7: credit is absolute."""
+    """AMQP 1.0 §2.6.7: credit is absolute."""
     peer = opened()
     link = peer.attach_sender("s", 0)
     peer.feed(transfer(0), transfer(1))
@@ -296,7 +298,7 @@ def test_a_new_grant_starts_from_where_the_peer_is() -> None:
 
 
 def test_credit_counts_from_the_flow_that_grants_it() -> None:
-    """§2.6.7: what arrives before it is written uses what was granted before."""
+    """AMQP 1.0 §2.6.7: what arrives before it is written uses what was granted before."""
     peer = opened()
     link = peer.attach_sender("s", 0)
     link.grant(100)
@@ -309,7 +311,7 @@ def test_credit_counts_from_the_flow_that_grants_it() -> None:
 
 
 def test_a_peer_that_drained_has_used_its_credit() -> None:
-    """§2.6.7: its delivery-count went ahead."""
+    """AMQP 1.0 §2.6.7: its delivery-count went ahead."""
     peer = opened()
     link = peer.attach_sender("s", 0)
 
@@ -320,7 +322,9 @@ def test_a_peer_that_drained_has_used_its_credit() -> None:
 
 
 def test_a_peer_may_give_credit_back_in_the_middle_of_a_delivery() -> None:
-    """§2.6.7: delivery-count moves with the first frame, so that what is given back and what arrives are two things."""
+    """AMQP 1.0 §2.6.7: delivery-count moves with the first frame, so that what is given back and what arrives are two
+    things.
+    """
     peer = opened()
     link = peer.attach_sender("s", 0)
     link.grant(10, drain=True)
@@ -355,7 +359,7 @@ def test_an_aborted_delivery_leaves_a_drain_a_drain() -> None:
 
 
 def test_a_delivery_in_one_frame() -> None:
-    """§2.7.5: fields as given, format 0 if there is none."""
+    """AMQP 1.0 §2.7.5: fields as given, format 0 if there is none."""
     peer = opened()
     peer.attach_sender("s", 0)
 
@@ -373,7 +377,9 @@ def test_a_delivery_in_one_frame() -> None:
 
 
 def test_the_frames_of_a_delivery_are_put_together() -> None:
-    """§2.6.14: later frames may repeat what the first said; settled and state may come late; the last may be empty."""
+    """AMQP 1.0 §2.6.14: later frames may repeat what the first said; settled and state may come late; the last may be
+    empty.
+    """
     peer = opened()
     peer.attach_sender("s", 0)
 
@@ -387,7 +393,7 @@ def test_the_frames_of_a_delivery_are_put_together() -> None:
 
 
 def test_deliveries_of_different_links_may_interleave() -> None:
-    """§2.6.14."""
+    """AMQP 1.0 §2.6.14."""
     peer = opened()
     peer.attach_sender("a", 0)
     peer.attach_sender("b", 1)
@@ -409,7 +415,7 @@ def test_deliveries_of_different_links_may_interleave() -> None:
     ],
 )
 def test_the_frames_of_a_delivery_must_agree(second: bytes) -> None:
-    """§2.7.5."""
+    """AMQP 1.0 §2.7.5."""
     peer = opened()
     peer.attach_sender("s", 0)
 
@@ -420,7 +426,7 @@ def test_the_frames_of_a_delivery_must_agree(second: bytes) -> None:
 
 @pytest.mark.parametrize("first", [transfer(None, delivery_tag=b"t"), transfer(0, delivery_tag=None)])
 def test_the_first_frame_names_the_delivery(first: bytes) -> None:
-    """§2.7.5: delivery-id and delivery-tag must be set."""
+    """AMQP 1.0 §2.7.5: delivery-id and delivery-tag must be set."""
     peer = opened()
     peer.attach_sender("s", 0)
 
@@ -428,7 +434,7 @@ def test_the_first_frame_names_the_delivery(first: bytes) -> None:
 
 
 def test_an_aborted_delivery_is_dropped_and_its_credit_given_back() -> None:
-    """§2.7.5: in the first frame or later; the id is used up."""
+    """AMQP 1.0 §2.7.5: in the first frame or later; the id is used up."""
     peer = opened()
     link = peer.attach_sender("s", 0)
 
@@ -443,7 +449,7 @@ def test_an_aborted_delivery_is_dropped_and_its_credit_given_back() -> None:
 
 
 def test_a_message_above_max_message_size_detaches() -> None:
-    """§2.7.3: found at the frame that goes beyond, in whatever pieces it comes."""
+    """AMQP 1.0 §2.7.3: found at the frame that goes beyond, in whatever pieces it comes."""
     for parts in (
         [transfer(0, b"x" * 101)],
         [transfer(0, b"x" * 101, more=True)],
@@ -459,7 +465,7 @@ def test_a_message_above_max_message_size_detaches() -> None:
 
 
 def test_a_message_of_exactly_max_message_size_is_fine() -> None:
-    """§2.7.3: the limit itself is allowed."""
+    """AMQP 1.0 §2.7.3: the limit itself is allowed."""
     peer = opened()
     peer.handler.max_message_size = 100
     peer.attach_sender("s", 0)
@@ -470,7 +476,7 @@ def test_a_message_of_exactly_max_message_size_is_fine() -> None:
 
 
 def test_a_delivery_has_a_limit_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """reference/amqp10 §8.1: empty frames do not count as bytes."""
+    """amqp10 §8.1: empty frames do not count as bytes."""
     if not receiver_module.__file__.endswith(".py"):
         pytest.skip("constants are compiled in")
     monkeypatch.setattr(receiver_module, "MAX_DELIVERY_FRAMES", 3)
@@ -483,7 +489,7 @@ def test_a_delivery_has_a_limit_of_frames(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_unfinished_deliveries_of_all_links_share_a_limit() -> None:
-    """reference/amqp10 §21: many links must not add up; finished ones make room."""
+    """amqp10 §21: many links must not add up; finished ones make room."""
     peer = opened(ConnectionLimits(max_incomplete_bytes=1000))
     peer.attach_sender("a", 0)
     peer.attach_sender("b", 1)
@@ -501,7 +507,7 @@ def test_unfinished_deliveries_of_all_links_share_a_limit() -> None:
 
 @pytest.mark.parametrize("more", [False, True])
 def test_a_sender_that_settles_all_must_settle_each(more: bool) -> None:
-    """§2.8.2, snd-settle-mode settled: by its last frame."""
+    """AMQP 1.0 §2.8.2, snd-settle-mode settled: by its last frame."""
     peer = opened()
     peer.attach_sender("s", 0, snd_settle_mode=1)
     parts = [transfer(0, more=True), transfer(None)] if more else [transfer(0)]
@@ -509,11 +515,12 @@ def test_a_sender_that_settles_all_must_settle_each(more: bool) -> None:
     assert_only_link_failed(peer, peer.feed(*parts), "amqp:invalid-field")
 
 
-# -- rcv-settle-mode (§2.8.3) ----------------------------------------------------------------------------------
+# -- rcv-settle-mode (AMQP 1.0 §2.8.3)
+# ----------------------------------------------------------------------------------
 
 
 def test_in_the_second_mode_the_sender_settles() -> None:
-    """§2.8.3: we answer unsettled; the peer's disposition ends it."""
+    """AMQP 1.0 §2.8.3: we answer unsettled; the peer's disposition ends it."""
     peer = opened()
     link = peer.attach_sender("s", 0, rcv_settle_mode=1)
     peer.feed(transfer(0), transfer(1, more=True), transfer(None), transfer(2, settled=True))
@@ -530,7 +537,7 @@ def test_in_the_second_mode_the_sender_settles() -> None:
 
 
 def test_in_the_first_mode_the_peers_settlement_means_nothing() -> None:
-    """§2.8.3: our answer was the last word."""
+    """AMQP 1.0 §2.8.3: our answer was the last word."""
     peer = opened()
     peer.attach_sender("s", 0)
     peer.feed(transfer(0))
@@ -541,7 +548,7 @@ def test_in_the_first_mode_the_peers_settlement_means_nothing() -> None:
 
 
 def test_an_answer_of_ours_that_settles_ends_the_delivery() -> None:
-    """§2.7.6: nothing is remembered that nobody will settle."""
+    """AMQP 1.0 §2.7.6: nothing is remembered that nobody will settle."""
     peer = opened()
     peer.attach_sender("s", 0, rcv_settle_mode=1)
     session = peer.handler.sessions[0]
@@ -555,7 +562,7 @@ def test_an_answer_of_ours_that_settles_ends_the_delivery() -> None:
 
 @pytest.mark.parametrize("more", [False, True])
 def test_a_delivery_may_lower_the_mode_for_itself(more: bool) -> None:
-    """§2.7.5: from second to first."""
+    """AMQP 1.0 §2.7.5: from second to first."""
     peer = opened()
     link = peer.attach_sender("s", 0, rcv_settle_mode=1)
     first = transfer(0, rcv_settle_mode=0, more=more)
@@ -567,7 +574,7 @@ def test_a_delivery_may_lower_the_mode_for_itself(more: bool) -> None:
 
 @pytest.mark.parametrize("mode", [1, 2])
 def test_a_delivery_may_not_raise_the_mode(mode: int) -> None:
-    """§2.7.5: illegal on a link of the first mode."""
+    """AMQP 1.0 §2.7.5: illegal on a link of the first mode."""
     peer = opened()
     peer.attach_sender("s", 0)
 
@@ -579,7 +586,7 @@ def test_a_delivery_may_not_raise_the_mode(mode: int) -> None:
 
 
 def test_a_delivery_of_ours_in_one_frame() -> None:
-    """§2.7.5: id, tag, format 0 and settled; the token comes back with the outcome."""
+    """AMQP 1.0 §2.7.5: id, tag, format 0 and settled; the token comes back with the outcome."""
     peer = opened()
     link = peer.attach_receiver("r", 6, credit=5)
 
@@ -599,7 +606,7 @@ def test_a_delivery_of_ours_in_one_frame() -> None:
 
 
 def test_tags_are_unique_and_find_their_deliveries() -> None:
-    """§2.6.12: a tag is used again only for what was settled."""
+    """AMQP 1.0 §2.6.12: a tag is used again only for what was settled."""
     peer = opened()
     link = peer.attach_receiver("r", 0, credit=5)
     for token in ("a", "b", "c"):
@@ -612,7 +619,7 @@ def test_tags_are_unique_and_find_their_deliveries() -> None:
 
 
 def test_a_resumed_delivery_keeps_its_tag_and_state() -> None:
-    """§2.6.13."""
+    """AMQP 1.0 §2.6.13."""
     peer = opened()
     link = peer.attach_receiver("r", 0, credit=5)
 
@@ -623,7 +630,7 @@ def test_a_resumed_delivery_keeps_its_tag_and_state() -> None:
 
 
 def test_new_tags_are_none_of_the_resumed_ones() -> None:
-    """§2.6.12: tags of unsettled deliveries are unique, those of before a re-attach included."""
+    """AMQP 1.0 §2.6.12: tags of unsettled deliveries are unique, those of before a re-attach included."""
     peer = opened()
     link = peer.attach_receiver("r", 0, credit=5)
 
@@ -637,7 +644,7 @@ def test_new_tags_are_none_of_the_resumed_ones() -> None:
 
 
 def test_delivery_ids_of_ours_count_across_links_and_wrap() -> None:
-    """§2.7.5."""
+    """AMQP 1.0 §2.7.5."""
     peer = opened()
     one = peer.attach_receiver("a", 0, credit=5)
     two = peer.attach_receiver("b", 1, credit=5)
@@ -657,7 +664,7 @@ def small_frames() -> tuple[Conversation, SenderLink]:
 
 
 def test_a_delivery_waits_for_the_window_and_goes_on() -> None:
-    """§2.5.6: a frame for each place in the window, nothing lost or doubled."""
+    """AMQP 1.0 §2.5.6: a frame for each place in the window, nothing lost or doubled."""
     peer, link = small_frames()
     peer.feed(peer.flow(incoming_window=2))
     body = bytes(range(256)) * 10
@@ -681,7 +688,7 @@ def test_a_delivery_waits_for_the_window_and_goes_on() -> None:
 
 
 def test_a_large_message_to_a_slow_reader_is_never_collected_whole() -> None:
-    """reference/reliability §4: at most the output limit and one frame, and no copy of the message."""
+    """reliability §4: at most the output limit and one frame, and no copy of the message."""
     limits = ConnectionLimits(output_limit_bytes=100_000, max_frame_size=16384)
     peer = Conversation(limits).open()
     peer.begin()
@@ -720,7 +727,7 @@ def test_a_paused_engine_sends_no_deliveries_until_it_is_resumed() -> None:
 
 
 def test_what_waits_on_a_link_that_goes_is_dropped() -> None:
-    """§2.6.5: the rest of a delivery is not sent, others go on."""
+    """AMQP 1.0 §2.6.6: the rest of a delivery is not sent, others go on."""
     peer, link = small_frames()
     other = peer.attach_receiver("o", 1, credit=1)
     peer.feed(peer.flow(incoming_window=1))
@@ -737,7 +744,7 @@ def test_what_waits_on_a_link_that_goes_is_dropped() -> None:
 
 
 def test_a_link_that_is_closed_leaves_the_deliveries_of_others() -> None:
-    """§2.6.5."""
+    """AMQP 1.0 §2.6.6."""
     peer = opened()
     one = peer.attach_receiver("a", 0, credit=5)
     two = peer.attach_receiver("b", 1, credit=5)
@@ -752,7 +759,9 @@ def test_a_link_that_is_closed_leaves_the_deliveries_of_others() -> None:
 
 
 def test_deliveries_of_a_detached_link_are_live() -> None:
-    """§2.7.6: as long as the link was neither closed nor detached with an error, a new state must be applied."""
+    """AMQP 1.0 §2.7.6: as long as the link was neither closed nor detached with an error, a new state must be
+    applied.
+    """
     peer = opened()
     link = peer.attach_receiver("a", 0, credit=5)
     link.send(b"", b"x", "a", False)
@@ -766,7 +775,7 @@ def test_deliveries_of_a_detached_link_are_live() -> None:
 
 
 def test_a_detach_with_an_error_ends_its_deliveries() -> None:
-    """§2.7.6."""
+    """AMQP 1.0 §2.7.6."""
     peer = opened()
     peer.attach_receiver("a", 0, credit=5).send(b"", b"x", "a", False)
 
@@ -778,7 +787,7 @@ def test_a_detach_with_an_error_ends_its_deliveries() -> None:
 
 
 def test_a_delivery_that_a_detach_cut_short_is_not_live() -> None:
-    """§2.6.5: the rest of it was never sent."""
+    """AMQP 1.0 §2.6.6: the rest of it was never sent."""
     peer, link = small_frames()
     peer.feed(peer.flow(incoming_window=1))
     link.send(b"", b"x" * 2000, 0, False)
@@ -791,7 +800,7 @@ def test_a_delivery_that_a_detach_cut_short_is_not_live() -> None:
 
 
 def test_a_state_larger_than_a_frame_fails_its_link() -> None:
-    """§2.8.15, frame-size-too-small: a performative cannot be split."""
+    """AMQP 1.0 §2.8.15, frame-size-too-small: a performative cannot be split."""
     peer, link = small_frames()
     annotations: dict[Symbol, object] = {Symbol("x-a"): "y" * 600}
     link.send(b"", b"", 0, True, state=Modified(message_annotations=annotations), tag=b"t", resume=True)
@@ -803,7 +812,7 @@ def test_a_state_larger_than_a_frame_fails_its_link() -> None:
 
 
 def test_churn_leaves_nothing_behind() -> None:
-    """reference/reliability §4: attach and detach, begin and end, a thousand times."""
+    """reliability §4: attach and detach, begin and end, a thousand times."""
     peer = opened()
     pair = frame(0, Attach(name="l", handle=3, role=True)) + frame(0, Detach(handle=3, closed=True))
     peer.feed(pair * 1000)
@@ -821,7 +830,7 @@ def test_churn_leaves_nothing_behind() -> None:
     [(0, 1), (0x7E, 0x7F), (0x7F, 0x100), (0x17F, 0x200), (0x7F7F, 0x10000), (0x7F7F7F, 0x1000000), (0x7F7F7F7F, 0)],
 )
 def test_delivery_tags_are_ascii(number: int, following: int) -> None:
-    """§2.8.7: any octets would do, but not to Proton's Python."""
+    """AMQP 1.0 §2.8.7: any octets would do, but not to Proton's Python."""
     peer = opened()
     link = peer.attach_receiver("a", 0, credit=2)
     link.next_tag = number
@@ -833,7 +842,7 @@ def test_delivery_tags_are_ascii(number: int, following: int) -> None:
 
 
 def test_a_resumed_tag_does_not_come_again() -> None:
-    """§2.6.12: unique among the unsettled ones of the link."""
+    """AMQP 1.0 §2.6.12: unique among the unsettled ones of the link."""
     peer = opened()
     link = peer.attach_receiver("a", 0, credit=2)
     link.send(b"", b"x", None, False, tag=b"\0\0\0\x7f", resume=True)

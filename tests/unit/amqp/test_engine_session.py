@@ -36,11 +36,12 @@ def flows(frames: list[tuple[int, object, bytes]]) -> list[Flow]:
     return [one for _, one, _ in frames if isinstance(one, Flow)]
 
 
-# -- begin and end (§2.5) --------------------------------------------------------------------------------------
+# -- begin and end (AMQP 1.0 §2.5)
+# --------------------------------------------------------------------------------------
 
 
 def test_begin_is_answered_with_the_peers_channel() -> None:
-    """§2.7.2: remote-channel names the channel that is answered; ours is our own choice."""
+    """AMQP 1.0 §2.7.2: remote-channel names the channel that is answered; ours is our own choice."""
     peer = Conversation().open()
 
     ((channel, begin, _),) = peer.feed(Begin(next_outgoing_id=5, incoming_window=1, outgoing_window=1), channel=9)
@@ -51,7 +52,7 @@ def test_begin_is_answered_with_the_peers_channel() -> None:
 
 
 def test_end_is_answered_and_ends_its_links() -> None:
-    """§2.5.5: links are detached with their session; the handler looks at them in `on_end`."""
+    """AMQP 1.0 §2.5.5: links are detached with their session; the handler looks at them in `on_end`."""
     peer = opened()
     link = peer.attach_receiver("r", 0, credit=5)
     link.send(b"", b"x", "token", False)
@@ -66,7 +67,7 @@ def test_end_is_answered_and_ends_its_links() -> None:
 
 
 def test_a_session_that_we_ended_ignores_everything_but_the_peers_end() -> None:
-    """§2.5.5, DISCARDING; other sessions go on."""
+    """AMQP 1.0 §2.5.5, DISCARDING; other sessions go on."""
     peer = opened()
     peer.attach_sender("s", 0)
     other = peer.begin(1)
@@ -83,7 +84,7 @@ def test_a_session_that_we_ended_ignores_everything_but_the_peers_end() -> None:
 
 
 def test_a_session_error_leaves_other_sessions_alone() -> None:
-    """§2.5.6: the scope of a session error is its session."""
+    """AMQP 1.0 §2.5.6: the scope of a session error is its session."""
     peer = opened()
     peer.begin(1)
     peer.attach_sender("s", 0, channel=1)
@@ -95,7 +96,8 @@ def test_a_session_error_leaves_other_sessions_alone() -> None:
     assert not peer.engine.closed
 
 
-# -- handles (§2.6.2, §2.7.3) ----------------------------------------------------------------------------------
+# -- handles (AMQP 1.0 §2.6.2, §2.7.3)
+# ----------------------------------------------------------------------------------
 
 
 def attach(name: str, handle: int, role: bool = True) -> Attach:
@@ -103,7 +105,7 @@ def attach(name: str, handle: int, role: bool = True) -> Attach:
 
 
 def test_handles_up_to_handle_max() -> None:
-    """§2.7.2: a higher one ends the connection."""
+    """AMQP 1.0 §2.7.2: a higher one ends the connection."""
     peer = opened(ConnectionLimits(handle_max=1))
 
     assert kinds(peer.feed(attach("a", 0), attach("b", 1))) == [Attach, Attach]
@@ -111,7 +113,7 @@ def test_handles_up_to_handle_max() -> None:
 
 
 def test_the_peers_handle_max_binds_us() -> None:
-    """§2.7.2: its links need handles of ours."""
+    """AMQP 1.0 §2.7.2: its links need handles of ours."""
     peer = Conversation().open()
     peer.begin(handle_max=0)
     peer.feed(attach("a", 0))
@@ -120,7 +122,7 @@ def test_the_peers_handle_max_binds_us() -> None:
 
 
 def test_a_handle_in_use_ends_the_session() -> None:
-    """§2.8.17."""
+    """AMQP 1.0 §2.8.17."""
     peer = opened()
     peer.feed(attach("a", 0))
 
@@ -129,7 +131,7 @@ def test_a_handle_in_use_ends_the_session() -> None:
 
 @pytest.mark.parametrize("first", [Detach(handle=3), transfer(0, handle=3), "flow"])
 def test_an_unattached_handle_ends_the_session(first: object) -> None:
-    """§2.8.17."""
+    """AMQP 1.0 §2.8.17."""
     peer = opened()
     if first == "flow":
         first = peer.flow(handle=3)
@@ -138,7 +140,7 @@ def test_an_unattached_handle_ends_the_session(first: object) -> None:
 
 
 def test_a_transfer_on_a_link_of_ours_ends_the_session() -> None:
-    """§2.6: the peer is the receiver there."""
+    """AMQP 1.0 §2.6: the peer is the receiver there."""
     peer = opened()
     peer.attach_receiver("r", 0)
 
@@ -146,7 +148,7 @@ def test_a_transfer_on_a_link_of_ours_ends_the_session() -> None:
 
 
 def test_a_sender_must_give_its_delivery_count() -> None:
-    """§2.7.3: initial-delivery-count must not be null if the role is sender."""
+    """AMQP 1.0 §2.7.3: initial-delivery-count must not be null if the role is sender."""
     peer = opened()
 
     frames = peer.feed(Attach(name="s", handle=0, role=False))
@@ -155,7 +157,7 @@ def test_a_sender_must_give_its_delivery_count() -> None:
 
 
 def test_handles_are_free_again_after_detach() -> None:
-    """§2.6.4: on both sides, the lowest first."""
+    """AMQP 1.0 §2.6.4: on both sides, the lowest first."""
     peer = opened()
     for number in range(4):
         peer.feed(attach(f"l{number}", number))
@@ -167,7 +169,7 @@ def test_handles_are_free_again_after_detach() -> None:
 
 
 def test_frames_on_a_link_that_we_detached_are_ignored() -> None:
-    """§2.6.5, reference/amqp10 §7.1: the peer did not know; its delivery-ids count all the same."""
+    """AMQP 1.0 §2.6.5, amqp10 §7.1: the peer did not know; its delivery-ids count all the same."""
     peer = opened()
     link = peer.attach_sender("s", 0)
     peer.attach_sender("t", 1)
@@ -186,7 +188,7 @@ def test_frames_on_a_link_that_we_detached_are_ignored() -> None:
 
 
 def test_the_handle_of_a_detached_link_is_taken_until_the_peer_detached() -> None:
-    """§2.6.4."""
+    """AMQP 1.0 §2.6.4."""
     peer = opened()
     peer.attach_sender("s", 0).detach()
     peer.output()
@@ -195,7 +197,7 @@ def test_the_handle_of_a_detached_link_is_taken_until_the_peer_detached() -> Non
 
 
 def test_a_peer_that_never_stops_on_a_detached_link_is_errant() -> None:
-    """§2.8.17, errant-link."""
+    """AMQP 1.0 §2.8.17, errant-link."""
     peer = opened()
     peer.attach_sender("s", 0).detach()
     peer.output()
@@ -209,7 +211,7 @@ def test_a_peer_that_never_stops_on_a_detached_link_is_errant() -> None:
 
 
 def test_a_flow_on_a_detached_link_still_opens_the_window() -> None:
-    """§2.5.6: the session's part of a flow always counts."""
+    """AMQP 1.0 §2.5.6: the session's part of a flow always counts."""
     peer = Conversation().open()
     session = peer.begin(window=0)
     link = peer.attach_receiver("r", 0)
@@ -225,11 +227,12 @@ def test_a_flow_on_a_detached_link_still_opens_the_window() -> None:
     assert other.can_send
 
 
-# -- windows (§2.5.6) ------------------------------------------------------------------------------------------
+# -- windows (AMQP 1.0 §2.5.6)
+# ------------------------------------------------------------------------------------------
 
 
 def test_the_incoming_window_is_replenished_at_half() -> None:
-    """§2.5.6: so that the peer never waits."""
+    """AMQP 1.0 §2.5.6: so that the peer never waits."""
     peer = opened()
     peer.attach_sender("s", 0).grant(5000)
     peer.output()
@@ -255,7 +258,7 @@ def test_a_window_is_replenished_once_per_read() -> None:
 
 
 def test_a_transfer_beyond_the_window_ends_the_session() -> None:
-    """§2.8.17, window-violation."""
+    """AMQP 1.0 §2.8.17, window-violation."""
     peer = opened()
     peer.attach_sender("s", 0).grant(5000)
     peer.output()
@@ -266,7 +269,7 @@ def test_a_transfer_beyond_the_window_ends_the_session() -> None:
 
 
 def test_a_held_session_announces_no_window_but_takes_what_is_under_way() -> None:
-    """§2.5.6: what was announced before may be used up, no frame more."""
+    """AMQP 1.0 §2.5.6: what was announced before may be used up, no frame more."""
     peer = opened()
     peer.attach_sender("s", 0).grant(5000)
     peer.output()
@@ -283,7 +286,7 @@ def test_a_held_session_announces_no_window_but_takes_what_is_under_way() -> Non
 
 
 def test_a_session_that_is_let_go_announces_its_window() -> None:
-    """§2.5.6."""
+    """AMQP 1.0 §2.5.6."""
     peer = opened()
     session = peer.handler.sessions[0]
     session.hold(True)
@@ -304,14 +307,14 @@ def test_holding_twice_says_so_once() -> None:
 
 @pytest.mark.parametrize("fields", [{"next_incoming_id": 1}, {"next_outgoing_id": 2**32 - 1}])
 def test_a_flow_that_cannot_be_ends_the_session(fields: dict[str, int]) -> None:
-    """§2.5.6: ahead of what we sent, or behind what we received."""
+    """AMQP 1.0 §2.5.6: ahead of what we sent, or behind what we received."""
     peer = opened()
 
     assert peer.error_of(peer.feed(peer.flow(**fields)), End) == "amqp:session:window-violation"
 
 
 def test_a_flow_before_our_begin_arrived_has_no_next_incoming_id() -> None:
-    """§2.5.6: null stands for our initial next-outgoing-id."""
+    """AMQP 1.0 §2.5.6: null stands for our initial next-outgoing-id."""
     peer = opened()
     session = peer.handler.sessions[0]
     link = peer.attach_receiver("r", 0, credit=5)
@@ -327,7 +330,9 @@ def test_a_flow_before_our_begin_arrived_has_no_next_incoming_id() -> None:
     ("window", "left"), [(0, 0), (2, 0), (3, 0), (4, 1), (2**31, 2**31 - 3), (2**32 - 1, 2**32 - 4)]
 )
 def test_the_peers_window_counts_from_what_it_had_seen(window: int, left: int) -> None:
-    """§2.5.6: what was under way when it wrote the flow is taken off, never below nothing; any size is a window."""
+    """AMQP 1.0 §2.5.6: what was under way when it wrote the flow is taken off, never below nothing; any size is a
+    window.
+    """
     peer = opened()
     session = peer.handler.sessions[0]
     link = peer.attach_receiver("r", 0, credit=5)
@@ -341,7 +346,7 @@ def test_the_peers_window_counts_from_what_it_had_seen(window: int, left: int) -
 
 
 def test_window_arithmetic_wraps_around() -> None:
-    """§2.5.6: transfer-ids are serial numbers."""
+    """AMQP 1.0 §2.5.6: transfer-ids are serial numbers."""
     peer = Conversation().open()
     session = peer.begin(next_outgoing_id=2**32 - 1)
     peer.attach_sender("s", 0)
@@ -362,7 +367,7 @@ def test_window_arithmetic_wraps_around() -> None:
 
 
 def test_an_echo_is_answered_without_an_echo() -> None:
-    """§2.7.4: several may be answered by one flow."""
+    """AMQP 1.0 §2.7.4: several may be answered by one flow."""
     peer = opened()
 
     (flow,) = flows(peer.feed(peer.flow(echo=True), peer.flow(echo=True)))
@@ -372,7 +377,7 @@ def test_an_echo_is_answered_without_an_echo() -> None:
 
 
 def test_a_window_that_opens_wakes_every_sender() -> None:
-    """§2.5.6."""
+    """AMQP 1.0 §2.5.6."""
     peer = Conversation().open()
     peer.begin(window=0)
     for name, handle in (("a", 0), ("b", 1)):
@@ -385,11 +390,12 @@ def test_a_window_that_opens_wakes_every_sender() -> None:
     assert peer.calls == [("credit", "a", 1, False), ("credit", "b", 1, False)]
 
 
-# -- delivery-ids (§2.6.12, §2.7.5) ----------------------------------------------------------------------------
+# -- delivery-ids (AMQP 1.0 §2.6.12, §2.7.5)
+# ----------------------------------------------------------------------------
 
 
 def test_delivery_ids_count_across_links() -> None:
-    """§2.7.5: one sequence per session and direction, starting anywhere."""
+    """AMQP 1.0 §2.7.5: one sequence per session and direction, starting anywhere."""
     peer = opened()
     peer.attach_sender("a", 0)
     peer.attach_sender("b", 1)
@@ -401,7 +407,7 @@ def test_delivery_ids_count_across_links() -> None:
 
 @pytest.mark.parametrize("second", [0, 2, 2**31])
 def test_a_gap_in_delivery_ids_ends_the_session(second: int) -> None:
-    """§2.7.5: something was lost, or somebody cannot count."""
+    """AMQP 1.0 §2.7.5: something was lost, or somebody cannot count."""
     peer = opened()
     peer.attach_sender("a", 0)
     peer.attach_sender("b", 1)
@@ -411,7 +417,8 @@ def test_a_gap_in_delivery_ids_ends_the_session(second: int) -> None:
     assert peer.error_of(frames, End) == "amqp:invalid-field"
 
 
-# -- dispositions (§2.7.6) -------------------------------------------------------------------------------------
+# -- dispositions (AMQP 1.0 §2.7.6)
+# -------------------------------------------------------------------------------------
 
 
 def sent(count: int, first: int = 0) -> Conversation:
@@ -433,7 +440,7 @@ def outcomes(peer: Conversation) -> list[object]:
 
 
 def test_a_range_covers_all_links_and_passes_unknown_ids() -> None:
-    """§2.7.6."""
+    """AMQP 1.0 §2.7.6."""
     peer = sent(6)
     peer.feed(Disposition(role=True, first=2, last=3, settled=True))
     peer.calls.clear()
@@ -461,7 +468,7 @@ def test_a_range_covers_all_links_and_passes_unknown_ids() -> None:
     ],
 )
 def test_a_range_may_be_as_wide_as_it_likes(first: int, last: int, expected: list[int]) -> None:
-    """§2.7.6, reference/amqp10 §8.2: serial order, and the cost is that of what is there."""
+    """AMQP 1.0 §2.7.6, amqp10 §8.2: serial order, and the cost is that of what is there."""
     peer = sent(4)
 
     peer.feed(Disposition(role=True, first=first, last=last, settled=True))
@@ -470,7 +477,7 @@ def test_a_range_may_be_as_wide_as_it_likes(first: int, last: int, expected: lis
 
 
 def test_ranges_wrap_around() -> None:
-    """§2.7.6: delivery-numbers are serial."""
+    """AMQP 1.0 §2.7.6: delivery-numbers are serial."""
     peer = sent(6, first=2**32 - 3)
 
     peer.feed(Disposition(role=True, first=2**32 - 2, last=1, settled=True))
@@ -480,7 +487,7 @@ def test_ranges_wrap_around() -> None:
 
 
 def test_wide_ranges_cost_nothing_where_nothing_is() -> None:
-    """reference/reliability §4, 12: per-turn work is bounded. This would run for hours otherwise."""
+    """reliability §4, 12: per-turn work is bounded. This would run for hours otherwise."""
     peer = sent(4000)
     wide = frame(0, Disposition(role=True, first=4000, last=2**32 - 1, settled=True))
 
@@ -504,7 +511,7 @@ def test_accepted_is_reported_as_its_code() -> None:
 
 
 def test_an_unsettled_outcome_waits_for_our_settlement() -> None:
-    """§2.7.6, reference/amqp10 §8.2: we answer as sender, once; then the delivery is forgotten."""
+    """AMQP 1.0 §2.7.6, amqp10 §8.2: we answer as sender, once; then the delivery is forgotten."""
     peer = sent(2)
     link = peer.handler.links["a"]
     peer.feed(Disposition(role=True, first=0, state=Rejected()))
@@ -521,7 +528,7 @@ def test_an_unsettled_outcome_waits_for_our_settlement() -> None:
 
 
 def test_nothing_said_is_nothing_done() -> None:
-    """§2.7.6: neither a state nor settled."""
+    """AMQP 1.0 §2.7.6: neither a state nor settled."""
     peer = sent(3)
 
     peer.feed(Disposition(role=True, first=0, last=2), Disposition(role=False, first=0, last=9, settled=True))
@@ -530,7 +537,7 @@ def test_nothing_said_is_nothing_done() -> None:
 
 
 def test_states_of_a_transaction_and_received_are_passed_on() -> None:
-    """§2.7.6: states that are not final may be followed by others."""
+    """AMQP 1.0 §2.7.6: states that are not final may be followed by others."""
     peer = sent(2)
     state = TransactionalState(txn_id=b"t")
 
@@ -543,7 +550,7 @@ def test_states_of_a_transaction_and_received_are_passed_on() -> None:
 
 
 def test_answers_to_neighbours_become_one_disposition() -> None:
-    """§2.7.6: ranges, also across 2**32; another state or a gap starts a new one."""
+    """AMQP 1.0 §2.7.6: ranges, also across 2**32; another state or a gap starts a new one."""
     peer = opened()
     session = peer.handler.sessions[0]
     released = encode(Released())
@@ -561,7 +568,7 @@ def test_answers_to_neighbours_become_one_disposition() -> None:
 
 
 def test_answers_go_out_before_the_end() -> None:
-    """§2.5.5: what was decided is said."""
+    """AMQP 1.0 §2.5.5: what was decided is said."""
     peer = opened()
     session = peer.handler.sessions[0]
     session.settle_incoming(0, 0, ACCEPTED, True)
@@ -572,7 +579,7 @@ def test_answers_go_out_before_the_end() -> None:
 
 
 def test_a_long_reason_needs_the_large_list() -> None:
-    """§1.4: more than 255 octets."""
+    """AMQP 1.0 §1.4: more than 255 octets."""
     peer = opened()
     error = AmqpError("amqp:not-allowed", "because " * 100)
 
@@ -583,7 +590,8 @@ def test_a_long_reason_needs_the_large_list() -> None:
     ]
 
 
-# -- frames that do not fit (§2.8.15, frame-size-too-small) ----------------------------------------------------
+# -- frames that do not fit (AMQP 1.0 §2.8.15, frame-size-too-small)
+# ----------------------------------------------------
 
 
 def narrow() -> Conversation:
@@ -602,7 +610,7 @@ def sizes(data: bytes) -> list[int]:
 
 
 def test_errors_are_cut_to_the_peers_frames() -> None:
-    """§2.7.1: no frame is larger than the peer's max-frame-size."""
+    """AMQP 1.0 §2.7.1: no frame is larger than the peer's max-frame-size."""
     peer = narrow()
     error = AmqpError("amqp:not-allowed", "\u20ac" * 1000)
     session = peer.handler.sessions[0]
@@ -620,7 +628,7 @@ def test_errors_are_cut_to_the_peers_frames() -> None:
 
 
 def test_an_attach_whose_answer_does_not_fit_is_refused() -> None:
-    """§2.7.3: the link fails with frame-size-too-small, the session goes on."""
+    """AMQP 1.0 §2.7.3: the link fails with frame-size-too-small, the session goes on."""
     peer = narrow()
 
     frames = peer.feed(Attach(name="n" * 500, handle=0, role=True), attach("small", 1))
@@ -631,7 +639,7 @@ def test_an_attach_whose_answer_does_not_fit_is_refused() -> None:
 
 
 def test_a_large_delivery_is_cut_to_the_peers_frames() -> None:
-    """§2.6.14: only the payload is split, and only the first frame names the delivery."""
+    """AMQP 1.0 §2.6.14: only the payload is split, and only the first frame names the delivery."""
     peer = narrow()
     link = peer.attach_receiver("r", 0, credit=1)
 

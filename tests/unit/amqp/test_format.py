@@ -1,4 +1,4 @@
-"""What selectors find in a message of AMQP (reference amqp10 §11.1, artemis-model §3.12)."""
+"""What selectors find in a message of AMQP (amqp10 §11.1, artemis-model §3.12)."""
 
 from uuid import UUID
 
@@ -148,7 +148,7 @@ def test_text_that_is_not_utf8_means_null() -> None:
     ],
 )
 def test_ids_have_their_jms_form(value: object, message_id: str | None, correlation_id: str | None) -> None:
-    """Reference §17: the form tells the type, so that a client gets the AMQP id back."""
+    """amqp10 §17: the form tells the type, so that a client gets the AMQP id back."""
     message = _message(Properties(message_id=value, correlation_id=value))
 
     assert message.lookup("JMSMessageID") == message_id

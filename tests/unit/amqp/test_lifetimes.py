@@ -73,7 +73,7 @@ CLOSE, DETACH = Detach(handle=0, closed=True), Detach(handle=0)
 
 @pytest.mark.parametrize("code", [None, *ALL])
 def test_the_answer_tells_the_policy(code: int | None) -> None:
-    """§2.6.3: the terminus as it is, the default (delete-on-close) included."""
+    """AMQP 1.0 §2.6.3: the terminus as it is, the default (delete-on-close) included."""
     frames = Broker().connect().receive(dynamic(code))
     source = only(frames, Attach).source
 
@@ -83,7 +83,7 @@ def test_the_answer_tells_the_policy(code: int | None) -> None:
 
 @pytest.mark.parametrize("code", ALL)
 def test_a_policy_may_come_by_its_name(code: int) -> None:
-    """§1.3.4: descriptors are numbers or names."""
+    """AMQP 1.0 §1.5: descriptors are numbers or names."""
     properties: dict[Symbol, object] = {LIFETIME_POLICY: Described(Symbol(ALL[code]), [])}
     frames = Broker().connect().receive(Source(dynamic=True, dynamic_node_properties=properties))
 
@@ -101,7 +101,7 @@ def test_a_policy_may_come_by_its_name(code: int) -> None:
     ],
 )
 def test_a_policy_that_is_none_is_refused(wanted: object) -> None:
-    """§3.5.10 to 13: there are four."""
+    """AMQP 1.0 §3.5.10 to §3.5.13: there are four."""
     broker = Broker()
     properties = {LIFETIME_POLICY: wanted}
     frames = broker.connect().receive(Source(dynamic=True, dynamic_node_properties=properties))
@@ -121,7 +121,7 @@ def test_a_policy_that_is_none_is_refused(wanted: object) -> None:
     ids=["address", "not dynamic", "expiry", "modes"],
 )
 def test_what_no_source_can_be_is_refused(source: Source) -> None:
-    """§3.5.3, §3.5.6: a dynamic address must not be set, the properties only with dynamic."""
+    """AMQP 1.0 §3.5.3, §3.5.6: a dynamic address must not be set, the properties only with dynamic."""
     broker = Broker()
 
     assert refusal(broker.connect().receive(source)) == "amqp:invalid-field"
@@ -129,14 +129,14 @@ def test_what_no_source_can_be_is_refused(source: Source) -> None:
 
 
 def test_what_no_target_can_be_is_refused() -> None:
-    """§3.5.4."""
+    """AMQP 1.0 §3.5.4."""
     frames = Broker().connect().send(Target(dynamic=True, address="mine"))
 
     assert only(frames, Detach).error.condition == "amqp:invalid-field"
 
 
 def test_the_modes_of_a_topic_are_copy() -> None:
-    """§3.5.9: what the node supports."""
+    """AMQP 1.0 §3.5.9: what the node supports."""
     properties: dict[Symbol, object] = {SUPPORTED_MODES: Symbol("move")}
     source = Source(dynamic=True, dynamic_node_properties=properties, capabilities=(Symbol("temporary-topic"),))
     answer = only(Broker().connect().receive(source), Attach).source
@@ -149,7 +149,7 @@ def test_the_modes_of_a_topic_are_copy() -> None:
 
 @pytest.mark.parametrize("code", [None, ON_CLOSE])
 def test_on_close_it_goes_with_its_link(code: int | None) -> None:
-    """§3.5.10: messages or not."""
+    """AMQP 1.0 §3.5.10: messages or not."""
     broker, peer, name = node(code)
     peer.send(Target(address=name), handle=1)
     peer.say(peer.transfer(b"m", handle=1))
@@ -161,7 +161,7 @@ def test_on_close_it_goes_with_its_link(code: int | None) -> None:
 
 
 def test_on_close_it_outlives_a_detach() -> None:
-    """§3.5.10 with §3.5.6: the link is there until its terminus expires, here with the session."""
+    """AMQP 1.0 §3.5.10 with §3.5.6: the link is there until its terminus expires, here with the session."""
     broker, peer, name = node(ON_CLOSE)
     peer.say(DETACH)
     assert exists(broker, name)
@@ -173,7 +173,7 @@ def test_on_close_it_outlives_a_detach() -> None:
 
 
 def test_on_close_it_goes_when_the_attached_again_link_is_closed() -> None:
-    """§3.5.10: it is the link that made it, by its name."""
+    """AMQP 1.0 §3.5.10: it is the link that made it, by its name."""
     broker, peer, name = node(ON_CLOSE)
     peer.say(DETACH)
     peer.receive(Source(address=name))
@@ -183,7 +183,7 @@ def test_on_close_it_goes_when_the_attached_again_link_is_closed() -> None:
 
 
 def test_link_detach_ends_it_at_the_detach() -> None:
-    """§3.5.6: what JMS clients ask for."""
+    """AMQP 1.0 §3.5.6: what JMS clients ask for."""
     broker, peer, name = node(ON_CLOSE, expiry_policy="link-detach")
     peer.say(DETACH)
 
@@ -191,7 +191,7 @@ def test_link_detach_ends_it_at_the_detach() -> None:
 
 
 def test_a_timeout_ends_it_later() -> None:
-    """§3.5.6: the timer is stopped by an attach."""
+    """AMQP 1.0 §3.5.6: the timer is stopped by an attach."""
     broker, peer, name = node(ON_CLOSE, expiry_policy="link-detach", timeout=5)
     peer.say(DETACH)
     pass_time(broker.office, 4000)
@@ -208,7 +208,7 @@ def test_a_timeout_ends_it_later() -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_on_close_it_goes_with_the_connection(lost: bool) -> None:
-    """Reference/artemis-model §1.11, whatever the expiry policy."""
+    """artemis-model §1.11, whatever the expiry policy."""
     broker, peer, name = node(ON_CLOSE, expiry_policy="never")
     if lost:
         peer.connection.connection_lost()
@@ -222,7 +222,7 @@ def test_on_close_it_goes_with_the_connection(lost: bool) -> None:
 
 
 def test_no_links_it_stays_for_others() -> None:
-    """§3.5.11: links of whatever connection, to and from it."""
+    """AMQP 1.0 §3.5.11: links of whatever connection, to and from it."""
     broker, peer, name = node(NO_LINKS)
     other = broker.connect("other")
     other.send(Target(address=name))
@@ -237,7 +237,7 @@ def test_no_links_it_stays_for_others() -> None:
 
 
 def test_no_links_it_goes_with_its_messages() -> None:
-    """§3.5.11: messages are no reason to stay."""
+    """AMQP 1.0 §3.5.11: messages are no reason to stay."""
     broker, peer, name = node(NO_LINKS)
     peer.send(Target(address=name), handle=1)
     peer.say(peer.transfer(b"m", handle=1), Detach(handle=1, closed=True), CLOSE)
@@ -246,7 +246,7 @@ def test_no_links_it_goes_with_its_messages() -> None:
 
 
 def test_no_links_it_outlives_its_connection() -> None:
-    """§3.5.11: from then on whoever may consume from it."""
+    """AMQP 1.0 §3.5.11: from then on whoever may consume from it."""
     broker, peer, name = node(NO_LINKS)
     other = broker.connect("other")
     other.send(Target(address=name))
@@ -261,7 +261,7 @@ def test_no_links_it_outlives_its_connection() -> None:
 
 
 def test_a_link_that_moves_to_another_node_is_no_link_to_the_first() -> None:
-    """§2.6.5: an attach under the same name with another source."""
+    """AMQP 1.0 §2.6.3: an attach under the same name with another source."""
     broker, peer, name = node(NO_LINKS)
     broker.queue()
     peer.say(DETACH)
@@ -272,7 +272,7 @@ def test_a_link_that_moves_to_another_node_is_no_link_to_the_first() -> None:
 
 
 def test_a_stolen_link_is_a_link_all_the_same() -> None:
-    """§2.6.1: the name goes on, in another session."""
+    """AMQP 1.0 §2.6.1: the name goes on, in another session."""
     broker, peer, name = node(NO_LINKS)
     peer.begin(1)
     peer.say(Attach(name="r", handle=0, role=True, source=Source(address=name), target=Target()), channel=1)
@@ -285,7 +285,7 @@ def test_a_stolen_link_is_a_link_all_the_same() -> None:
 
 @pytest.mark.parametrize("code", [NO_MESSAGES, NEITHER])
 def test_no_messages_it_goes_with_the_last(code: int) -> None:
-    """§3.5.12, 13: when it is settled; links are a reason to stay for the latter only."""
+    """AMQP 1.0 §3.5.12, §3.5.13: when it is settled; links are a reason to stay for the latter only."""
     broker, peer, name = node(code)
     peer.send(Target(address=name), handle=1)
     assert bodies(peer.say(peer.transfer(b"1", handle=1), peer.transfer(b"2", handle=1))) == [b"1", b"2"]
@@ -302,7 +302,7 @@ def test_no_messages_it_goes_with_the_last(code: int) -> None:
 
 
 def test_released_it_is_there() -> None:
-    """§3.5.12: it comes back."""
+    """AMQP 1.0 §3.5.12: it comes back."""
     broker, peer, name = node(NO_MESSAGES)
     peer.send(Target(address=name), handle=1)
     peer.say(peer.transfer(b"1", handle=1))
@@ -312,7 +312,7 @@ def test_released_it_is_there() -> None:
 
 
 def test_what_a_transaction_took_is_there_until_the_discharge() -> None:
-    """§4.4.2: provisional."""
+    """AMQP 1.0 §4.4.2: provisional."""
     broker, peer, name = node(NO_MESSAGES)
     peer.send(Target(address=name), handle=1)
     peer.coordinator()
@@ -326,7 +326,7 @@ def test_what_a_transaction_took_is_there_until_the_discharge() -> None:
 
 
 def test_what_a_transaction_sends_is_there_already() -> None:
-    """§4.4.1: else the node would be gone when it arrives."""
+    """AMQP 1.0 §4.4.1: else the node would be gone when it arrives."""
     broker, peer, name = node(NO_MESSAGES)
     peer.send(Target(address=name), handle=1)
     peer.coordinator()
@@ -342,7 +342,7 @@ def test_what_a_transaction_sends_is_there_already() -> None:
 
 
 def test_expired_and_purged_it_is_gone() -> None:
-    """§3.5.12: however the last message left."""
+    """AMQP 1.0 §3.5.12: however the last message left."""
     broker, peer, name = node(NO_MESSAGES)
     peer.say(CLOSE)
     assert not exists(broker, name)
@@ -356,7 +356,7 @@ def test_expired_and_purged_it_is_gone() -> None:
 
 
 def test_no_messages_it_outlives_all_links() -> None:
-    """§3.5.12: until somebody has taken the last."""
+    """AMQP 1.0 §3.5.12: until somebody has taken the last."""
     broker, peer, name = node(NO_MESSAGES)
     peer.send(Target(address=name), handle=1)
     peer.say(peer.transfer(b"1", handle=1))
@@ -370,7 +370,7 @@ def test_no_messages_it_outlives_all_links() -> None:
 
 
 def test_without_any_it_goes_with_its_maker() -> None:
-    """§3.5.12: there never was a last message, and nobody may ever know the node."""
+    """AMQP 1.0 §3.5.12: there never was a last message, and nobody may ever know the node."""
     broker, peer, name = node(NO_MESSAGES)
     peer.say(CLOSE)
 
@@ -378,7 +378,7 @@ def test_without_any_it_goes_with_its_maker() -> None:
 
 
 def test_neither_it_goes_when_the_later_of_both_is_gone() -> None:
-    """§3.5.13: first the links, then the messages."""
+    """AMQP 1.0 §3.5.13: first the links, then the messages."""
     broker, peer, name = node(NEITHER)
     peer.send(Target(address=name), handle=1)
     peer.say(peer.transfer(b"1", handle=1))
@@ -392,7 +392,7 @@ def test_neither_it_goes_when_the_later_of_both_is_gone() -> None:
 
 
 def test_a_topic_has_the_messages_of_its_subscriptions() -> None:
-    """§3.5.12 on the address model: a topic has queues."""
+    """AMQP 1.0 §3.5.12 on the address model: a topic has queues."""
     broker = Broker()
     peer = broker.connect()
     topic = (Symbol("temporary-topic"),)
@@ -426,7 +426,7 @@ def test_nodes_that_last_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_left_behind() -> None:
-    """Reference/reliability §4."""
+    """reliability §4."""
     broker = Broker()
     for number, code in enumerate(ALL):
         peer = broker.connect(str(number))

@@ -1,4 +1,6 @@
-"""Deliveries of a link that was detached and not closed are live: what the client says of them counts (§2.7.6)."""
+"""Deliveries of a link that was detached and not closed are live: what the client says of them counts
+(AMQP 1.0 §2.7.6).
+"""
 
 import pytest
 
@@ -35,7 +37,7 @@ def detached(*messages: str, source: Source | None = None) -> tuple[Broker, Peer
 
 
 def test_nobody_else_gets_what_a_detached_link_has() -> None:
-    """§2.7.6: live, until the client has said what becomes of it."""
+    """AMQP 1.0 §2.7.6: live, until the client has said what becomes of it."""
     broker, _ = detached("1")
 
     assert broker.count() == 1
@@ -43,7 +45,7 @@ def test_nobody_else_gets_what_a_detached_link_has() -> None:
 
 
 def test_accepted_after_the_detach_is_gone() -> None:
-    """§2.7.6: the state must be applied."""
+    """AMQP 1.0 §2.7.6: the state must be applied."""
     broker, peer = detached("1", "2")
     peer.say(settled(0, last=1))
 
@@ -51,7 +53,7 @@ def test_accepted_after_the_detach_is_gone() -> None:
 
 
 def test_released_after_the_detach_goes_to_others() -> None:
-    """§3.4.4."""
+    """AMQP 1.0 §3.4.4."""
     broker, peer = detached("1")
     other = broker.connect("other")
     other.receive()
@@ -61,7 +63,7 @@ def test_released_after_the_detach_goes_to_others() -> None:
 
 
 def test_failed_after_the_detach_counts() -> None:
-    """§3.4.5: the attempt failed."""
+    """AMQP 1.0 §3.4.5: the attempt failed."""
     broker, peer = detached("1")
     peer.say(settled(0, Modified(delivery_failed=True, undeliverable_here=True)))
     (payload,) = [payload for _, _, payload in broker.connect("other").receive() if payload]
@@ -70,7 +72,7 @@ def test_failed_after_the_detach_counts() -> None:
 
 
 def test_rejected_after_the_detach_is_a_dead_letter() -> None:
-    """§3.4.3."""
+    """AMQP 1.0 §3.4.3."""
     broker, peer = detached("1")
     peer.say(settled(0, Rejected()))
 
@@ -78,7 +80,7 @@ def test_rejected_after_the_detach_is_a_dead_letter() -> None:
 
 
 def test_an_unsettled_outcome_is_settled_by_us() -> None:
-    """§2.6.12: the client leaves it to us to settle, the link is gone all the same."""
+    """AMQP 1.0 §2.6.12: the client leaves it to us to settle, the link is gone all the same."""
     _, peer = detached("1")
     answer = only(peer.say(Disposition(role=True, first=0, state=settled(0).state)), Disposition)
 
@@ -86,7 +88,7 @@ def test_an_unsettled_outcome_is_settled_by_us() -> None:
 
 
 def test_a_transaction_retires_it_after_the_detach() -> None:
-    """§4.4.2: the commit is not without it."""
+    """AMQP 1.0 §4.4.2: the commit is not without it."""
     broker, peer = detached("1", "2")
     peer.coordinator()
     transaction = peer.declare()
@@ -98,7 +100,7 @@ def test_a_transaction_retires_it_after_the_detach() -> None:
 
 
 def test_a_rolled_back_transaction_returns_it() -> None:
-    """§4.4.2: it was settled, so it is nobody's and goes back."""
+    """AMQP 1.0 §4.4.2: it was settled, so it is nobody's and goes back."""
     broker, peer = detached("1")
     peer.coordinator()
     transaction = peer.declare()
@@ -109,7 +111,7 @@ def test_a_rolled_back_transaction_returns_it() -> None:
 
 
 def test_retired_before_the_detach_and_rolled_back_it_is_still_the_clients() -> None:
-    """§4.4.2: not settled, so the client has it as before the transaction."""
+    """AMQP 1.0 §4.4.2: not settled, so the client has it as before the transaction."""
     broker = Broker()
     broker.queue()
     send(broker.office, "q", "1")
@@ -126,7 +128,7 @@ def test_retired_before_the_detach_and_rolled_back_it_is_still_the_clients() -> 
 
 
 def test_retired_unsettled_is_settled_after_the_commit() -> None:
-    """§4.4.2: by us, whether the link is there or not."""
+    """AMQP 1.0 §4.4.2: by us, whether the link is there or not."""
     broker = Broker()
     broker.queue()
     send(broker.office, "q", "1")
@@ -142,7 +144,7 @@ def test_retired_unsettled_is_settled_after_the_commit() -> None:
 
 
 def test_an_unknown_transaction_ends_the_session() -> None:
-    """§4.4.2: there is no link any more that could be detached."""
+    """AMQP 1.0 §4.4.2: there is no link any more that could be detached."""
     broker, peer = detached("1")
     end = only(peer.say(in_transaction(0, b"\0" * 8)), End)
 
@@ -151,7 +153,7 @@ def test_an_unknown_transaction_ends_the_session() -> None:
 
 
 def test_the_end_of_the_session_returns_it() -> None:
-    """§2.5.6."""
+    """AMQP 1.0 §2.5.6."""
     broker, peer = detached("1", "2")
     peer.say(End())
 
@@ -159,7 +161,7 @@ def test_the_end_of_the_session_returns_it() -> None:
 
 
 def test_a_lost_connection_returns_it_as_failed() -> None:
-    """Reference/amqp10 §8.3."""
+    """amqp10 §8.3."""
     broker, peer = detached("1")
     peer.connection.connection_lost()
     assert broker.waiting() == 1
@@ -171,14 +173,14 @@ def test_a_lost_connection_returns_it_as_failed() -> None:
 
 
 def test_an_attach_under_the_same_name_without_it_returns_it() -> None:
-    """§2.6.13: the client has forgotten."""
+    """AMQP 1.0 §2.6.13: the client has forgotten."""
     _, peer = detached("1")
 
     assert bodies(peer.receive()) == [b"1"]
 
 
 def test_an_attach_under_the_same_name_resumes_it() -> None:
-    """§2.6.13: from then on the old delivery-id means nothing."""
+    """AMQP 1.0 §2.6.13: from then on the old delivery-id means nothing."""
     broker, peer = detached("1")
     frames = peer.receive(unsettled={b"\0\0\0\0": None})
     assert bodies(frames) == [b"1"]
@@ -190,7 +192,7 @@ def test_an_attach_under_the_same_name_resumes_it() -> None:
 
 
 def test_link_detach_returns_it_at_once() -> None:
-    """§3.5.6: the terminus expires with the detach."""
+    """AMQP 1.0 §3.5.6: the terminus expires with the detach."""
     broker, peer = detached("1", source=Source(address="q", expiry_policy="link-detach"))
 
     assert broker.waiting() == 1
@@ -199,7 +201,7 @@ def test_link_detach_returns_it_at_once() -> None:
 
 
 def test_link_detach_with_a_timeout_returns_it_then() -> None:
-    """§3.5.6: the timer starts at the detach."""
+    """AMQP 1.0 §3.5.6: the timer starts at the detach."""
     broker, _ = detached("1", source=Source(address="q", expiry_policy="link-detach", timeout=5))
     pass_time(broker.office, 4999)
     before = broker.waiting()
@@ -209,7 +211,7 @@ def test_link_detach_with_a_timeout_returns_it_then() -> None:
 
 
 def test_a_closed_link_returns_it() -> None:
-    """§2.7.6: closed, so no longer live."""
+    """AMQP 1.0 §2.7.6: closed, so no longer live."""
     broker = Broker()
     broker.queue()
     send(broker.office, "q", "1")
@@ -234,7 +236,7 @@ def test_a_queue_for_one_consumer_is_free() -> None:
 
 
 def test_a_subscription_ends_with_its_last_delivery() -> None:
-    """§2.7.6 and reference/artemis-model §4.1.4: a temporary subscription has a use while a delivery of it is live."""
+    """AMQP 1.0 §2.7.6 and artemis-model §4.1.4: a temporary subscription has a use while a delivery of it is live."""
     broker = Broker({"#": AddressSettings(dead_letter_address="DLQ")})
     broker.queue("DLQ")
     broker.office.create_address("news", frozenset((RoutingType.MULTICAST,)))

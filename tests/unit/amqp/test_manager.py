@@ -1,4 +1,4 @@
-"""What an acceptor's parameters and its surroundings make of a connection's limits (reference §4.1.1)."""
+"""What an acceptor's parameters and its surroundings make of a connection's limits (artemis-model §4.1.1)."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def context(idle_timeout_override_ms: int | None) -> ConnectionContext:
 def test_idle_timeout_of_the_broker_wins_over_the_acceptors(
     parameters: dict[str, str], override_ms: int | None, expected_s: float
 ) -> None:
-    """Reference §6.4 `connection-ttl-override`; 0 means never."""
+    """artemis-model §6.4 `connection-ttl-override`; 0 means never."""
     limits = read_parameters(Parameters, parameters).limits(context(override_ms))
 
     assert limits.idle_timeout_s == expected_s

@@ -206,7 +206,7 @@ GOLDEN: dict[str, tuple[str, object, int, bool]] = {
 
 @pytest.mark.parametrize(("text", "performative", "frame_type", "is_ours"), GOLDEN.values(), ids=GOLDEN.keys())
 def test_frame_of_proton_is_read(text: str, performative: object, frame_type: int, is_ours: bool) -> None:
-    """Reference §23: what another implementation writes, we read; and mostly write the same."""
+    """amqp10 §23: what another implementation writes, we read; and mostly write the same."""
     octets = bytes.fromhex(text)
 
     assert read_performative(octets, 8, len(octets)) == (performative, len(octets))
@@ -237,7 +237,7 @@ STATES: list[tuple[str, object, bool]] = [
 
 @pytest.mark.parametrize(("text", "state", "is_ours"), STATES)
 def test_state_is_read_and_written(text: str, state: object, is_ours: bool) -> None:
-    """Part 3 §3.4, part 4 §4.5; the descriptor may be the code or the name (part 1, §1.4)."""
+    """AMQP 1.0 §3.4, AMQP 1.0 §4.5; the descriptor may be the code or the name (AMQP 1.0 §1.4)."""
     octets = bytes.fromhex(text)
 
     assert read_composite(octets, 0, len(octets)) == (state, len(octets))
@@ -246,7 +246,7 @@ def test_state_is_read_and_written(text: str, state: object, is_ours: bool) -> N
 
 
 def test_frame_carries_its_channel() -> None:
-    """Part 2, §2.3.1."""
+    """AMQP 1.0 §2.3.1."""
     assert frame(0x1234, End()).hex() == "0000000c0200123400531745"
 
 
@@ -272,7 +272,7 @@ def test_payload_follows_a_transfer() -> None:
     ],
 )
 def test_field_of_several_symbols_has_three_forms(field: str, expected: tuple[Symbol, ...] | None) -> None:
-    """Part 1, §1.4: null, one bare value or an array."""
+    """AMQP 1.0 §1.4: null, one bare value or an array."""
     octets = _composite(0x30, field)
 
     if expected is None:
@@ -294,7 +294,7 @@ def test_fields_take_strings_as_keys() -> None:
 
 
 def test_unsettled_maps_tags_to_states() -> None:
-    """Part 2, §2.7.3: the value is a state or null."""
+    """AMQP 1.0 §2.7.3: the value is a state or null."""
     attach = Attach(
         name="l", handle=0, role=True, unsettled={b"1": Received(0, 300), b"2": None, b"3": Described(ULong(99), [])}
     )
@@ -312,7 +312,7 @@ def test_unknown_state_stays_as_it_is() -> None:
 
 
 def test_credentials_are_not_shown() -> None:
-    """STYLE: never log credentials; a repr ends in a log sooner or later."""
+    """Credentials are never logged, and a repr ends in a log sooner or later."""
     shown = "".join(
         repr(body)
         for body in (
@@ -359,7 +359,7 @@ DECODE_ERRORS = {
 
 @pytest.mark.parametrize("text", DECODE_ERRORS.values(), ids=DECODE_ERRORS.keys())
 def test_frame_body_that_cannot_be_decoded(text: str) -> None:
-    """Answered with amqp:decode-error (part 2, §2.8.15)."""
+    """Answered with amqp:decode-error (AMQP 1.0 §2.8.15)."""
     octets = bytes.fromhex(text)
 
     with pytest.raises(MalformedValue) as caught:
@@ -394,7 +394,7 @@ INVALID_FIELDS = [
 
 @pytest.mark.parametrize(("name", "octets"), INVALID_FIELDS, ids=[name for name, _ in INVALID_FIELDS])
 def test_field_of_the_wrong_type_is_named(name: str, octets: bytes) -> None:
-    """Answered with amqp:invalid-field (part 2, §2.8.15)."""
+    """Answered with amqp:invalid-field (AMQP 1.0 §2.8.15)."""
     with pytest.raises(InvalidField, match=f"^{name}: ") as caught:
         read_composite(octets, 0, len(octets))
 
@@ -420,7 +420,7 @@ def test_properties_take_strings_for_symbols() -> None:
 
 @pytest.mark.parametrize("message_id", ["a", ULong(5), b"\x00", None])
 def test_message_id_keeps_its_type(message_id: object) -> None:
-    """Part 3, §3.2.11 to §3.2.14: four types of ids, all different."""
+    """AMQP 1.0 §3.2.11 to §3.2.14: four types of ids, all different."""
     properties = Properties(message_id=message_id, creation_time=Timestamp(5))
     octets = encode(properties)
 

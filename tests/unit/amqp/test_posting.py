@@ -37,7 +37,7 @@ def sender(**fields: Any) -> tuple[Broker, Peer]:
 
 
 def test_a_delivery_without_any_section_is_rejected() -> None:
-    """§3.2: it is no message, and what it is worth nobody could say."""
+    """AMQP 1.0 §3.2: it is no message, and what it is worth nobody could say."""
     broker, peer = sender()
     answer = only(empty(peer), Disposition)
 
@@ -46,7 +46,7 @@ def test_a_delivery_without_any_section_is_rejected() -> None:
 
 
 def test_without_any_section_in_frames_it_is_rejected_as_well() -> None:
-    """§2.7.5: the last frame of a delivery may be empty, all of them may not."""
+    """AMQP 1.0 §2.7.5: the last frame of a delivery may be empty, all of them may not."""
     broker, peer = sender()
     assert not any(isinstance(one, Disposition) for _, one, _ in empty(peer, more=True))
     answer = only(peer.rest(None), Disposition)
@@ -57,7 +57,7 @@ def test_without_any_section_in_frames_it_is_rejected_as_well() -> None:
 
 @pytest.mark.parametrize("fields", [{"settled": True}, {}], ids=["settled", "outcomes"])
 def test_without_any_section_and_no_way_to_say_so_the_link_ends(fields: dict[str, Any]) -> None:
-    """§2.6.12: settled, or the source does not know rejected."""
+    """AMQP 1.0 §2.6.12: settled, or the source does not know rejected."""
     broker, peer = sender(source=Source(outcomes=(Symbol("amqp:accepted:list"),)))
     error = only(empty(peer, **fields), Detach).error
 
@@ -91,7 +91,7 @@ def test_a_relays_detach_names_the_delivery() -> None:
 
 
 def test_a_relays_rejection_in_a_transaction_names_the_delivery() -> None:
-    """§4.4.1: within the transactional state."""
+    """AMQP 1.0 §4.4.1: within the transactional state."""
     _, peer = relay()
     peer.coordinator()
     state = TransactionalState(txn_id=peer.declare())
@@ -111,7 +111,7 @@ def test_an_ordinary_rejection_names_none() -> None:
 
 @pytest.mark.parametrize("is_settled", [False, True])
 def test_what_cannot_be_posted_fails_its_transaction(is_settled: bool) -> None:
-    """§4.4.1: the rest is not committed without it, even if nothing could be said of the message itself."""
+    """AMQP 1.0 §4.4.1: the rest is not committed without it, even if nothing could be said of the message itself."""
     broker, peer = sender()
     peer.coordinator()
     transaction = peer.declare()

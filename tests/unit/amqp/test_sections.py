@@ -1,4 +1,4 @@
-"""Messages of AMQP 1.0 (part 3, §3.2) taken apart on arrival and put together on delivery."""
+"""Messages of AMQP 1.0 (AMQP 1.0 §3.2) taken apart on arrival and put together on delivery."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -84,7 +84,7 @@ def test_all_sections_are_found() -> None:
 
 
 def test_missing_sections_have_defaults() -> None:
-    """§3.2.1: no header means not durable, priority 4, no ttl."""
+    """AMQP 1.0 §3.2.1: no header means not durable, priority 4, no ttl."""
     sections = split_sections(VALUE)
 
     assert not sections.has_header
@@ -103,7 +103,7 @@ def test_missing_sections_have_defaults() -> None:
     [b"", HEADER, PROPERTIES, DATA, DATA + DATA, SEQUENCE + SEQUENCE, VALUE + FOOTER, DATA + DATA + FOOTER, FOOTER],
 )
 def test_any_body_or_none_is_taken(payload: bytes) -> None:
-    """§3.2: data and amqp-sequence may repeat; no body at all is what some clients send."""
+    """AMQP 1.0 §3.2: data and amqp-sequence may repeat; no body at all is what some clients send."""
     sections = split_sections(payload)
 
     assert sections.bare == (b"" if payload is HEADER else payload)
@@ -119,7 +119,7 @@ def _named(code: int, name: str) -> bytes:
 
 @pytest.mark.parametrize("descriptor", [_wide, _named])
 def test_section_is_named_by_number_or_name(descriptor: Callable[[int, str], bytes]) -> None:
-    """Part 1, §1.4: both forms of a descriptor are legal, and any width of the number."""
+    """AMQP 1.0 §1.4: both forms of a descriptor are legal, and any width of the number."""
     header = b"\x00" + descriptor(0x70, "amqp:header:list") + encode_value([True])
     bare = b"\x00" + descriptor(0x74, "amqp:application-properties:map") + encode_value({"k": 1})
     bare += b"\x00" + descriptor(0x77, "amqp:amqp-value:*") + b"\x40"
@@ -134,7 +134,7 @@ def test_section_is_named_by_number_or_name(descriptor: Callable[[int, str], byt
 
 @pytest.mark.parametrize(("priority", "expected"), [(0, 0), (9, 9), (10, 9), (255, 9)])
 def test_priority_is_clamped(priority: int, expected: int) -> None:
-    """Reference §12: 0 to 255 is legal on the wire, queues know 0 to 9."""
+    """amqp10 §12: 0 to 255 is legal on the wire, queues know 0 to 9."""
     assert split_sections(_section(0x70, [None, UByte(priority)])).priority == expected
 
 
@@ -151,7 +151,7 @@ def test_priority_is_clamped(priority: int, expected: int) -> None:
     ],
 )
 def test_header_is_read_in_every_form(text: str, durable: bool, first_acquirer: bool) -> None:
-    """Part 1, §1.6: encoders may pick any width."""
+    """AMQP 1.0 §1.6: encoders may pick any width."""
     sections = split_sections(bytes.fromhex("005370" + text))
 
     assert (sections.durable, sections.first_acquirer) == (durable, first_acquirer)
@@ -199,7 +199,7 @@ def test_only_dropped_annotations_leave_nothing() -> None:
     ],
 )
 def test_absolute_expiry_is_found(properties: Properties, expected: int) -> None:
-    """Reference §12: an absolute-expiry-time above 0 counts."""
+    """amqp10 §12: an absolute-expiry-time above 0 counts."""
     assert split_sections(encode(properties) + VALUE).expires_at_ms == expected
 
 
@@ -272,7 +272,7 @@ MALFORMED_MESSAGES = {
 
 @pytest.mark.parametrize("payload", MALFORMED_MESSAGES.values(), ids=MALFORMED_MESSAGES.keys())
 def test_malformed_message_is_refused(payload: bytes) -> None:
-    """§3.2: order, number and type of the sections."""
+    """AMQP 1.0 §3.2: order, number and type of the sections."""
     with pytest.raises(MalformedValue):
         split_sections(payload)
 
@@ -280,7 +280,7 @@ def test_malformed_message_is_refused(payload: bytes) -> None:
 @pytest.mark.parametrize("value", ["an id", b"an id", AN_UUID, ULong(7), Symbol("an id")])
 @pytest.mark.parametrize("others", [{}, {"a": 1, "_AMQ_DUPL_ID_2": "x", "b": "_AMQ_DUPL_ID"}])
 def test_the_duplicate_id_is_an_application_property(value: object, others: dict[str, object]) -> None:
-    """Reference/artemis-model §3.13; names that only look like it are passed over."""
+    """artemis-model §3.13; names that only look like it are passed over."""
     sections = split_sections(HEADER + PROPERTIES + _section(0x74, {**others, "_AMQ_DUPL_ID": value}) + DATA)
 
     assert sections.duplicate_id == value
@@ -389,7 +389,7 @@ def test_bare_message_has_no_other_sections(bare: bytes) -> None:
 def test_header_says_what_it_was_given(
     durable: bool, first_acquirer: bool, priority: int, ttl_ms: int, delivery_count: int
 ) -> None:
-    """§3.2.1; a ttl beyond 49 days does not fit and is cut to the longest."""
+    """AMQP 1.0 §3.2.1; a ttl beyond 49 days does not fit and is cut to the longest."""
     sections: Sections = split_sections(header_bytes(durable, priority, ttl_ms, first_acquirer, delivery_count))
 
     assert sections.has_header
@@ -407,7 +407,7 @@ def test_plain_header_is_an_empty_list() -> None:
 
 
 def test_sequence_number_is_a_long() -> None:
-    """Reference §16; always of the same width."""
+    """amqp10 §16; always of the same width."""
     assert annotations_bytes(b"", 258, None).hex() == (
         "005372c12102a315" + b"x-opt-sequence-number".hex() + "810000000000000102"
     )
@@ -424,7 +424,7 @@ def test_annotations_that_came_are_spliced_in() -> None:
 
 
 def test_broker_properties_become_annotations() -> None:
-    """Reference 4.1.5: `_AMQ_FOO_BAR` is x-opt-FOO-BAR; what has no such name is not shown."""
+    """artemis-model §4.1.5: `_AMQ_FOO_BAR` is x-opt-FOO-BAR; what has no such name is not shown."""
     extra: dict[str, object] = {
         "_AMQ_ORIG_ADDRESS": "orders",
         "_AMQ_ORIG_QUEUE": "orders.q",
@@ -479,7 +479,7 @@ def test_broker_properties_replace_what_came() -> None:
 
 
 def test_view_has_every_part() -> None:
-    """Reference 4.1.6."""
+    """artemis-model §4.1.6."""
     bare = (
         encode(
             Properties(
@@ -545,7 +545,7 @@ def test_view_has_every_part() -> None:
     ],
 )
 def test_view_of_each_body(body: bytes, expected: object) -> None:
-    """§3.2.6 to §3.2.8."""
+    """AMQP 1.0 §3.2.6 to §3.2.8."""
     assert to_view(b"", body).body == expected
 
 

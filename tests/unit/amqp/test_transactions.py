@@ -23,7 +23,7 @@ def posting() -> tuple[Broker, Peer, bytes]:
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_a_discharge_with_a_half_sent_delivery_ends_the_control_link(fail: bool) -> None:
-    """§4.4.1: with transaction-rollback, and the transaction is rolled back."""
+    """AMQP 1.0 §4.4.1: with transaction-rollback, and the transaction is rolled back."""
     broker, peer, transaction = posting()
     state = TransactionalState(txn_id=transaction)
     peer.say(peer.transfer(b"whole", state=state), peer.transfer(b"half", state=state, more=True))
@@ -35,7 +35,7 @@ def test_a_discharge_with_a_half_sent_delivery_ends_the_control_link(fail: bool)
 
 
 def test_a_half_sent_delivery_of_another_transaction_is_no_matter() -> None:
-    """§4.4.1: only its own."""
+    """AMQP 1.0 §4.4.1: only its own."""
     broker, peer, transaction = posting()
     other = peer.declare()
     peer.send(name="t", handle=1)
@@ -48,7 +48,7 @@ def test_a_half_sent_delivery_of_another_transaction_is_no_matter() -> None:
 
 @pytest.mark.parametrize("ending", ["complete", "aborted", "detached"])
 def test_a_delivery_that_ended_does_not_hinder_the_discharge(ending: str) -> None:
-    """§4.4.1: complete, aborted, or gone with its link."""
+    """AMQP 1.0 §4.4.1: complete, aborted, or gone with its link."""
     broker, peer, transaction = posting()
     state = TransactionalState(txn_id=transaction)
     first = peer.transfer(b"m", state=state, more=True)
@@ -63,7 +63,7 @@ def test_a_delivery_that_ended_does_not_hinder_the_discharge(ending: str) -> Non
 
 
 def test_the_frames_of_a_delivery_belong_to_one_transaction() -> None:
-    """§4.4.1: all frames must be associated with the same one."""
+    """AMQP 1.0 §4.4.1: all frames must be associated with the same one."""
     _, peer, transaction = posting()
     other = peer.declare()
     peer.say(peer.transfer(b"m", state=TransactionalState(txn_id=transaction), more=True))
@@ -76,7 +76,7 @@ def test_the_frames_of_a_delivery_belong_to_one_transaction() -> None:
 
 
 def test_acquiring_in_a_transaction_is_refused() -> None:
-    """§4.4.3: what would be sent in no transaction is not sent at all."""
+    """AMQP 1.0 §4.4.3: what would be sent in no transaction is not sent at all."""
     broker = Broker()
     broker.queue()
     send(broker.office, "q", "1")
@@ -92,7 +92,7 @@ def test_acquiring_in_a_transaction_is_refused() -> None:
 
 
 def test_other_properties_of_a_flow_mean_nothing() -> None:
-    """§2.7.4: they are the extensions' business."""
+    """AMQP 1.0 §2.7.4: they are the extensions' business."""
     broker = Broker()
     broker.queue()
     send(broker.office, "q", "1")

@@ -88,7 +88,7 @@ def test_a_url_has_a_host_and_a_port(url: str, host: str, port: int) -> None:
 
 @pytest.mark.parametrize("option", ACCEPTOR_OPTIONS, ids=lambda option: option.name)
 def test_a_parameter_of_the_transport_reaches_its_field(option: object) -> None:
-    """Reference §6.5."""
+    """artemis-model §6.5."""
     chosen = next(each for each in ACCEPTOR_OPTIONS if each is option)
     text, value = other_value(chosen)
 
@@ -115,7 +115,7 @@ def test_what_the_transport_does_not_know_is_left_for_the_protocols() -> None:
 
 
 def test_tls_needs_its_switch(tmp_path: Path) -> None:
-    """Reference §6.5: `sslEnabled` is false by default, and the rest has no effect then."""
+    """artemis-model §6.5: `sslEnabled` is false by default, and the rest has no effect then."""
     assert acceptor("tcp://h:1?keyStorePath=broker.pem", tmp_path).tls is None
 
 
@@ -247,7 +247,7 @@ def test_parameters_are_checked_against_the_protocols_that_are_there(query: str,
     "name", sorted(ACCEPTOR_PARAMETERS - {option.name for option in (*ACCEPTOR_OPTIONS, *TLS_OPTIONS)})
 )
 def test_every_parameter_of_artemis_is_known(name: str) -> None:
-    """Reference §6.5, §4.1.1, §4.2.1, §4.3.1: no protocol here reads anything."""
+    """artemis-model §6.5, §4.1.1, §4.2.1, §4.3.1: no protocol here reads anything."""
     (problem,) = check_parameters(acceptor(f"tcp://h:1?{name}=1"), [Speaker("NONE")])
 
     assert problem.message == f"parameter {name}: {NOT_YET}"

@@ -30,7 +30,7 @@ ROOT = "<configuration xmlns='urn:activemq'><core xmlns='urn:activemq:core'><nam
     ids=["external subset", "external entity", "parameter entity", "after a comment", "billion laughs"],
 )
 def test_document_types_are_refused_before_they_are_read(doctype: str, line: int) -> None:
-    """reliability §4, hardening 5."""
+    """reliability §5.5."""
     assert mistakes_in((doctype + ROOT % "&x;").encode()) == [f"broker.xml:{line}: {NO_DOCTYPE}"]
 
 
@@ -55,7 +55,7 @@ def test_an_undeclared_entity_is_not_well_formed() -> None:
 
 
 def test_a_file_over_the_limit_is_not_read() -> None:
-    """1 MiB, reliability §4, hardening 5."""
+    """1 MiB, reliability §5.5."""
     data = whole(f"<!--{' ' * SIZE_LIMIT_BYTES}-->")
 
     assert mistakes_in(data) == ["broker.xml:0: XML: is larger than 1048576 bytes; nothing in it was read"]
@@ -76,7 +76,7 @@ def test_a_huge_file_is_not_even_taken_into_memory(tmp_path: Path) -> None:
 
 
 def test_too_deep_elements_are_refused_with_the_line() -> None:
-    """64, reliability §4, hardening 5."""
+    """64, reliability §5.5."""
     data = whole("<a>\n" * DEPTH_LIMIT + "</a>" * DEPTH_LIMIT)
 
     assert mistakes_in(data) == [

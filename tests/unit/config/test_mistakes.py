@@ -58,7 +58,7 @@ def test_what_artemis_has_and_we_do_not_is_refused_by_name(core: str, expected: 
     "name", sorted(CORE_ELEMENTS - WITHOUT_MEANING.keys() - set(Schema(shipped_folder()).contents["core"].children))
 )
 def test_every_core_element_of_artemis_is_known(name: str) -> None:
-    """Reference §6.4, without those we support."""
+    """artemis-model §6.4, without those we support."""
     (mistake,) = mistakes(f"<{name}/>")
 
     assert "known to Artemis" in mistake or "is an old name" in mistake
@@ -68,7 +68,7 @@ def test_every_core_element_of_artemis_is_known(name: str) -> None:
     "name", sorted(ADDRESS_SETTINGS - set(Schema(shipped_folder()).contents["address-setting"].children))
 )
 def test_every_address_setting_of_artemis_is_known(name: str) -> None:
-    """Reference §2.1, without those we support."""
+    """artemis-model §2.1, without those we support."""
     (mistake,) = mistakes(in_setting(f"<{name}/>"))
 
     assert "known to Artemis" in mistake or "is an old name" in mistake
@@ -76,7 +76,7 @@ def test_every_address_setting_of_artemis_is_known(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(QUEUE_ATTRIBUTES - set(Schema(shipped_folder()).contents["queue"].attributes)))
 def test_every_queue_attribute_of_artemis_is_known(name: str) -> None:
-    """Reference §2.2, without those we support."""
+    """artemis-model §2.2, without those we support."""
     assert mistakes(in_queue(f'{name}="1"')) == [f"broker.xml:4: queue: attribute {name}: {NOT_YET}"]
 
 
@@ -374,7 +374,7 @@ def test_data_is_kept_in_the_folder_of_the_instance(folder: str, home: str) -> N
     ("outer", "inner"), [("address-settings", "address-setting"), ("security-settings", "security-setting")]
 )
 def test_the_first_of_two_equal_matches_counts_and_the_second_is_a_warning(outer: str, inner: str) -> None:
-    """Reference §1.8, other rules."""
+    """artemis-model §1.8, other rules."""
     content = {
         "address-setting": ("<max-size-messages>1</max-size-messages>", "<max-size-messages>2</max-size-messages>"),
         "security-setting": ('<permission type="send" roles="a"/>', '<permission type="send" roles="b"/>'),

@@ -27,7 +27,7 @@ def named(option: Option) -> str:
 
 @pytest.mark.parametrize("option", ADDRESS_SETTINGS, ids=named)
 def test_an_address_setting_reaches_its_field(option: Option) -> None:
-    """Reference §2.1."""
+    """artemis-model §2.1."""
     text, value = other_value(option)
 
     config = read(
@@ -44,7 +44,7 @@ def test_an_address_setting_reaches_its_field(option: Option) -> None:
 
 @pytest.mark.parametrize("option", BROKER_OPTIONS, ids=named)
 def test_a_core_option_reaches_its_field(option: Option) -> None:
-    """Reference §6.4."""
+    """artemis-model §6.4."""
     text, value = other_value(option)
 
     config = read(f"<{option.name}>{text}</{option.name}>")
@@ -54,7 +54,7 @@ def test_a_core_option_reaches_its_field(option: Option) -> None:
 
 @pytest.mark.parametrize("option", SETTABLE, ids=named)
 def test_a_broker_option_reaches_its_field(option: Option) -> None:
-    """Reference §6.4."""
+    """artemis-model §6.4."""
     text, value = other_value(option)
 
     config = read(f"<{option.name}>{text}</{option.name}>")
@@ -74,7 +74,7 @@ def test_a_login_option_reaches_its_field(option: Option) -> None:
 
 @pytest.mark.parametrize("option", QUEUE_OPTIONS, ids=named)
 def test_a_queue_attribute_reaches_its_field(option: Option) -> None:
-    """Reference §2.2, XML syntax."""
+    """artemis-model §2.2, XML syntax."""
     text, value = other_value(option)
     attribute, child = f' {option.name}="{text}"', ""
     if option.name in CHILDREN_OF_QUEUE:
@@ -99,7 +99,7 @@ def test_a_queue_attribute_reaches_its_field(option: Option) -> None:
     ],
 )
 def test_the_wildcard_syntax_can_be_set(element: str, expected: WildcardSyntax) -> None:
-    """Reference §1.7; `enabled` is Artemis' alias."""
+    """artemis-model §1.7; `enabled` is Artemis' alias."""
     assert read(f"<wildcard-addresses>{element}</wildcard-addresses>").settings.wildcards == expected
 
 
@@ -131,7 +131,9 @@ def test_a_queue_has_its_address_routing_type_and_filter() -> None:
 
 
 def test_queues_of_the_file_ignore_the_default_for_purging_and_are_never_reaped() -> None:
-    """Reference §2.2, XML trap; §9.2 row 10. All other attributes are left to the address' defaults."""
+    """artemis-model §2.2, XML trap; artemis-model §9.2 row 10. All other attributes are left to the address'
+    defaults.
+    """
     (address,) = read(
         '<addresses><address name="a"><anycast><queue name="q"/></anycast></address></addresses>'
     ).addresses
@@ -152,7 +154,7 @@ def test_an_empty_dead_letter_address_is_a_value() -> None:
 
 
 def test_permissions_are_read_by_match_with_their_aliases() -> None:
-    """Reference §6.3; a permission may be spread over several elements."""
+    """artemis-model §6.3; a permission may be spread over several elements."""
     config = read(
         """<security-settings><security-setting match="orders.#">
         <permission type="send" roles="app, ops"/><permission type="send" roles="boss"/>
@@ -181,7 +183,7 @@ def test_every_permission_can_be_granted(permission: Permission) -> None:
 
 
 def test_a_mapped_role_has_what_its_target_has_and_the_target_keeps_it() -> None:
-    """Reference §6.3: mapping adds roles, it takes none away; its place in the file does not matter."""
+    """artemis-model §6.3: mapping adds roles, it takes none away; its place in the file does not matter."""
     config = read(
         """<security-settings>
         <security-setting match="#"><permission type="send" roles="ops"/><permission type="consume" roles="x"/>

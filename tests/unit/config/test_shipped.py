@@ -29,7 +29,7 @@ def test_it_is_valid_and_gives_no_warning() -> None:
 
 
 def test_a_first_amqp_send_finds_a_queue() -> None:
-    """Reference §1.4: with Artemis' defaults the message would vanish."""
+    """artemis-model §1.4: with Artemis' defaults the message would vanish."""
     settings = resolve(load_default({}), "anything")
 
     assert settings.default_address_routing_type is RoutingType.ANYCAST

@@ -1,4 +1,4 @@
-"""Names: fully qualified queue names, wildcards, tries and the match hierarchy (reference §1.5-1.9)."""
+"""Names: fully qualified queue names, wildcards, tries and the match hierarchy (artemis-model §1.5 to §1.9)."""
 
 import pytest
 
@@ -30,7 +30,7 @@ OPENWIRE = WildcardSyntax(".", ">", "*")
     ],
 )
 def test_fully_qualified_name_splits_at_the_first_separator(text: str, parts: tuple[str, str | None]) -> None:
-    """Reference §1.5, parsing."""
+    """artemis-model §1.5, parsing."""
     assert parse_fqqn(text) == parts
 
 
@@ -67,7 +67,7 @@ def test_equal_syntaxes_are_interchangeable() -> None:
     ],
 )
 def test_wild_names_hold_an_unescaped_wildcard_character(name: str, wild: bool) -> None:
-    """Reference §1.7, wild name."""
+    """artemis-model §1.7, wild name."""
     assert CORE.is_wild(name) is wild
 
 
@@ -82,7 +82,7 @@ def test_wild_names_hold_an_unescaped_wildcard_character(name: str, wild: bool) 
     ],
 )
 def test_escaped_delimiter_does_not_end_a_word(name: str, words: list[str]) -> None:
-    """Reference §1.7, escape character."""
+    """artemis-model §1.7, escape character."""
     assert CORE.words(name) == words
 
 
@@ -113,7 +113,7 @@ def test_escaped_delimiter_does_not_end_a_word(name: str, words: list[str]) -> N
     ],
 )
 def test_pattern_matches_word_by_word(pattern: str, name: str, expected: bool) -> None:
-    """Reference §1.7: `*` is exactly one whole word, `#` zero or more anywhere."""
+    """artemis-model §1.7: `*` is exactly one whole word, `#` zero or more anywhere."""
     assert CORE.matches(pattern, name) is expected
 
 
@@ -135,13 +135,13 @@ def test_pattern_matches_word_by_word(pattern: str, name: str, expected: bool) -
 def test_translation_escapes_what_is_special_in_the_target(
     name: str, source: WildcardSyntax, target: WildcardSyntax, expected: str
 ) -> None:
-    """Reference §1.7, translation between syntaxes."""
+    """artemis-model §1.7, translation between syntaxes."""
     assert source.translate(name, target) == expected
     assert target.translate(expected, source) == name
 
 
 def test_trie_finds_every_pattern_of_a_name() -> None:
-    """Reference §1.7, routing direction."""
+    """artemis-model §1.7, routing direction."""
     trie: WildcardTrie[str] = WildcardTrie(CORE)
     for pattern in ["a.b", "a.*", "a.#", "#", "*.b", "#.b", "a.c", "*"]:
         trie.add(pattern, pattern)
@@ -150,7 +150,7 @@ def test_trie_finds_every_pattern_of_a_name() -> None:
 
 
 def test_trie_takes_wildcards_of_a_name_as_words() -> None:
-    """Reference §1.7: matching never happens from a wild address."""
+    """artemis-model §1.7: matching never happens from a wild address."""
     trie: WildcardTrie[str] = WildcardTrie(CORE)
     for pattern in ["a.b", "a.*", "a.#", "b.#"]:
         trie.add(pattern, pattern)
@@ -208,7 +208,7 @@ def test_trie_search_does_not_depend_on_the_number_of_patterns() -> None:
 
 
 def test_hostile_any_words_patterns_cost_at_most_words_times_nodes() -> None:
-    """Hardening 6: wildcards matched in linear time; `#.a.#.a...` must not try every division of the name."""
+    """reliability §5.6: wildcards matched in linear time; `#.a.#.a...` must not try every division of the name."""
     trie: WildcardTrie[int] = WildcardTrie(CORE)
     trie.add(".".join(["#", "a"] * 20 + ["#", "b"]), 1)
     name = ".".join(["a"] * 200)
@@ -237,14 +237,14 @@ def hierarchy(*matches: str, markers: str | None = None) -> MatchHierarchy[str]:
     ],
 )
 def test_more_specific_matches_come_first(name: str, matches: list[str]) -> None:
-    """Reference §1.8, precedence 1 to 3d; the order of adding plays no part."""
+    """artemis-model §1.8, precedence 1 to 3d; the order of adding plays no part."""
     assert hierarchy(*matches).resolve(name) == matches
     assert hierarchy(*reversed(matches)).resolve(name) == matches
     assert hierarchy(*reversed(matches)).best(name) == matches[0]
 
 
 def test_names_under_no_match_have_none() -> None:
-    """Reference §1.8: the caller's default is used only when nothing matches."""
+    """artemis-model §1.8: the caller's default is used only when nothing matches."""
     matches = hierarchy("a.#")
 
     assert matches.resolve("b") == []
@@ -252,26 +252,26 @@ def test_names_under_no_match_have_none() -> None:
 
 
 def test_any_words_before_the_end_of_a_match_is_rejected() -> None:
-    """Reference §1.8: a match with any-words not at the end is rejected."""
+    """artemis-model §1.8: a match with any-words not at the end is rejected."""
     with pytest.raises(InvalidRequest, match="last word"):
         hierarchy("a.#.b")
 
 
 def test_single_word_of_a_match_covers_no_empty_word() -> None:
-    """Reference §1.8: `*` matches one non-empty word."""
+    """artemis-model §1.8: `*` matches one non-empty word."""
     assert hierarchy("a.*").resolve("a.") == []
     assert hierarchy("a.*.c").resolve("a..c") == []
     assert hierarchy("a.*.#").resolve("a.b.") == ["a.*.#"]
 
 
 def test_special_characters_of_regular_expressions_are_plain() -> None:
-    """Reference §7.1: `$`, `(` and `+` in matches mean themselves."""
+    """artemis-model §7.1: `$`, `(` and `+` in matches mean themselves."""
     assert hierarchy("$sys.(a+b).#").resolve("$sys.(a+b).c") == ["$sys.(a+b).#"]
     assert hierarchy("$sys.(a+b).#").resolve("$sys.aab.c") == []
 
 
 def test_literal_match_applies_only_to_the_address_of_that_name() -> None:
-    """Reference §1.9 and §1.8 rank 2."""
+    """artemis-model §1.9 and §1.8 rank 2."""
     matches = hierarchy("(orders.#)", "orders.#", "#", markers="()")
 
     assert matches.resolve("orders.#") == ["(orders.#)", "orders.#", "#"]
@@ -280,14 +280,16 @@ def test_literal_match_applies_only_to_the_address_of_that_name() -> None:
 
 
 def test_markers_mean_nothing_unless_configured() -> None:
-    """Reference §1.9: unset by default."""
+    """artemis-model §1.9: unset by default."""
     assert hierarchy("(orders.#)").resolve("orders.#") == []
     with pytest.raises(InvalidRequest, match="two characters"):
         MatchHierarchy[int](CORE, "(")
 
 
 def test_fully_qualified_name_prefers_its_own_match_then_its_address() -> None:
-    """Reference §1.5 security row and §1.8: exact `a::q` first, no wildcard across `::`, then the address part."""
+    """artemis-model §1.5 security row and artemis-model §1.8: exact `a::q` first, no wildcard across `::`, then the
+    address part.
+    """
     matches = hierarchy("a::q", "a", "#", "a::*", "#::q")
 
     assert matches.resolve("a::q") == ["a::q", "a", "#"]
@@ -296,7 +298,7 @@ def test_fully_qualified_name_prefers_its_own_match_then_its_address() -> None:
 
 
 def test_second_match_of_the_same_text_is_refused_and_put_replaces() -> None:
-    """Reference §1.8: the first of two equal matches is kept."""
+    """artemis-model §1.8: the first of two equal matches is kept."""
     for match in ["a", "a.#", "(a)"]:
         matches: MatchHierarchy[int] = MatchHierarchy(CORE, "()")
         assert matches.add(match, 1)
@@ -319,7 +321,7 @@ def test_removed_matches_apply_no_longer() -> None:
 
 
 def test_changes_are_seen_at_once_and_announced() -> None:
-    """Reference §1.8: any change clears the cache and notifies listeners."""
+    """artemis-model §1.8: any change clears the cache and notifies listeners."""
     matches = hierarchy("#")
     seen: list[list[str]] = []
     matches.on_change(lambda: seen.append(matches.resolve("a")))

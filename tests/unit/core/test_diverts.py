@@ -1,4 +1,4 @@
-"""Diverts: copies of what an address gets, sent through another one (reference §3.2)."""
+"""Diverts: copies of what an address gets, sent through another one (artemis-model §3.2)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Duplicate detection (reference §3.13, conformance row 30)."""
+"""Duplicate detection (artemis-model §3.13, artemis-model §9.2 row 30)."""
 
 from uuid import UUID
 
@@ -94,7 +94,7 @@ def test_a_long_id_is_logged_as_its_digest() -> None:
 
 
 def test_a_duplicate_is_not_routed_and_its_sender_need_not_know() -> None:
-    """§3.13: WARN, not routed, success to the sender."""
+    """artemis-model §3.13: WARN, not routed, success to the sender."""
     world = World()
     first = world.send("1", ONE)
 
@@ -119,7 +119,7 @@ def test_ids_are_remembered_after_the_message_was_consumed() -> None:
 
 
 def test_each_address_has_its_own_ids() -> None:
-    """§3.13: one cache per address."""
+    """artemis-model §3.13: one cache per address."""
     world = World()
     world.send("1", ONE)
     other = make_queue(world.office, "other")
@@ -175,7 +175,7 @@ def test_a_duplicate_for_a_full_address_is_no_failure() -> None:
 
 
 def test_dead_letters_do_not_meet_the_ids() -> None:
-    """§3.13: moves do not reject, also if the dead-letter address took the same id before."""
+    """artemis-model §3.13: moves do not reject, also if the dead-letter address took the same id before."""
     office = make_office({"q": AddressSettings(dead_letter_address="DLQ")})
     queue, dead = make_queue(office), make_queue(office, "DLQ")
     session = make_session(office)
@@ -203,7 +203,7 @@ def test_dead_letters_do_not_meet_the_ids() -> None:
     ],
 )
 def test_the_oldest_id_gives_way(settings: AddressSettings | None, options: BrokerSettings) -> None:
-    """§3.13: a circular cache of `id-cache-size`; the address' setting beats the broker's."""
+    """artemis-model §3.13: a circular cache of `id-cache-size`; the address' setting beats the broker's."""
     world = World(settings, options)
     for number in range(3):
         world.send(str(number), duplicate_id(str(number)))
@@ -248,7 +248,7 @@ def test_a_smaller_size_holds_from_the_next_id_on() -> None:
 
 
 def test_a_duplicate_makes_its_transaction_rollback_only() -> None:
-    """§3.13: one id in a transaction protects all of it."""
+    """artemis-model §3.13: one id in a transaction protects all of it."""
     world = World()
     for attempt in ("first", "second"):
         transaction = world.session.begin()
@@ -278,7 +278,7 @@ def test_the_same_id_twice_in_a_transaction_fails_it() -> None:
 
 
 def test_a_rolled_back_transaction_leaves_no_ids() -> None:
-    """§3.13: its messages were never taken."""
+    """artemis-model §3.13: its messages were never taken."""
     world = World()
     transaction = world.session.begin()
     world.send("lost", ONE, transaction)

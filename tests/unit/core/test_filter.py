@@ -1,4 +1,4 @@
-"""What selectors mean (reference §3.12, AMQP reference §11.1)."""
+"""What selectors mean (artemis-model §3.12, amqp10 §11.1)."""
 
 from collections.abc import Mapping
 
@@ -89,7 +89,7 @@ def truth(selector: str) -> bool | None:
     ],
 )
 def test_comparisons(selector: str, expected: bool) -> None:
-    """Reference §3.12: numbers widen, booleans are equal or not, chains associate to the left."""
+    """artemis-model §3.12: numbers widen, booleans are equal or not, chains associate to the left."""
     assert truth(selector) is expected
 
 
@@ -112,7 +112,7 @@ def test_comparisons(selector: str, expected: bool) -> None:
     ],
 )
 def test_values_of_unlike_kinds_are_different_and_without_order(selector: str, expected: bool) -> None:
-    """Reference §3.12: a string never equals a number; True is not 1."""
+    """artemis-model §3.12: a string never equals a number; True is not 1."""
     assert truth(selector) is expected
 
 
@@ -150,7 +150,7 @@ def test_values_of_unlike_kinds_are_different_and_without_order(selector: str, e
     ],
 )
 def test_what_depends_on_a_missing_property_is_unknown(selector: str) -> None:
-    """Reference §3.12: three-valued; null never matches, not even its opposite."""
+    """artemis-model §3.12: three-valued; null never matches, not even its opposite."""
     assert truth(selector) is None
 
 
@@ -197,7 +197,7 @@ def test_logic_knows_an_answer_where_one_side_decides(selector: str, expected: b
     ],
 )
 def test_not_is_as_tight_as_a_sign(selector: str, expected: bool) -> None:
-    """Reference §3.12 and §7.1: `NOT a = 1` is `(NOT a) = 1`; a property that is no boolean counts as false."""
+    """artemis-model §3.12 and §7.1: `NOT a = 1` is `(NOT a) = 1`; a property that is no boolean counts as false."""
     assert truth(selector) is expected
 
 
@@ -219,7 +219,7 @@ def test_not_is_as_tight_as_a_sign(selector: str, expected: bool) -> None:
     ],
 )
 def test_between_includes_its_bounds(selector: str, expected: bool | None) -> None:
-    """Reference §3.12; its AND is no logic."""
+    """artemis-model §3.12; its AND is no logic."""
     if expected is None:
         with pytest.raises(Exception, match="cannot compare conditions"):
             parse_filter(selector)
@@ -238,7 +238,7 @@ def test_between_includes_its_bounds(selector: str, expected: bool | None) -> No
     ],
 )
 def test_in_looks_for_a_string_in_a_list(selector: str, expected: bool) -> None:
-    """Reference §3.12."""
+    """artemis-model §3.12."""
     assert truth(selector) is expected
 
 
@@ -270,7 +270,7 @@ def test_in_looks_for_a_string_in_a_list(selector: str, expected: bool) -> None:
     ],
 )
 def test_arithmetic(selector: str, expected: bool) -> None:
-    """Reference §3.12: `* / %` before `+ -`, left to right; integers divide towards zero, as in Java."""
+    """artemis-model §3.12: `* / %` before `+ -`, left to right; integers divide towards zero, as in Java."""
     assert truth(selector) is expected
 
 
@@ -292,14 +292,14 @@ def test_arithmetic(selector: str, expected: bool) -> None:
     ],
 )
 def test_failed_evaluation_makes_the_whole_selector_false(selector: str) -> None:
-    """Reference §3.12, evaluation failure: false, whatever NOT or OR stands around it."""
+    """artemis-model §3.12, evaluation failure: false, whatever NOT or OR stands around it."""
     assert truth(selector) is None
     assert not passes(f"{selector} OR TRUE")
     assert passes(f"TRUE OR {selector}")
 
 
 def test_damaged_message_does_not_match() -> None:
-    """Reference §3.12, evaluation failure; one bad message must not stop a queue."""
+    """artemis-model §3.12, evaluation failure; one bad message must not stop a queue."""
     assert not parse_filter("a = 1").matches(Damaged())
     assert not parse_filter("NOT (a = 1)").matches(Damaged())
 
@@ -322,7 +322,7 @@ def test_damaged_message_does_not_match() -> None:
     ],
 )
 def test_literals(selector: str, expected: bool) -> None:
-    """Reference §3.12: decimal with optional L, hex, octal, floats, strings with doubled quotes."""
+    """artemis-model §3.12: decimal with optional L, hex, octal, floats, strings with doubled quotes."""
     assert truth(selector) is expected
 
 
@@ -339,7 +339,7 @@ def test_literals(selector: str, expected: bool) -> None:
     ],
 )
 def test_comments_space_and_case_of_keywords_do_not_matter(selector: str, expected: bool) -> None:
-    """Reference §3.12: keywords are case-insensitive; both kinds of comments."""
+    """artemis-model §3.12: keywords are case-insensitive; both kinds of comments."""
     assert truth(selector) is expected
 
 
@@ -363,7 +363,7 @@ def test_comments_space_and_case_of_keywords_do_not_matter(selector: str, expect
     ],
 )
 def test_names(selector: str, expected: bool | None) -> None:
-    """Reference §3.12 identifiers; dotted names; hyphens belong to names after `m.` and `amqp.annotation.`."""
+    """artemis-model §3.12 identifiers; dotted names; hyphens belong to names after `m.` and `amqp.annotation.`."""
     assert truth(selector) is expected
 
 
@@ -385,7 +385,7 @@ def test_names(selector: str, expected: bool | None) -> None:
     ],
 )
 def test_annotations_may_be_compared_with_a_quoted_number(selector: str, expected: bool | None) -> None:
-    """AMQP reference §11.1: Event Hubs' clients write `> '5'`."""
+    """amqp10 §11.1: Event Hubs' clients write `> '5'`."""
     assert truth(selector) is expected
 
 
@@ -412,7 +412,7 @@ def test_annotations_may_be_compared_with_a_quoted_number(selector: str, expecte
     ],
 )
 def test_convert_prefix_reads_strings_as_what_they_are_compared_with(selector: str, expected: bool | None) -> None:
-    """Reference §3.12, prefixes."""
+    """artemis-model §3.12, prefixes."""
     prefix = "convert_string_expressions:"
     properties = Properties(ORDER)
 
@@ -424,7 +424,7 @@ def test_convert_prefix_reads_strings_as_what_they_are_compared_with(selector: s
 
 
 def test_hyphenated_prefix_makes_hyphens_part_of_names() -> None:
-    """Reference §3.12, prefixes: one can follow the other, in any order, and be taken back."""
+    """artemis-model §3.12, prefixes: one can follow the other, in any order, and be taken back."""
     assert passes("hyphenated_props:a-b = 1")
     assert passes("hyphenated_props:convert_string_expressions:a-b = 1 AND seven = 7")
     assert passes("convert_string_expressions:hyphenated_props: a-b = 1 AND seven = 7")

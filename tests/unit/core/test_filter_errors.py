@@ -1,4 +1,4 @@
-"""Selectors that are refused, and what the client is told (reference §3.12, reliability §4)."""
+"""Selectors that are refused, and what the client is told (artemis-model §3.12, reliability §4)."""
 
 import sys
 
@@ -89,7 +89,7 @@ class Nothing:
     ],
 )
 def test_error_names_the_character_and_what_was_expected(selector: str, character: int, message: str) -> None:
-    """Every refusal of the grammar, reference §3.12."""
+    """Every refusal of the grammar, artemis-model §3.12."""
     with pytest.raises(InvalidFilter) as caught:
         parse_filter(selector)
 
@@ -103,7 +103,7 @@ def test_error_counts_from_the_start_of_the_text_with_its_prefix() -> None:
 
 
 def test_error_quotes_a_clients_text_shortened_and_escaped() -> None:
-    """AMQP reference §21: nothing of a client's goes unescaped into a log."""
+    """amqp10 §21: nothing of a client's goes unescaped into a log."""
     with pytest.raises(InvalidFilter) as caught:
         parse_filter("a " + '"' + "\n\x1b" * 100 + '"')
 
@@ -112,7 +112,7 @@ def test_error_quotes_a_clients_text_shortened_and_escaped() -> None:
 
 
 def test_selector_may_be_as_long_as_the_limit_and_no_longer() -> None:
-    """Reliability §4: selector 32 KiB."""
+    """reliability §4: selector 32 KiB."""
     assert parse_filter("a IS NULL".ljust(LENGTH_LIMIT)).matches(Nothing())
     with pytest.raises(InvalidFilter, match="longer than 32768 characters"):
         parse_filter("a IS NULL".ljust(LENGTH_LIMIT + 1))
@@ -132,7 +132,7 @@ def test_selector_may_be_as_long_as_the_limit_and_no_longer() -> None:
     ],
 )
 def test_nesting_beyond_the_limit_is_refused(before: str, after: str) -> None:
-    """Reliability §4: depth 100; never Python's recursion limit."""
+    """reliability §4: depth 100; never Python's recursion limit."""
     shallow = DEPTH_LIMIT // 3
     parse_filter(before * shallow + "a IS NULL" + after * shallow).matches(Nothing())
 
@@ -186,7 +186,7 @@ def test_long_chains_of_comparisons_are_deep(operator: str) -> None:
     ],
 )
 def test_hostile_text_is_refused_not_chewed(text: str) -> None:
-    """Hardening 6: the lexer reads each character once; repetition of its parts gives errors, not time."""
+    """reliability §5.6: the lexer reads each character once; repetition of its parts gives errors, not time."""
     with pytest.raises(InvalidFilter):
         parse_filter(text)
 

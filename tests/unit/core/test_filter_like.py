@@ -1,4 +1,4 @@
-"""LIKE, and its worst cases (reference §3.12, reliability §4 hardening 6)."""
+"""LIKE, and its worst cases (artemis-model §3.12, reliability §5.6)."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_escape_may_be_a_wildcard_itself() -> None:
 
 
 def test_each_character_of_the_value_is_passed_once() -> None:
-    """Hardening 6: `%a_b%a_b...` against `aaa...` is the pattern that makes backtracking matchers exponential."""
+    """reliability §5.6: `%a_b%a_b...` against `aaa...` is the pattern that makes backtracking matchers exponential."""
     pattern = LikePattern("%" + "a_b%" * 1000 + "c", None)
     value = "aab" * 900 + "a" * 10_000 + "c"
 
@@ -91,7 +91,7 @@ def test_each_character_of_the_value_is_passed_once() -> None:
 
 
 def test_part_that_nearly_fits_everywhere_is_linear_too() -> None:
-    """Hardening 6: quadratic for a matcher that starts again at each character."""
+    """reliability §5.6: quadratic for a matcher that starts again at each character."""
     pattern = LikePattern("%" + "a" * 100 + "_" + "a" * 100 + "b%", None)
     value = "a" * 10_000
 

@@ -1,4 +1,4 @@
-"""References are counted as messages are: many queues with a few each stay within the limits (DESIGN, rule 7)."""
+"""References are counted as messages are: many queues with a few each stay within the limits."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Limits of memory and of what is paged (reference §3.15), without a store."""
+"""Limits of memory and of what is paged (artemis-model §3.15), without a store."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Addresses, routing and what happens to messages nobody takes (reference/artemis-model §1.2, §3.8, §3.9, §3.15)."""
+"""Addresses, routing and what happens to messages nobody takes (artemis-model §1.2, §3.8, §3.9, §3.15)."""
 
 import pytest
 
@@ -99,7 +99,7 @@ def test_a_deleted_wildcard_queue_gets_nothing_more() -> None:
 
 
 def test_memory_behind_a_wildcard_counts_for_the_concrete_address() -> None:
-    """Reference §1.7: a full concrete address affects the wildcard's subscribers only through that address."""
+    """artemis-model §1.7: a full concrete address affects the wildcard's subscribers only through that address."""
     office = make_office()
     office.create_address("news.eu", frozenset((MULTICAST,)))
     make_queue(office, "wild", MULTICAST, address="news.#")
@@ -155,7 +155,7 @@ def test_an_address_exists_once() -> None:
 
 
 def test_a_routing_type_in_use_cannot_be_dropped() -> None:
-    """Reference §1.1."""
+    """artemis-model §1.1."""
     office = make_office()
     make_queue(office, "q", ANYCAST)
 
@@ -227,7 +227,7 @@ def test_an_unrouted_message_goes_to_the_dead_letter_address_if_that_is_wanted()
 
 
 def test_dead_letter_queues_are_made_per_origin() -> None:
-    """Reference §3.8: `DLQ.orders` gets only messages of `orders`."""
+    """artemis-model §3.8: `DLQ.orders` gets only messages of `orders`."""
     settings = AddressSettings(
         dead_letter_address="DLA",
         auto_create_dead_letter_resources=True,
@@ -279,7 +279,7 @@ def test_a_dead_letter_behind_a_wildcard_queue_is_not_lost() -> None:
     ],
 )
 def test_expiry_settings_have_their_precedence(settings: AddressSettings, asked: int, expected: int) -> None:
-    """Reference §3.9: no-expiry, then expiry-delay, then the bounds. Times are relative to arrival; 0: never."""
+    """artemis-model §3.9: no-expiry, then expiry-delay, then the bounds. Times are relative to arrival; 0: never."""
     office = make_office({"a": settings})
     office.create_address("a", frozenset((ANYCAST,)))
     message = make_message(expires_ms=office.hub.now_ms + asked if asked else 0)
@@ -290,7 +290,7 @@ def test_expiry_settings_have_their_precedence(settings: AddressSettings, asked:
 
 
 def test_arrival_is_stamped_where_the_settings_say_so() -> None:
-    """Reference §2.1 `enable-ingress-timestamp`; the stamp can be selected by."""
+    """artemis-model §2.1 `enable-ingress-timestamp`; the stamp can be selected by."""
     office = make_office({"a": AddressSettings(enable_ingress_timestamp=True)})
     stamped, plain = make_message(), make_message()
     for name, message in (("a", stamped), ("b", plain)):

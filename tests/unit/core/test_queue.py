@@ -1,4 +1,4 @@
-"""One queue: order, priority, fairness, credit, and what becomes of deliveries (reference/artemis-model §3.1)."""
+"""One queue: order, priority, fairness, credit, and what becomes of deliveries (artemis-model §3.1)."""
 
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED
 from artemis_py.core.selectors.filter import parse_filter
@@ -52,7 +52,7 @@ def test_consumers_with_credit_take_turns() -> None:
 
 
 def test_a_lower_consumer_priority_is_served_only_when_the_higher_is_busy() -> None:
-    """Reference §3.1: a lower level is only tried when all of the higher ones are busy or do not match."""
+    """artemis-model §3.1: a lower level is only tried when all of the higher ones are busy or do not match."""
     office = make_office()
     queue = make_queue(office)
     low, _ = attach(office, queue, priority=0)
@@ -145,7 +145,7 @@ def test_a_failed_delivery_counts_and_is_repeated_in_place() -> None:
 
 
 def test_max_delivery_attempts_moves_to_the_dead_letter_address() -> None:
-    """Reference §3.8: `deliveryCount >= max-delivery-attempts` when a delivery ends badly."""
+    """artemis-model §3.8: `deliveryCount >= max-delivery-attempts` when a delivery ends badly."""
     office = make_office({"#": AddressSettings(dead_letter_address="DLQ", max_delivery_attempts=2)})
     queue = make_queue(office)
     dead_letters = make_queue(office, "DLQ")
@@ -191,7 +191,7 @@ def test_a_message_undeliverable_here_goes_to_another_consumer() -> None:
 
 
 def test_redelivery_waits_longer_each_time_up_to_the_maximum() -> None:
-    """Reference §3.10: delay x multiplier^(n-1), capped."""
+    """artemis-model §3.10: delay x multiplier^(n-1), capped."""
     settings = AddressSettings(redelivery_delay=100, redelivery_delay_multiplier=3.0, max_redelivery_delay=250)
     office = make_office({"#": settings})
     queue = make_queue(office)
@@ -226,7 +226,7 @@ def test_a_message_keeps_its_number_while_it_waits_for_redelivery() -> None:
 
 
 def test_scheduled_messages_appear_when_due_and_are_numbered_then() -> None:
-    """Reference spark-amqp §3: no lower number may ever appear after a higher one was visible."""
+    """spark-amqp §3: no lower number may ever appear after a higher one was visible."""
     office = make_office()
     queue = make_queue(office)
     recorder, _ = attach(office, queue)
@@ -371,7 +371,7 @@ def test_a_blocked_consumer_gets_nothing_until_unblocked() -> None:
 
 
 def test_an_exclusive_queue_feeds_one_consumer_until_it_leaves() -> None:
-    """Reference §3.6.1."""
+    """artemis-model §3.6.1."""
     office = make_office()
     queue = make_queue(office, exclusive=True)
     first, first_consumer = attach(office, queue)
@@ -386,7 +386,7 @@ def test_an_exclusive_queue_feeds_one_consumer_until_it_leaves() -> None:
 
 
 def test_a_closed_consumer_returns_its_deliveries_uncounted_a_broken_one_counted() -> None:
-    """Reference §3.8: a clean close never counts as a failure; a broken connection does."""
+    """artemis-model §3.8: a clean close never counts as a failure; a broken connection does."""
     office = make_office()
     queue = make_queue(office)
     send(office, "q", "a", "b")
@@ -401,7 +401,7 @@ def test_a_closed_consumer_returns_its_deliveries_uncounted_a_broken_one_counted
 
 
 def test_purge_on_no_consumers_keeps_nothing_without_them() -> None:
-    """Reference §2.3."""
+    """artemis-model §2.3."""
     office = make_office()
     queue = make_queue(office, purge_on_no_consumers=True)
     send(office, "q", "nobody")

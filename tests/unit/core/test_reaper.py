@@ -1,4 +1,4 @@
-"""What goes because nobody uses it, and what that means (reference §2.4)."""
+"""What goes because nobody uses it, and what that means (artemis-model §2.4)."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Ring queues keep the newest messages (reference §2.2)."""
+"""Ring queues keep the newest messages (artemis-model §2.2)."""
 
 from pathlib import Path
 

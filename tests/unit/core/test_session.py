@@ -1,4 +1,6 @@
-"""What a client may have created, sent and undone: sessions, transactions, the reaper (reference §1.3, §2.4, §3.18)."""
+"""What a client may have created, sent and undone: sessions, transactions, the reaper
+(artemis-model §1.3, §2.4, §3.18).
+"""
 
 import gc
 
@@ -61,7 +63,7 @@ def test_an_untyped_producer_of_an_unknown_address_uses_the_default_type() -> No
 
 
 def test_an_untyped_producer_of_an_address_with_both_types_creates_nothing() -> None:
-    """Reference §1.3: a null routing type is reported as existing."""
+    """artemis-model §1.3: a null routing type is reported as existing."""
     office = make_office()
     office.create_address("a", frozenset(RoutingType))
 
@@ -133,7 +135,7 @@ def test_a_consumer_gets_the_queue_of_the_address_name_before_any_other() -> Non
 
 
 def test_a_consumer_is_not_given_a_wildcard_queue() -> None:
-    """Reference §7.1 (ARTEMIS-5337)."""
+    """artemis-model §7.1 (ARTEMIS-5337)."""
     office = make_office()
     make_queue(office, "a.#", address="a.#")
 
@@ -174,7 +176,7 @@ class Only:
 def test_each_step_of_creation_on_demand_needs_its_permission(
     granted: tuple[Permission, ...], missing: Permission
 ) -> None:
-    """Reference/reliability §4, item 8: auto-create is checked separately."""
+    """reliability §5.8: auto-create is checked separately."""
     office = make_office()
     office.access = Only(*granted)
 
@@ -285,7 +287,7 @@ def test_rolled_back_sends_never_happened() -> None:
 
 
 def test_a_settlement_holds_only_after_commit_and_a_rollback_counts_as_an_attempt() -> None:
-    """Reference/amqp10 §13.2: rolled-back retirements count as a delivery attempt."""
+    """amqp10 §13.2: rolled-back retirements count as a delivery attempt."""
     office = make_office()
     queue = make_queue(office)
     session = make_session(office)
@@ -390,7 +392,7 @@ def used_queue(office: PostOffice, **options: object) -> Session:
 
 
 def test_the_reaper_needs_two_passes() -> None:
-    """Reference §2.4."""
+    """artemis-model §2.4."""
     office = make_office()
     used_queue(office)
     reaper = make_services(office).reaper

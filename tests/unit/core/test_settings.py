@@ -1,4 +1,4 @@
-"""Settings: one table of options, Artemis' defaults, and which match wins (reference §1.8, §2.1)."""
+"""Settings: one table of options, Artemis' defaults, and which match wins (artemis-model §1.8, §2.1)."""
 
 from typing import Any
 
@@ -107,12 +107,12 @@ def repository(options: BrokerSettings | None = None, **settings: AddressSetting
 
 
 def test_every_address_setting_has_artemis_default() -> None:
-    """Reference §2.1, with the code's value where the manual differs (§9.1)."""
+    """artemis-model §2.1, with the code's value where the manual differs (artemis-model §9.1)."""
     assert {option.name: option.default for option in ADDRESS_SETTINGS} == ARTEMIS_DEFAULTS
 
 
 def test_the_brokers_options_have_artemis_defaults() -> None:
-    """Reference §6.4."""
+    """artemis-model §6.4."""
     defaults = {option.name: option.default for option in BROKER_OPTIONS}
 
     assert {name: defaults[name] for name in ARTEMIS_BROKER_DEFAULTS} == ARTEMIS_BROKER_DEFAULTS
@@ -139,7 +139,7 @@ def test_an_address_without_any_match_has_the_defaults() -> None:
 
 
 def test_each_setting_comes_from_the_most_specific_match_that_has_it() -> None:
-    """Reference §1.8: settings are merged field by field; §9.2 row 8."""
+    """artemis-model §1.8: settings are merged field by field; artemis-model §9.2 row 8."""
     settings = repository(
         all=AddressSettings(dead_letter_address="DLQ", max_delivery_attempts=3, redelivery_delay=7),
         a__=AddressSettings(max_delivery_attempts=5, redelivery_delay=9),
@@ -173,7 +173,7 @@ def test_an_empty_name_takes_back_the_address_of_a_broader_match(name: str) -> N
 
 @pytest.mark.parametrize(("delay", "cap", "expected"), [(0, None, 0), (50, None, 500), (50, -1, 500), (50, 70, 70)])
 def test_the_cap_of_redelivery_is_ten_times_the_delay_unless_set(delay: int, cap: int | None, expected: int) -> None:
-    """Reference §2.1, `max-redelivery-delay`."""
+    """artemis-model §2.1, `max-redelivery-delay`."""
     assert merge([AddressSettings(redelivery_delay=delay, max_redelivery_delay=cap)]).max_redelivery_delay == expected
 
 
@@ -185,7 +185,7 @@ def test_the_cap_is_derived_from_the_merged_delay() -> None:
 
 
 def test_of_a_fully_qualified_name_only_the_address_counts() -> None:
-    """Reference §1.8: FQQN look-ups use the address part."""
+    """artemis-model §1.8: FQQN look-ups use the address part."""
     settings = repository(a=AddressSettings(max_size_messages=3), q=AddressSettings(max_size_messages=4))
 
     assert settings.resolve("a::q").max_size_messages == 3
@@ -193,7 +193,7 @@ def test_of_a_fully_qualified_name_only_the_address_counts() -> None:
 
 @pytest.mark.parametrize("name", [A_UUID, A_UUID.upper(), "ID:host-4711-1700000000000-0:1:1"])
 def test_made_up_names_are_seen_below_the_uuid_namespace(name: str) -> None:
-    """Reference §1.8: names of temporary resources of AMQP and Core, and of OpenWire."""
+    """artemis-model §1.8: names of temporary resources of AMQP and Core, and of OpenWire."""
     settings = repository(BrokerSettings(uuid_namespace="temp"), temp__=AddressSettings(max_size_messages=3))
 
     assert settings.resolve(name).max_size_messages == 3
@@ -220,7 +220,7 @@ def test_the_uuid_namespace_is_joined_with_the_brokers_delimiter() -> None:
 
 
 def test_the_first_of_two_equal_matches_is_kept() -> None:
-    """Reference §1.8, other rules."""
+    """artemis-model §1.8, other rules."""
     settings = repository(a=AddressSettings(max_size_messages=3))
 
     assert settings.add("a", AddressSettings(max_size_messages=4)) is False
@@ -250,7 +250,7 @@ def test_addresses_under_the_same_matches_share_their_settings() -> None:
 
 
 def test_a_match_with_any_words_before_its_end_is_refused() -> None:
-    """Reference §1.7."""
+    """artemis-model §1.7."""
     with pytest.raises(InvalidRequest, match="only allowed as the last word"):
         repository().put("a.#.b", AddressSettings())
 

@@ -219,7 +219,7 @@ def no_creation() -> PostOffice:
 
 
 def test_a_subscriber_creates_an_address_and_never_widens_one() -> None:
-    """Reference §1.4; a producer does widen it."""
+    """artemis-model §1.4; a producer does widen it."""
     office = make_office()
     make_queue(office, "orders")
     office.update_address("orders", frozenset((RoutingType.ANYCAST,)))

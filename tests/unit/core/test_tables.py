@@ -1,4 +1,4 @@
-"""Addresses, queues and consumers that clients make are counted, and end somewhere (DESIGN, rule 7)."""
+"""Addresses, queues and consumers that clients make are counted, and end somewhere."""
 
 import pytest
 

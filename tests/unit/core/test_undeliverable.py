@@ -1,4 +1,4 @@
-"""What becomes of a message that nobody could use, whatever it was sent as (reference §3.8, §3.9)."""
+"""What becomes of a message that nobody could use, whatever it was sent as (artemis-model §3.8, §3.9)."""
 
 import pytest
 
@@ -186,7 +186,7 @@ def test_a_collector_whose_name_would_be_too_long_is_done_without() -> None:
 
 @pytest.mark.parametrize("target", ["DLQ::second", "::second"])
 def test_a_dead_letter_address_may_name_a_queue(target: str) -> None:
-    """An FQQN means one queue, whatever others its address has (reference §1.5)."""
+    """An FQQN means one queue, whatever others its address has (artemis-model §1.5)."""
     office = shipped_office(SHIPPED.changed(dead_letter_address=target))
     make_queue(office, "second", address="DLQ")
 

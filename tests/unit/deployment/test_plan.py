@@ -255,7 +255,7 @@ def test_routing_types_follow_unless_a_queue_needs_them() -> None:
 
 
 def test_nothing_is_deleted_unless_the_settings_say_so() -> None:
-    """Reference 6.10: OFF keeps everything."""
+    """artemis-model §6.10: OFF keeps everything."""
     running = config(addresses=(address(queue()), address(name="b")))
 
     assert plan(running, config()).changes == ()

@@ -1,4 +1,4 @@
-"""The resource `broker`: what it shows, creates, changes and deletes (reference §6.1)."""
+"""The resource `broker`: what it shows, creates, changes and deletes (artemis-model §6.1)."""
 
 import json
 from typing import Any
@@ -121,7 +121,7 @@ def test_bindings_of_an_address_are_listed_a_line_each() -> None:
 
 
 def test_a_queue_is_created_from_json_with_all_its_attributes() -> None:
-    """The attribute names are those of reference §2.2."""
+    """The attribute names are those of artemis-model §2.2."""
     world = World()
     created = json.loads(
         world.call(
@@ -221,7 +221,7 @@ def test_a_queue_that_may_not_be_leaves_no_address_behind() -> None:
 
 
 def test_an_existing_queue_is_refused_naming_its_address_unless_asked_to_ignore_it() -> None:
-    """Queue names are unique in the whole broker (reference §7.1)."""
+    """Queue names are unique in the whole broker (artemis-model §7.1)."""
     world = world_with_queues("q")
     wanted = {"name": "q", "address": "elsewhere"}
 

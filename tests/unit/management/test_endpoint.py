@@ -1,4 +1,4 @@
-"""Requests by message: how they are read, answered and refused (reference §6.1)."""
+"""Requests by message: how they are read, answered and refused (artemis-model §6.1)."""
 
 import json
 from collections.abc import Callable

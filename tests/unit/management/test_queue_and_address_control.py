@@ -1,4 +1,4 @@
-"""The resources `queue.<name>` and `address.<name>` (reference §6.1)."""
+"""The resources `queue.<name>` and `address.<name>` (artemis-model §6.1)."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_a_paused_queue_holds_its_messages_until_it_is_resumed(world: World) -> 
 
 
 def test_a_disabled_queue_is_passed_by_until_it_is_enabled(world: World) -> None:
-    """Reference §2.3."""
+    """artemis-model §2.3."""
     world.call("queue.q", "disable")
     world.publish("a")
     disabled = world.read("queue.q", "MessageCount")
@@ -159,7 +159,7 @@ def test_purging_an_address_empties_all_its_queues(world: World) -> None:
 
 
 def test_the_duplicate_ids_of_an_address_can_be_forgotten(world: World) -> None:
-    """Reference §3.13 `clearDuplicateIdCache`."""
+    """artemis-model §3.13 `clearDuplicateIdCache`."""
     producer = world.session.producer("a")
     taken = [producer.send(plain_message("a", MessageView(body="m")), None, b"id") for _ in range(2)]
     world.call("address.a", "clearDuplicateIdCache")

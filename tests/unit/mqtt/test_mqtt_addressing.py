@@ -26,7 +26,7 @@ OTHER = WildcardSyntax(delimiter="/", any_words=">", single_word="+")
     ],
 )
 def test_levels_are_words(topic: str, address: str) -> None:
-    """reference/artemis-model §4.2.2; `::` cannot stand in an address."""
+    """artemis-model §4.2.2; `::` cannot stand in an address."""
     assert to_address(topic, SYNTAX) == address
 
 

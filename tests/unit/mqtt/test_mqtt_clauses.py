@@ -118,7 +118,7 @@ def test_goodbye_takes_the_will_back(version: int) -> None:
 
 
 def test_goodbye_with_the_will() -> None:
-    """§3.14.2.1: reason code 0x04."""
+    """MQTT 5.0 §3.14.2.1: reason code 0x04."""
     site = Site()
     reader = connected(site, "r")
     reader.subscribe("w")

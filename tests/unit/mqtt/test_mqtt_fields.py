@@ -64,7 +64,7 @@ def reason_of(call: Callable[[], object]) -> int:
     ],
 )
 def test_variable_byte_integers_at_every_change_of_size(value: int, octets: str) -> None:
-    """[MQTT-1.5.5-1] the fewest bytes (§1.5.5, table 1-1)."""
+    """[MQTT-1.5.5-1] the fewest bytes (MQTT 5.0 §1.5.5, table 1-1)."""
     assert write_varint(value).hex() == octets
     assert read_varint(bytes.fromhex(octets), 0, len(octets) // 2) == (value, len(octets) // 2)
 
@@ -122,7 +122,7 @@ def test_a_length_above_what_is_left_is_malformed() -> None:
 
 @pytest.mark.parametrize("topic", ["a", "/", "a/", "/a", "a//b", "$SYS/x", " ", "a b/c", "Ä/漢"])
 def test_valid_topic_names(topic: str) -> None:
-    """[MQTT-4.7.3-1] §4.7.3: empty levels and spaces are legal."""
+    """[MQTT-4.7.3-1] MQTT 5.0 §4.7.3: empty levels and spaces are legal."""
     check_topic(topic, 128)
 
 
@@ -154,7 +154,7 @@ def test_a_shared_filter_has_a_group_and_a_filter(topic_filter: str) -> None:
 
 
 def test_levels_are_limited() -> None:
-    """A limit of ours, so with the code that says the name is well-formed and not taken (§4.13)."""
+    """A limit of ours, so with the code that says the name is well-formed and not taken (MQTT 5.0 §4.13)."""
     check_topic("a/b/c", 3)
     check_filter("$share/g/a/b/c", 3)
 
@@ -163,7 +163,7 @@ def test_levels_are_limited() -> None:
 
 
 def test_a_shared_filter_is_taken_apart() -> None:
-    """§4.8.2"""
+    """MQTT 5.0 §4.8.2"""
     assert split_shared("$share/g/a/#") == ("g", "a/#")
     assert split_shared("$share/g//a") == ("g", "/a")
     assert split_shared("$shared/a") == ("", "$shared/a")
@@ -180,7 +180,7 @@ def test_a_topic_is_as_long_as_a_field_may_be() -> None:
 
 
 def test_every_property_of_a_message_survives() -> None:
-    """§2.2.2.2, table 2-4; user properties keep their order [MQTT-3.3.2-18]."""
+    """MQTT 5.0 §2.2.2.2, table 2-4; user properties keep their order [MQTT-3.3.2-18]."""
     data = write_properties(FULL)
 
     assert read_properties(data, 0, len(data), PacketType.PUBLISH) == FULL
@@ -188,7 +188,7 @@ def test_every_property_of_a_message_survives() -> None:
 
 @pytest.mark.parametrize("where", sorted(ALLOWED))
 def test_a_packet_carries_its_own_properties_and_no_others(where: int) -> None:
-    """§2.2.2.2, table 2-4: anything else is a protocol error."""
+    """MQTT 5.0 §2.2.2.2, table 2-4: anything else is a protocol error."""
     for code, kind in KINDS.items():
         name = {0x0B: "subscription_identifiers", 0x26: "user_properties"}.get(code, code.name.lower())
         value: Any = {0x0B: (1,), 0x26: (("a", "b"),)}.get(code)
@@ -204,7 +204,7 @@ def test_a_packet_carries_its_own_properties_and_no_others(where: int) -> None:
 
 @pytest.mark.parametrize("octets", ["00", "04", "2b", "7f", "8001", "ff"])
 def test_an_unknown_property_is_malformed(octets: str) -> None:
-    """§2.2.2.2: nothing says how long it is."""
+    """MQTT 5.0 §2.2.2.2: nothing says how long it is."""
     data = bytes.fromhex(octets) + b"\0\0"
 
     assert reason_of(lambda: read_properties(data, 0, len(data), PacketType.CONNECT)) == MALFORMED_PACKET
@@ -223,7 +223,7 @@ def test_an_unknown_property_is_malformed(octets: str) -> None:
     ],
 )
 def test_a_property_stands_once(where: int, octets: str) -> None:
-    """§3.1.2.11 and its kin: twice is a protocol error; only user properties may repeat."""
+    """MQTT 5.0 §3.1.2.11 and its kin: twice is a protocol error; only user properties may repeat."""
     data = bytes.fromhex(octets)
 
     assert reason_of(lambda: read_properties(data, 0, len(data), where)) == PROTOCOL_ERROR
@@ -241,7 +241,7 @@ def test_a_property_stands_once(where: int, octets: str) -> None:
     ],
 )
 def test_values_that_mean_nothing_are_protocol_errors(where: int, octets: str) -> None:
-    """§3.1.2.11.3, §3.1.2.11.4, §3.1.2.11.6, §3.1.2.11.7, §3.8.2.1.2, §3.1.3.2.3"""
+    """MQTT 5.0 §3.1.2.11.3, §3.1.2.11.4, §3.1.2.11.6, §3.1.2.11.7, §3.8.2.1.2, §3.1.3.2.3"""
     data = bytes.fromhex(octets)
 
     assert reason_of(lambda: read_properties(data, 0, len(data), where)) == PROTOCOL_ERROR
@@ -321,7 +321,7 @@ def test_what_a_client_may_not_say_beside_a_message(octets: str, reason: int) ->
 
 
 def test_a_user_property_may_come_more_than_once() -> None:
-    """§3.3.2.3.7"""
+    """MQTT 5.0 §3.3.2.3.7"""
     properties = Properties(user_properties=(("a", "1"), ("a", "1")))
 
     assert split(properties) == (write_properties(properties), -1, 0)

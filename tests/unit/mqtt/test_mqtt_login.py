@@ -42,7 +42,9 @@ def test_connect_in_every_version(version: int) -> None:
 
 
 def test_connect_with_every_property() -> None:
-    """[MQTT-3.1.3-10] §3.1.2.11, §3.1.3.2; the will's delay and expiry are not among what its PUBLISH carries."""
+    """[MQTT-3.1.3-10] MQTT 5.0 §3.1.2.11, §3.1.3.2; the will's delay and expiry are not among what its PUBLISH
+    carries.
+    """
     carried = Properties(content_type="t", response_topic="r", correlation_data=b"c", user_properties=(("a", "b"),))
     will = evolve(WILL, properties=evolve(carried, will_delay_interval=5, message_expiry_interval=6))
     packet = Connect(
@@ -69,7 +71,7 @@ def test_connect_with_every_property() -> None:
 
 
 def test_version_5_takes_a_password_without_a_user_name() -> None:
-    """§3.1.2.9: other than 3.1.1."""
+    """MQTT 5.0 §3.1.2.9: other than 3.1.1."""
     client = waiting()
     client.send(connect(Connect(password=b"p")))
 
@@ -194,7 +196,7 @@ def test_names_of_clients(version: int, name: str) -> None:
 
 
 def test_authentication_data_needs_a_method() -> None:
-    """§3.1.2.11.10"""
+    """MQTT 5.0 §3.1.2.11.10"""
     client = waiting()
     packet = Connect(properties=Properties(authentication_data=b"a"))
 
@@ -219,7 +221,7 @@ def test_an_empty_client_identifier(version: int, clean: bool, is_legal: bool) -
 
 
 def test_connack_says_what_the_engine_enforces() -> None:
-    """§3.2.2.3: the maxima of packets, messages and aliases; what the broker adds stays."""
+    """MQTT 5.0 §3.2.2.3: the maxima of packets, messages and aliases; what the broker adds stays."""
     client = waiting(receive_maximum=7, max_packet_size=1000, topic_alias_maximum=9)
     client.send(connect(Connect(keep_alive_s=60)))
     given = Connack(session_present=True, properties=Properties(assigned_client_identifier="x"))
@@ -418,7 +420,7 @@ def test_re_authentication() -> None:
 
 @pytest.mark.parametrize("packets", [step(0x18, b""), step(0x19, b"") * 2, step(0x19, b"", "n"), step(0x19, b"", None)])
 def test_auth_out_of_turn(packets: bytes) -> None:
-    """§4.12.1 [MQTT-4.12.1-1]: nothing to go on with, begun twice, another method or none."""
+    """MQTT 5.0 §4.12.1 [MQTT-4.12.1-1]: nothing to go on with, begun twice, another method or none."""
     client = Conversation()
     client.open(METHOD)
     client.send(packets)
@@ -463,7 +465,7 @@ def test_the_client_says_goodbye(version: int) -> None:
 
 @pytest.mark.parametrize("octets", ["e000", "e00100", "e0020000"])
 def test_disconnect_may_leave_out_what_is_zero(octets: str) -> None:
-    """§3.14.2.1, §3.14.2.2.1"""
+    """MQTT 5.0 §3.14.2.1, §3.14.2.2.1"""
     client = Conversation()
     client.open()
     client.send(bytes.fromhex(octets))
@@ -472,7 +474,7 @@ def test_disconnect_may_leave_out_what_is_zero(octets: str) -> None:
 
 
 def test_disconnect_with_the_will_and_a_new_expiry() -> None:
-    """§3.14.2.1, §3.14.2.2.2"""
+    """MQTT 5.0 §3.14.2.1, §3.14.2.2.2"""
     client = Conversation()
     client.open(Connect(properties=Properties(session_expiry_interval=1)))
     packet = Disconnect(reason=4, properties=Properties(session_expiry_interval=100, reason_string="tired"))
@@ -483,7 +485,7 @@ def test_disconnect_with_the_will_and_a_new_expiry() -> None:
 
 @pytest.mark.parametrize("expiry", [None, 0])
 def test_a_session_that_was_to_end_does_not_outlive_its_connection(expiry: int | None) -> None:
-    """§3.14.2.2.2: a protocol error."""
+    """MQTT 5.0 §3.14.2.2.2: a protocol error."""
     client = Conversation()
     client.open(Connect(properties=Properties(session_expiry_interval=expiry)))
     answer = client.send(disconnect(5, Disconnect(properties=Properties(session_expiry_interval=1))))
@@ -625,7 +627,7 @@ def test_a_silent_client_is_given_up(version: int) -> None:
 
 
 def test_without_keep_alive_silence_means_nothing() -> None:
-    """§3.1.2.10: 0 turns it off."""
+    """MQTT 5.0 §3.1.2.10: 0 turns it off."""
     client = Conversation()
     client.open()
     client.engine.handle_deadline(1e9)

@@ -30,7 +30,7 @@ def opened(version: int = 5, properties: Properties | None = None, **limits: int
 @pytest.mark.parametrize("retain", [False, True])
 @pytest.mark.parametrize("payload", [b"", b"x", b"x" * 130, b"x" * 20000])
 def test_publish_in_every_version(version: int, qos: int, retain: bool, payload: bytes) -> None:
-    """[MQTT-3.3.1-1] [MQTT-2.2.1-2] §3.3: topic, identifier where there is one, and any payload, also none."""
+    """[MQTT-3.3.1-1] [MQTT-2.2.1-2] MQTT 5.0 §3.3: topic, identifier where there is one, and any payload, also none."""
     client = opened(version)
     client.send(publish(version, "a/b", payload, qos, 7 if qos else 0, retain=retain, dup=qos > 0))
 
@@ -38,7 +38,7 @@ def test_publish_in_every_version(version: int, qos: int, retain: bool, payload:
 
 
 def test_publish_with_properties() -> None:
-    """§3.3.2.3: what belongs to the hop is taken out, the rest is handed on as it came."""
+    """MQTT 5.0 §3.3.2.3: what belongs to the hop is taken out, the rest is handed on as it came."""
     client = opened()
     kept = Properties(content_type="t", user_properties=(("a", "b"),))
     for properties in (
@@ -208,7 +208,7 @@ def test_more_topics_than_are_kept_decoded() -> None:
 
 
 def test_topic_aliases_of_the_client() -> None:
-    """[MQTT-3.3.2-7] [MQTT-3.3.2-12] §3.3.2.3.4: set, used, set anew; up to the maximum that CONNACK gave."""
+    """[MQTT-3.3.2-7] [MQTT-3.3.2-12] MQTT 5.0 §3.3.2.3.4: set, used, set anew; up to the maximum that CONNACK gave."""
     client = opened(topic_alias_maximum=2)
     one, two = Properties(topic_alias=1), Properties(topic_alias=2)
     for topic, properties in (("a", one), ("b", two), ("", one), ("c", one), ("", one), ("", two)):
@@ -257,7 +257,9 @@ def test_aliases_end_with_their_connection() -> None:
 
 
 def test_a_client_keeps_to_the_receive_maximum() -> None:
-    """[MQTT-3.3.4-7] §3.3.4, §4.9: QoS 1 counts until PUBACK, QoS 2 until PUBCOMP or a refusal; QoS 0 never."""
+    """[MQTT-3.3.4-7] MQTT 5.0 §3.3.4, §4.9: QoS 1 counts until PUBACK, QoS 2 until PUBCOMP or a refusal; QoS 0
+    never.
+    """
     client = opened(receive_maximum=2)
     client.handler.answers = False
     client.send(publish(5, "a", b"", 1, 1) + publish(5, "a", b"", 2, 2) + publish(5, "a"))
@@ -275,7 +277,7 @@ def test_a_client_keeps_to_the_receive_maximum() -> None:
 
 
 def test_a_release_from_before_opens_no_more_than_there_is() -> None:
-    """§4.9: PUBCOMP for a message of an earlier connection."""
+    """MQTT 5.0 §4.9: PUBCOMP for a message of an earlier connection."""
     client = Conversation(5, ConnectionLimits(receive_maximum=1))
     client.handler.incoming.received = {8, 9}
     client.open()
@@ -305,7 +307,7 @@ def test_3_has_as_many_in_flight_as_there_are_identifiers(version: int) -> None:
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("size", [0, 100, 600, 20000])
 def test_a_delivery_in_every_version(version: int, qos: int, size: int) -> None:
-    """[MQTT-3.3.2-1] [MQTT-3.3.1-2] [MQTT-4.3.1-1] §3.3; only version 5 is told properties."""
+    """[MQTT-3.3.2-1] [MQTT-3.3.1-2] [MQTT-4.3.1-1] MQTT 5.0 §3.3; only version 5 is told properties."""
     client = opened(version)
     packet_id = client.engine.outgoing.add(qos, "m") if qos else 0
     octets = write_properties(Properties(content_type="t")) + expiry_property(9) + subscription_identifier_property(300)
@@ -319,7 +321,7 @@ def test_a_delivery_in_every_version(version: int, qos: int, size: int) -> None:
 
 @pytest.mark.parametrize("size", [127, 128, 129, 16383, 16384, 16385, 2097151, 2097152])
 def test_a_packet_at_every_change_of_its_length(size: int) -> None:
-    """§2.1.4: the remaining length has one more octet."""
+    """MQTT 5.0 §2.1.4: the remaining length has one more octet."""
     client = opened(4)
     payload = bytes(size - 3)
     client.send(publish(4, "a", payload))
@@ -713,7 +715,7 @@ def test_subscribe_and_unsubscribe_in_every_version(version: int) -> None:
 
 
 def test_subscribe_with_an_identifier() -> None:
-    """§3.8.2.1.2"""
+    """MQTT 5.0 §3.8.2.1.2"""
     client = opened()
     for identifiers in ((), (268435455,)):
         properties = Properties(subscription_identifiers=identifiers)

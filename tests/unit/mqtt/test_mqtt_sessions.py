@@ -336,7 +336,7 @@ def test_a_session_expires() -> None:
 
 
 def test_a_client_that_is_back_stops_the_clock() -> None:
-    """§3.1.2.11.2: the interval begins with the end of the connection, of the last one."""
+    """MQTT 5.0 §3.1.2.11.2: the interval begins with the end of the connection, of the last one."""
     site = Site()
     lasting(site, "c", expiry_s=10).leave()
     site.pass_time(8)

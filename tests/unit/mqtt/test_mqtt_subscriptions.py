@@ -40,7 +40,7 @@ def bodies(client: Client) -> list[bytes]:
 
 
 def test_queues_are_named_as_in_artemis() -> None:
-    """reference/artemis-model §4.2.2: client identifier or group, then the address."""
+    """artemis-model §4.2.2: client identifier or group, then the address."""
     site = Site()
     client = lasting(site, "c")
 
@@ -70,7 +70,7 @@ def test_two_clients_never_share_a_queue_by_their_names() -> None:
 
 
 def test_the_queue_goes_with_the_subscription() -> None:
-    """[MQTT-3.10.4-1] [MQTT-3.10.4-2]; a filter that was never subscribed is said to be so (§3.11.3)."""
+    """[MQTT-3.10.4-1] [MQTT-3.10.4-2]; a filter that was never subscribed is said to be so (MQTT 5.0 §3.11.3)."""
     site = Site()
     client = connected(site, "c")
     client.subscribe("t", 1)
@@ -83,7 +83,7 @@ def test_the_queue_goes_with_the_subscription() -> None:
 
 
 def test_a_queue_on_an_anycast_address_is_consumed_and_stays() -> None:
-    """reference/artemis-model §4.2.3."""
+    """artemis-model §4.2.3."""
     site = Site()
     site.office.create_address("q", frozenset((RoutingType.ANYCAST,)))
     site.office.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
@@ -99,7 +99,7 @@ def test_a_queue_on_an_anycast_address_is_consumed_and_stays() -> None:
 
 
 def test_a_deleted_queue_ends_the_connection() -> None:
-    """A client that is not subscribed any more must know it (reference/artemis-model §4.5)."""
+    """A client that is not subscribed any more must know it (artemis-model §4.5)."""
     site = Site()
     client = connected(site, "c")
     client.subscribe("t", 1)
@@ -300,7 +300,7 @@ def test_a_slow_subscriber_does_not_make_the_broker_hold_all_that_is_retained() 
 
 
 def test_a_shared_subscription_gets_nothing_retained() -> None:
-    """§4.8.2."""
+    """MQTT 5.0 §4.8.2."""
     site = Site()
     connected(site, "p").publish("t", b"m", retain=True)
     client = connected(site, "c")
@@ -368,7 +368,7 @@ def test_a_body_that_cannot_be_loaded_does_not_hold_others_up(
 
 
 def test_a_group_shares_the_messages() -> None:
-    """§4.8.2: each message goes to one of them; both get their part."""
+    """MQTT 5.0 §4.8.2: each message goes to one of them; both get their part."""
     site = Site()
     clients = [connected(site, name) for name in "ab"]
     for client in clients:
@@ -383,7 +383,7 @@ def test_a_group_shares_the_messages() -> None:
 
 
 def test_what_a_lost_member_did_not_acknowledge_goes_to_another() -> None:
-    """§4.8.2: also when its session goes on."""
+    """MQTT 5.0 §4.8.2: also when its session goes on."""
     site = Site()
     first = lasting(site, "a")
     first.subscribe("$share/g/t", 1)
@@ -534,7 +534,7 @@ def test_wildcards_do_not_reach_around_permissions() -> None:
 
 @pytest.mark.parametrize(("qos", "answer"), [(1, ("puback", 1, 0x87)), (2, ("pubrec", 1, 0x87))])
 def test_publishing_needs_the_permission_to_send(qos: int, answer: tuple[str, int, int]) -> None:
-    """§3.4.2.1: version 5 is told; nothing is retained."""
+    """MQTT 5.0 §3.4.2.1: version 5 is told; nothing is retained."""
     site = Site(access=Forbidden((Permission.SEND, "secret")))
     client = connected(site, "c")
     client.publish("secret", b"m", qos, 1, retain=True)
@@ -559,7 +559,7 @@ def test_3_x_is_disconnected_or_kept_in_the_dark(version: int) -> None:
 
 
 def test_a_will_needs_the_permission_when_it_is_left_and_when_it_goes_out() -> None:
-    """reference/reliability §4, hardening 8."""
+    """reliability §5.8."""
     access = Forbidden((Permission.SEND, "secret"))
     site = Site(access=access)
     watcher = connected(site, "w")
@@ -599,7 +599,7 @@ def test_a_resumed_subscription_that_is_no_longer_allowed_rests() -> None:
 
 
 def test_a_session_is_not_handed_to_another_user() -> None:
-    """What waits in it was allowed to somebody else (reference/reliability §4, hardening 8)."""
+    """What waits in it was allowed to somebody else (reliability §5.8)."""
     site = Site()
     ann = lasting(site, "c", username="ann")
     ann.subscribe("t", 1)
@@ -619,7 +619,7 @@ def test_a_session_is_not_handed_to_another_user() -> None:
 
 
 def test_messages_of_other_protocols_arrive_with_their_properties() -> None:
-    """The neutral view decides; QoS is the subscription's (reference/artemis-model §4.2.5)."""
+    """The neutral view decides; QoS is the subscription's (artemis-model §4.2.5)."""
     site = Site()
     client = connected(site, "c")
     client.subscribe("a/b", 2)

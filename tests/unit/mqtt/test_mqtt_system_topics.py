@@ -51,7 +51,7 @@ def test_anonymous_clients_see_them_only_if_told_so(parameters: dict[str, Any], 
 
 
 def test_no_client_publishes_there() -> None:
-    """§4.7.2: nobody shall forge what the broker says of itself."""
+    """MQTT 5.0 §4.7.2: nobody shall forge what the broker says of itself."""
     site = Site()
     client = connected(site, "c")
     client.publish("$SYS/broker/version", b"forged", 1, 1)

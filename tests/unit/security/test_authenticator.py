@@ -108,7 +108,7 @@ def test_login_without_sasl_checks_name_and_password() -> None:
 
 
 def test_passwords_are_hashed_elsewhere() -> None:
-    """Hardening 2: nothing slow on the event loop; the answer comes when the worker is done."""
+    """reliability §5.2: nothing slow on the event loop; the answer comes when the worker is done."""
     bench = Bench()
     results: list[LoginResult] = []
 
@@ -120,7 +120,7 @@ def test_passwords_are_hashed_elsewhere() -> None:
 
 
 def test_hashes_that_wait_are_limited() -> None:
-    """Hardening 2: a bounded queue; who comes when it is full is told so, and the next one after it is not."""
+    """reliability §5.2: a bounded queue; who comes when it is full is told so, and the next one after it is not."""
     bench = Bench()
     results: list[LoginResult] = []
     for _ in range(PENDING_LIMIT + 1):
@@ -196,7 +196,7 @@ def guess(bench: Bench, count: int, peer: str = "10.0.0.1:5000") -> None:
 
 
 def test_address_that_guesses_is_slowed_down() -> None:
-    """Reliability §4: 5 failures a minute per address, then 1 s delay, right password or not, any port."""
+    """reliability §4: 5 failures a minute per address, then 1 s delay, right password or not, any port."""
     bench = Bench()
     guess(bench, FREE_FAILURES)
     results: list[LoginResult] = []
@@ -284,7 +284,7 @@ def test_known_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failed_logins_are_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
-    """Who, from where, how and why; never the password (hardening 2); a client's text only escaped."""
+    """Who, from where, how and why; never the password (reliability §5.2); a client's text only escaped."""
     bench = Bench()
     bench.login("ann", "wrong-pw")
     bench.login("no\nbody" + "x" * 200, "wrong-pw")
@@ -303,7 +303,7 @@ def test_failed_logins_are_logged_without_secrets(caplog: pytest.LogCaptureFixtu
 
 
 def test_flood_of_failures_is_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """Hardening 11: log lines that a stranger can provoke are limited, and say how many they stand for."""
+    """reliability §5.11: log lines that a stranger can provoke are limited, and say how many they stand for."""
     count_left_out(all_of_them=True)  # of logins in earlier tests whose brakes are still in memory
     bench = Bench()
     caplog.clear()

@@ -1,4 +1,4 @@
-"""Permissions under address matches (reference §6.3, §1.5, §1.8)."""
+"""Permissions under address matches (artemis-model §6.3, §1.5, §1.8)."""
 
 import pytest
 
@@ -49,12 +49,14 @@ def rules(*, uuid_namespace: str | None = None, markers: str | None = None) -> A
 def test_only_the_most_specific_match_counts(
     subject: Subject, permission: Permission, address: str, queue: str | None, allowed: bool
 ) -> None:
-    """Reference §6.3: not merged, what a match does not list it denies; §1.5: exact `address::queue` first."""
+    """artemis-model §6.3: not merged, what a match does not list it denies; artemis-model §1.5: exact `address::queue`
+    first.
+    """
     assert rules().allows(subject, permission, address, queue) is allowed
 
 
 def test_names_of_clients_never_widen_a_rule() -> None:
-    """Hardening 8: wildcards and `::` in an address or queue name are plain text to the rules."""
+    """reliability §5.8: wildcards and `::` in an address or queue name are plain text to the rules."""
     for name in ["*", "#", "orders.*", "orders.#", "(orders.#)", "x::orders.eu"]:
         assert not rules().allows(APP, Permission.CONSUME, name)
         assert not rules().allows(APP, Permission.CONSUME, "x", name)
@@ -70,7 +72,7 @@ def test_without_a_match_nothing_is_allowed() -> None:
 
 
 def test_made_up_names_are_looked_up_below_the_namespace() -> None:
-    """Reference §1.8, uuid-namespace; and only if it is set."""
+    """artemis-model §1.8, uuid-namespace; and only if it is set."""
     made_up = "2f2b7b6e-3f0a-4d55-9d5f-0d7b0f7c2a11"
 
     assert rules(uuid_namespace="temp").allows(APP, Permission.CONSUME, made_up)
@@ -80,14 +82,14 @@ def test_made_up_names_are_looked_up_below_the_namespace() -> None:
 
 
 def test_literal_match_covers_the_address_of_that_name() -> None:
-    """Reference §1.9."""
+    """artemis-model §1.9."""
     assert rules(markers="()").allows(OPS, Permission.CONSUME, "orders.#")
     assert not rules(markers="()").allows(OPS, Permission.CONSUME, "orders.us")
     assert not rules().allows(OPS, Permission.CONSUME, "orders.#")
 
 
 def test_rules_follow_the_wildcard_syntax_and_refuse_illegal_matches() -> None:
-    """Reference §1.7, §1.8."""
+    """artemis-model §1.7, §1.8."""
     options = BrokerSettings(wildcards=WildcardSyntax("/", ">", "+"))
     found = AccessRules({"a/>": {Permission.SEND: frozenset(["app"])}}, options)
 

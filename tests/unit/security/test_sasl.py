@@ -1,4 +1,4 @@
-"""SASL mechanisms, server side (AMQP reference §3; RFC 4505, 4616, 4422, 5802, 7677)."""
+"""SASL mechanisms, server side (amqp10 §3; RFC 4505, 4616, 4422, 5802, 7677)."""
 
 import base64
 import hashlib
@@ -41,7 +41,7 @@ def test_plain_accepts_the_right_password(response: bytes) -> None:
 
 
 def test_plain_asks_for_a_response_that_was_left_out() -> None:
-    """AMQP reference §3: a null initial response is answered with an empty challenge, once."""
+    """amqp10 §3: a null initial response is answered with an empty challenge, once."""
     talk = Conversation(Bench(), "PLAIN")
 
     talk.respond(None)
@@ -71,7 +71,7 @@ def test_plain_asks_for_a_response_that_was_left_out() -> None:
     ],
 )
 def test_plain_gives_every_failure_the_same_answer(response: bytes) -> None:
-    """Hardening 1: wrong password, unknown user, impersonation and nonsense look alike."""
+    """reliability §5.1: wrong password, unknown user, impersonation and nonsense look alike."""
     talk = Conversation(Bench(), "PLAIN")
 
     talk.respond(response)
@@ -205,7 +205,7 @@ def final_message(first_bare: str, server_first: bytes, password: str, gs2: byte
     ],
 )
 def test_scram_with_stored_plain_and_missing_keys(user: str, password: str, outcome: LoginOutcome) -> None:
-    """Hardening 1: an unknown user gets as far as a known one and fails at the same point, even with the empty
+    """reliability §5.1: an unknown user gets as far as a known one and fails at the same point, even with the empty
     password that the made-up keys are derived from."""
     bench = Bench()
     talk = Conversation(bench, "SCRAM-SHA-256")

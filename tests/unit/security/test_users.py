@@ -104,7 +104,7 @@ ARGON2 = hash_of_nobody(CHEAP)
     ],
 )
 def test_damaged_hash_is_refused_without_repeating_it(text: str, message: str) -> None:
-    """Hardening 2: what is in the users file never reaches the log."""
+    """reliability §5.2: what is in the users file never reaches the log."""
     with pytest.raises(ValueError, match=message) as caught:
         parse_hash(text)
 
@@ -134,7 +134,7 @@ def test_password_decides() -> None:
 
 
 def test_unknown_user_costs_the_same_as_a_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hardening 1: one hash with the same parameters and one constant-time comparison at most, whoever asks."""
+    """reliability §5.1: one hash with the same parameters and one constant-time comparison at most, whoever asks."""
     found = sample_users()
     checked: list[str] = []
 
@@ -150,7 +150,9 @@ def test_unknown_user_costs_the_same_as_a_wrong_password(monkeypatch: pytest.Mon
 
 
 def test_scram_keys_of_unknown_users_look_like_those_of_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hardening 1, RFC 5802 §9: one derivation in every case; the made-up salt is stable and of the usual length."""
+    """reliability §5.1, RFC 5802 §9: one derivation in every case; the made-up salt is stable and of the usual
+    length.
+    """
     derived: list[int] = []
 
     def derive(password: str, salt: bytes, iterations: int) -> passwords.ScramKeys:
@@ -193,7 +195,7 @@ class Folder:
 
 
 def test_users_and_roles_are_read_from_their_files(tmp_path: Path) -> None:
-    """Reference §6.3, properties login module: `name = password`, `role = user, user`."""
+    """artemis-model §6.3, properties login module: `name = password`, `role = user, user`."""
     folder = Folder(tmp_path)
     folder.write(f"ann = {hash_password('secret', CHEAP)}\n", "app = ann, other\nops = ann\n")
 
@@ -206,7 +208,7 @@ def test_users_and_roles_are_read_from_their_files(tmp_path: Path) -> None:
 
 
 def test_plain_passwords_work_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Issue: a plain one is accepted with a warning. The warning names no user and no password (hardening 2)."""
+    """Issue: a plain one is accepted with a warning. The warning names no user and no password (reliability §5.2)."""
     folder = Folder(tmp_path)
     folder.write("ann = s3cret\\ \nbob = pa\\\\ss\n", "")
 
@@ -222,7 +224,7 @@ def test_plain_passwords_work_with_one_warning(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_mistakes_of_both_files_come_together(tmp_path: Path) -> None:
-    """And never show a password (hardening 2)."""
+    """And never show a password (reliability §5.2)."""
     folder = Folder(tmp_path)
     folder.write("ann = ENC(s3cret)\nbob =\n", "app\n")
 
@@ -235,7 +237,7 @@ def test_mistakes_of_both_files_come_together(tmp_path: Path) -> None:
 
 
 def test_changed_files_are_read_again_when_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Reference §6.3 `reload`. Unusable files leave everything as it was and are logged once."""
+    """artemis-model §6.3 `reload`. Unusable files leave everything as it was and are logged once."""
     folder = Folder(tmp_path)
     folder.write("ann = one", "")
     folder.files.load()

@@ -27,7 +27,7 @@ FOLDER = Path("/data")
     ],
 )
 def test_the_limit_is_a_percentage_or_a_number_of_bytes(limit: DiskLimit, free: int, level: DiskLevel) -> None:
-    """`min-disk-free` counts before `max-disk-usage` (reference §3.15)."""
+    """`min-disk-free` counts before `max-disk-usage` (artemis-model §3.15)."""
     assert limit.level(DiskSpace(total=1000, free=free)) is level
 
 

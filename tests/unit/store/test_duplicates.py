@@ -1,4 +1,4 @@
-"""Duplicate ids on disk: stored with their messages, known after a restart (reference §3.13, P11)."""
+"""Duplicate ids on disk: stored with their messages, known after a restart (artemis-model §3.13, P11)."""
 
 import logging
 from pathlib import Path
@@ -30,7 +30,7 @@ def send(world: World, body: str, id: object, durable: bool = True, transaction:
 
 
 def test_an_id_is_in_the_batch_of_its_message(tmp_path: Path) -> None:
-    """§3.13: atomically; a crash leaves both or neither."""
+    """artemis-model §3.13: atomically; a crash leaves both or neither."""
     with World(tmp_path) as world:
         world.queue()
         world.settle()

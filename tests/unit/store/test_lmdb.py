@@ -93,7 +93,7 @@ def test_what_comes_during_a_commit_is_in_the_next(tmp_path: Path) -> None:
 
 
 def test_what_was_put_and_removed_in_between_is_never_written(tmp_path: Path) -> None:
-    """DESIGN, the store: a fast consumer saves the disk its work."""
+    """A fast consumer saves the disk its work."""
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
@@ -154,7 +154,7 @@ def test_a_settled_message_does_not_come_back(tmp_path: Path) -> None:
 
 
 def test_a_message_for_several_queues_is_stored_once_and_goes_with_its_last_reference(tmp_path: Path) -> None:
-    """DESIGN, the store."""
+    """What was put and removed before its batch was committed is never written."""
     counts = []
     with World(tmp_path) as world:
         queues = multicast(world, "t", "a", "b", "c")
@@ -271,7 +271,7 @@ def test_message_ids_are_never_used_again(tmp_path: Path) -> None:
 
 
 def test_failed_attempts_and_redelivery_times_survive(tmp_path: Path) -> None:
-    """Reference §3.10, and P4: the count goes on where it was."""
+    """artemis-model §3.10, and P4: the count goes on where it was."""
     settings = {"q": AddressSettings(redelivery_delay=5000)}
     with World(tmp_path, settings) as world:
         queue = world.queue()
@@ -306,7 +306,7 @@ def test_what_comes_back_does_not_claim_to_be_new(tmp_path: Path) -> None:
 
 
 def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
-    """Reference §3.7: whether their time comes before or after the restart."""
+    """artemis-model §3.7: whether their time comes before or after the restart."""
     with World(tmp_path) as world:
         world.queue()
         world.send("q", "later", delivery_time_ms=START_MS + 1000)

@@ -27,7 +27,7 @@ def body_of(reference: Reference) -> object:
 
 
 def test_a_start_reads_no_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DESIGN: start-up does not read messages; counts and sizes are known all the same."""
+    """The start does not read messages; counts and sizes are known all the same."""
     with World(tmp_path) as world:
         multicast(world, "t", "a", "b")
         world.send("t", *numbered(20))
@@ -44,7 +44,7 @@ def test_a_start_reads_no_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_queue_keeps_only_its_window_in_memory(tmp_path: Path) -> None:
-    """DESIGN: the backlog is on disk and only a window of each queue is in memory."""
+    """The backlog is on disk and only a window of each queue is in memory."""
     with World(tmp_path, TINY) as world:
         queue = world.queue()
         world.send("q", *numbered(50))
@@ -244,7 +244,7 @@ def test_failed_attempts_of_what_is_on_disk_are_known_when_it_comes(tmp_path: Pa
 
 
 def test_expired_messages_are_found_on_disk(tmp_path: Path) -> None:
-    """Reference §3.9: nobody has to consume for them to go to the expiry address."""
+    """artemis-model §3.9: nobody has to consume for them to go to the expiry address."""
     settings = {"q": AddressSettings(expiry_address="EXP", max_read_page_messages=3)}
     with World(tmp_path, settings) as world:
         world.queue("EXP")
@@ -310,7 +310,7 @@ def test_a_count_that_is_too_high_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", [FullPolicy.BLOCK, FullPolicy.FAIL, FullPolicy.DROP])
 def test_limits_that_do_not_page_count_what_is_on_disk(tmp_path: Path, policy: FullPolicy) -> None:
-    """Reference §3.15: a durable backlog fills an address whose policy is not PAGE, before and after a restart."""
+    """artemis-model §3.15: a durable backlog fills an address whose policy is not PAGE, before and after a restart."""
     settings = {"q": AddressSettings(max_size_messages=10, address_full_policy=policy, max_read_page_messages=3)}
     for expected in (False, True):
         with World(tmp_path, settings) as world:

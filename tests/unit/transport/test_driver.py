@@ -51,7 +51,7 @@ def test_any_fragmentation_is_the_same_conversation(cuts: list[int]) -> None:
 
 
 def test_output_of_one_iteration_is_one_write(bench: Bench) -> None:
-    """DESIGN, rule 2: several reads before the turn, one write in it."""
+    """Several reads before the turn, one write in it."""
     transport, _ = bench.log_in()
     assert transport.driver is not None
     transport.driver.data_received(b"ECHO one\n")
@@ -302,7 +302,7 @@ def test_heartbeat_follows_the_last_byte(bench: Bench) -> None:
 
 
 def test_idle_connection_costs_no_timer_of_its_own(bench: Bench) -> None:
-    """DESIGN, rule 5: idle connections cost memory only, a look per heartbeat aside."""
+    """Idle connections cost memory only, a look per heartbeat aside."""
     for _ in range(20):
         bench.log_in()
 
@@ -483,7 +483,7 @@ def test_unsettled_messages_of_a_lost_connection_go_to_others(bench: Bench) -> N
 
 
 def test_exception_ends_its_own_connection_only(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    """reliability §4, hardening 11: one handler per connection, logged once with its traceback."""
+    """reliability §5.11: one handler per connection, logged once with its traceback."""
     bad, failed = bench.log_in("bad")
     good, _ = bench.log_in("good")
     bench.receive(bad, b"FAIL\n")

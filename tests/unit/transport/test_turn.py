@@ -81,7 +81,7 @@ def turn(core: ScriptedCore, loop: ManualLoop) -> Turn:
 
 
 def test_all_marked_connections_write_once_after_one_dispatch(turn: Turn, core: ScriptedCore, loop: ManualLoop) -> None:
-    """DESIGN, rule 2: work per batch; the order is that of marking."""
+    """Work is done per batch; the order is that of marking."""
     order: list[str] = []
     pens = [Pen(order, name) for name in "abc"]
     for pen in pens + pens:

@@ -1,4 +1,4 @@
-"""Exclusive queues: one consumer at a time gets all messages; the others wait until it leaves (reference §2.2)."""
+"""Exclusive queues: one consumer at a time gets all messages; the others wait until it leaves (artemis-model §2.2)."""
 
 from typing import TYPE_CHECKING
 
