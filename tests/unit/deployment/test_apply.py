@@ -13,7 +13,6 @@ from artemis_py.config.broker_config import BrokerConfig, LoginConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
@@ -320,8 +319,7 @@ class Told:
 async def test_permissions_change_for_sessions_that_are_open(tmp_path: Path) -> None:
     """Granted and taken away, without a new login; once for each session, however many matches changed."""
     async with Broker(secured(tmp_path, {"#": NOTHING}), LINE) as broker:
-        office = broker.postoffice
-        session = Session(office, evolve(make_session(office).subject, roles=frozenset(("guests",))))
+        session = broker.services.sessions.open(Subject("tester", frozenset(("guests",))))
         session.client = told = Told()
         with pytest.raises(NotAuthorized):
             session.producer("a")
