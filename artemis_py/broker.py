@@ -20,8 +20,8 @@ from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.config.resolving import empty_repository
-from artemis_py.core.queues.dispatcher import Hub
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.services import Services
@@ -83,16 +83,16 @@ class Broker:
         rules = AccessRules({}, config.settings) if config.security_enabled else None
         events = Events()
         EventLog().listen(events)
-        hub = Hub(storage, self._scratch, config.settings)
-        self.postoffice: Final = PostOffice(
-            empty_repository(config), hub, config.settings, rules, events, Entropy(seed)
+        dispatcher = Dispatcher(storage, self._scratch, config.settings)
+        self.postoffice: Final = Domain(
+            empty_repository(config), dispatcher, config.settings, rules, events, Entropy(seed)
         )
         self.services: Final = Services(Sessions(self.postoffice))
         self.host: Final = Host(self.services)
         """What the managers of protocols are made with."""
         self._disk: DiskMonitor | None = None
         if self._store is not None:
-            self._disk = DiskMonitor(self._store.folder, DiskLimit(), hub.disk_changed)
+            self._disk = DiskMonitor(self._store.folder, DiskLimit(), dispatcher.disk_changed)
         self.deployment: Final = Deployment(self.services.sessions, rules, self._disk)
         """Changes the broker as a configuration says."""
         self.life: Final = Lifecycle()
@@ -164,7 +164,7 @@ class Broker:
         Nothing runs when this returns or raises. It is long because the order stands in one place.
         """
         office, services, config = self.postoffice, self.services, self.config
-        turn = self._turn = Turn(office.hub, loop)
+        turn = self._turn = Turn(office.dispatcher, loop)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]
@@ -225,7 +225,7 @@ class Broker:
         facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
-            started_ms=self.postoffice.hub.now_ms,
+            started_ms=self.postoffice.dispatcher.now_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )

@@ -115,8 +115,8 @@ class ProtocolConnection(Protocol):
     def receive_data(self, data: bytes, now: float) -> None:
         """Take what the peer sent, in pieces of any size.
 
-        Work in it stops between two packets, or within one that names many things, when `hub.meter.work` reaches
-        `hub.meter.end`: this peer has had its share of the turn. What is left is kept, and `has_input` says so.
+        Work in it stops between two packets, or within one that names many things, when `dispatcher.meter.work` reaches
+        `dispatcher.meter.end`: this peer has had its share of the turn. What is left is kept, and `has_input` says so.
         """
 
     @property
@@ -226,22 +226,22 @@ class Host:
         self.retained: Final = services.retained
         self.events: Final = self.postoffice.events
         self.options: Final = self.postoffice.options
-        hub = self.postoffice.hub
-        self.timers: Final = hub.timers
-        self.background: Final = hub.slices
+        dispatcher = self.postoffice.dispatcher
+        self.timers: Final = dispatcher.timers
+        self.background: Final = dispatcher.slices
         """Work that takes many turns."""
-        self.meter: Final = hub.meter
+        self.meter: Final = dispatcher.meter
         """Work done in this turn; see `ProtocolConnection.receive_data`."""
-        self.memory: Final = hub.account
+        self.memory: Final = dispatcher.account
         """Memory that messages take, those included that are received in part."""
-        self.storage: Final = hub.storage
+        self.storage: Final = dispatcher.storage
         """For answers that wait until something is durable (`when_durable`)."""
-        self._hub: Final = hub
+        self._dispatcher: Final = dispatcher
 
     @property
     def now_ms(self) -> int:
         """Milliseconds since 1970, as it was at the start of this turn."""
-        return self._hub.now_ms
+        return self._dispatcher.now_ms
 
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, past routing: the broker's own word to one subscriber, or a retained copy."""

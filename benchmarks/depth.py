@@ -25,10 +25,10 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.core.settings.repository import SettingsRepository
@@ -69,13 +69,13 @@ class Run:
         self.store = LmdbStore(folder)
         self.scratch = ScratchStore(folder)
         settings = SettingsRepository(MatchHierarchy(WildcardSyntax()), options)
-        self.office = PostOffice(settings, Hub(self.store, self.scratch, options), options)
-        self.office.hub.now_ms = int(time.time() * 1000)
+        self.office = Domain(settings, Dispatcher(self.store, self.scratch, options), options)
+        self.office.dispatcher.now_ms = int(time.time() * 1000)
         recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
         self.start_s = time.perf_counter() - start
         loop = asyncio.get_running_loop()
         self.worker = Worker(loop, lambda: None)
-        self.store.start(loop, self.worker, self._fail, self.office.hub.stored)
+        self.store.start(loop, self.worker, self._fail, self.office.dispatcher.stored)
         if "q" not in self.office.queues:
             self.office.create_address("q", frozenset((RoutingType.ANYCAST,)))
             self.office.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
@@ -118,7 +118,7 @@ class Run:
         attach(consumer)
         for block in blocks(first, count):
             consumer.grant(len(block))
-            while self.office.hub.run():
+            while self.office.dispatcher.run():
                 pass
             if len(taker.taken) != len(block):
                 raise AssertionError(f"{len(taker.taken)} of {len(block)} messages came")

@@ -18,9 +18,9 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer, ConsumerOptions, Sink
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.store.memory import MemoryStore
@@ -33,9 +33,9 @@ BACKLOGS: Final = (0, 1_000, 100_000, 1_000_000)
 BODY: Final = bytes(150)
 
 
-def new_office() -> PostOffice:
+def new_office() -> Domain:
     """An empty post office."""
-    return PostOffice(SettingsRepository(MatchHierarchy(WildcardSyntax())), Hub(MemoryStore()))
+    return Domain(SettingsRepository(MatchHierarchy(WildcardSyntax())), Dispatcher(MemoryStore()))
 
 
 class Bindings:
@@ -114,7 +114,7 @@ class Backlog:
             for message in messages:
                 office.route(message, address)
             consumer.grant(100)
-            office.hub.run(100)
+            office.dispatcher.run(100)
             for reference in taker.taken:
                 consumer.settle(reference, ACCEPTED)
             elapsed += time.process_time() - start

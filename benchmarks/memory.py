@@ -56,7 +56,7 @@ async def unsettled(run: Run, messages: int) -> None:
     greedy_consumer(run)
     for block in blocks(0, messages):
         await run.fill(block.start, len(block))
-        while run.office.hub.run():
+        while run.office.dispatcher.run():
             await asyncio.sleep(0)
 
 
@@ -65,13 +65,13 @@ async def unread(run: Run, messages: int) -> None:
     for block in blocks(0, messages):
         for _ in block:
             run.office.route(Message(PLAIN_FORMAT, "q", BODY), run.queue.address)
-        run.office.hub.run()
+        run.office.dispatcher.run()
         await asyncio.sleep(0)
 
 
 async def scheduled(run: Run, messages: int) -> None:
     moments = random.Random(1)
-    tomorrow_ms = run.office.hub.now_ms + 86_400_000
+    tomorrow_ms = run.office.dispatcher.now_ms + 86_400_000
     for block in blocks(0, messages):
         for _ in block:
             message = Message(PLAIN_FORMAT, "q", BODY, durable=True)

@@ -28,7 +28,7 @@ from artemis_amqp.engine.performatives import (
 )
 from artemis_amqp.engine.states import AMQP_HEADER, SASL_HEADER
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
@@ -42,7 +42,7 @@ _BODY: Final = re.compile(rb"\x00\x53(?:\x77\xa1|\x75\xa0).", re.DOTALL)
 class Broker:
     """A post office in memory, and AMQP's part of it."""
 
-    def __init__(self, settings: dict[str, AddressSettings] | None = None, office: PostOffice | None = None) -> None:
+    def __init__(self, settings: dict[str, AddressSettings] | None = None, office: Domain | None = None) -> None:
         self.office: Final = make_office(settings) if office is None else office
         self.host: Final = make_host(self.office)
         self.manager: Final = AmqpProtocolManager(self.host)

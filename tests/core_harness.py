@@ -6,12 +6,12 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.backlog import PAGE_MESSAGES
 from artemis_py.core.queues.consumer import Consumer, Sink
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.page import END
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import PRIORITIES, Reference
 from artemis_py.core.queues.storage import Scratch
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.events import Events
 from artemis_py.core.services.services import Services
@@ -74,35 +74,35 @@ def make_office(
     options: BrokerSettings | None = None,
     scratch: Scratch | None = None,
     events: Events | None = None,
-) -> PostOffice:
+) -> Domain:
     """A post office at a fixed time, with these address settings."""
     options = BrokerSettings() if options is None else options
     hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards, options.literal_match_markers)
     repository = SettingsRepository(hierarchy, options)
     for match, values in (settings or {}).items():
         repository.add(match, values)
-    office = PostOffice(repository, Hub(MemoryStore(), scratch, options), options, events=events)
-    office.hub.now_ms = START_MS
+    office = Domain(repository, Dispatcher(MemoryStore(), scratch, options), options, events=events)
+    office.dispatcher.now_ms = START_MS
     return office
 
 
-def make_services(office: PostOffice) -> Services:
+def make_services(office: Domain) -> Services:
     """What stands above routing."""
     return Services(Sessions(office))
 
 
-def make_host(office: PostOffice) -> Host:
+def make_host(office: Domain) -> Host:
     """What the manager of a protocol is made with."""
     return Host(make_services(office))
 
 
-def make_session(office: PostOffice, client_id: str = "client") -> Session:
+def make_session(office: Domain, client_id: str = "client") -> Session:
     """A session that may do everything."""
     return Session(office, Subject("tester"), client_id, "test")
 
 
 def make_queue(
-    office: PostOffice, name: str = "q", routing_type: RoutingType = RoutingType.ANYCAST, **options: object
+    office: Domain, name: str = "q", routing_type: RoutingType = RoutingType.ANYCAST, **options: object
 ) -> Queue:
     """A queue, with its address if that is missing; `options` are attributes of QueueConfig."""
     address = str(options.pop("address", name))
@@ -136,20 +136,20 @@ def make_message(
     )
 
 
-def send(office: PostOffice, address: str, *bodies: str) -> None:
+def send(office: Domain, address: str, *bodies: str) -> None:
     """Send plain messages through an address that exists, and let the queues deliver."""
     for body in bodies:
         office.route(make_message(body), office.addresses[address])
     settle_down(office)
 
 
-def settle_down(office: PostOffice) -> None:
+def settle_down(office: Domain) -> None:
     """Let all queues deliver what they can."""
-    while office.hub.run():
+    while office.dispatcher.run():
         pass
 
 
-def attach(office: PostOffice, queue: Queue, credit: int = 1000, **options: object) -> tuple[Recorder, Consumer]:
+def attach(office: Domain, queue: Queue, credit: int = 1000, **options: object) -> tuple[Recorder, Consumer]:
     """A new consumer of a session of its own, with credit."""
     recorder = Recorder()
     consumer = make_session(office).consume(queue, recorder, **options)  # type: ignore[arg-type]
@@ -158,10 +158,10 @@ def attach(office: PostOffice, queue: Queue, credit: int = 1000, **options: obje
     return recorder, consumer
 
 
-def pass_time(office: PostOffice, milliseconds: int) -> None:
+def pass_time(office: Domain, milliseconds: int) -> None:
     """Let time pass, and happen what was planned for it."""
-    office.hub.now_ms += milliseconds
-    office.hub.handle_deadlines()
+    office.dispatcher.now_ms += milliseconds
+    office.dispatcher.handle_deadlines()
     settle_down(office)
 
 

@@ -7,7 +7,7 @@ from artemis_py.core.messages.message import REFERENCE_BYTES, Message
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import CLAIMED, COLD, PRIORITIES, Reference
 from artemis_py.core.queues.tail import Tail
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.core.sessions.session import Session
 
@@ -32,7 +32,7 @@ def references_of(queue: Queue) -> list[Reference]:
 
 
 def held(
-    office: PostOffice,
+    office: Domain,
     others: Iterable[Message] = (),
     sessions: Iterable[Session] = (),
     retained: RetainedMessages | None = None,
@@ -57,7 +57,7 @@ def held(
 
 
 def check_held(
-    office: PostOffice,
+    office: Domain,
     others: Iterable[Message] = (),
     beside: int = 0,
     sessions: Iterable[Session] = (),

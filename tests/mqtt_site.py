@@ -9,9 +9,9 @@ from artemis_mqtt.engine.packets import MQTT_5, Connack, Connect, Suback, Subscr
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.names.syntax import MatchHierarchy
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.storage import Scratch, Storage
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
@@ -46,14 +46,16 @@ class Site:
         self.hands = Handmade()
         self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES)
         storage: Storage = MemoryStore() if self._store is None else self._store
-        self.office = PostOffice(repository, Hub(storage, scratch, options), options, access)
-        self.office.hub.now_ms = now_ms
+        self.office = Domain(repository, Dispatcher(storage, scratch, options), options, access)
+        self.office.dispatcher.now_ms = now_ms
         self.services = make_services(self.office)
         self.manager = MqttProtocolManager(Host(self.services))
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.office, formats)
-            self._store.start(self.hands, self.hands, self.office.hub.storage_failed, self.office.hub.stored)
+            self._store.start(
+                self.hands, self.hands, self.office.dispatcher.storage_failed, self.office.dispatcher.stored
+            )
             self.services.retained.load(formats)
         self.manager.start()
 
@@ -72,7 +74,7 @@ class Site:
 
     def turn(self) -> None:
         """Deliver what can be delivered, without any commit."""
-        while self.office.hub.run():
+        while self.office.dispatcher.run():
             pass
 
     def commit(self) -> None:
@@ -84,11 +86,11 @@ class Site:
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and happen what was planned for it."""
-        end_ms = self.office.hub.now_ms + int(seconds * 1000)
-        while (due_ms := self.office.hub.next_deadline_ms()) is not None and due_ms <= end_ms:
-            self.office.hub.now_ms = max(due_ms, self.office.hub.now_ms)
-            self.office.hub.handle_deadlines()
-        self.office.hub.now_ms = end_ms
+        end_ms = self.office.dispatcher.now_ms + int(seconds * 1000)
+        while (due_ms := self.office.dispatcher.next_deadline_ms()) is not None and due_ms <= end_ms:
+            self.office.dispatcher.now_ms = max(due_ms, self.office.dispatcher.now_ms)
+            self.office.dispatcher.handle_deadlines()
+        self.office.dispatcher.now_ms = end_ms
 
 
 class Client:

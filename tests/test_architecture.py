@@ -207,10 +207,10 @@ OPEN_TO_PROTOCOLS: Final = {
 
 STILL_REACHING: Final = {
     ("artemis_amqp", "artemis_py.core.queues.queue"),
-    ("artemis_amqp", "artemis_py.core.routing.post_office"),
+    ("artemis_amqp", "artemis_py.core.routing.domain"),
     ("artemis_amqp", "artemis_py.core.services.staging"),
     ("artemis_mqtt", "artemis_py.core.queues.queue"),
-    ("artemis_mqtt", "artemis_py.core.routing.post_office"),
+    ("artemis_mqtt", "artemis_py.core.routing.domain"),
 }
 """What protocols import past the sessions, and should not. This list only gets shorter."""
 

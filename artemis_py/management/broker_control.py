@@ -140,7 +140,7 @@ class BrokerControl(Control):
 
     def uptime_ms(self) -> int:
         """Milliseconds since the start."""
-        return max(0, self.postoffice.hub.now_ms - self.facts.started_ms)
+        return max(0, self.postoffice.dispatcher.now_ms - self.facts.started_ms)
 
     def uptime(self) -> str:
         """Time since the start, in words."""

@@ -14,7 +14,7 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import parse_fqqn
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.producer import Producer
@@ -79,7 +79,7 @@ class ManagementEndpoint:
             answer(False, str(refusal))
             return
         if isinstance(result, Generator):
-            self._postoffice.hub.slices.start(
+            self._postoffice.dispatcher.slices.start(
                 result, lambda value: answer(True, value), lambda refusal: answer(False, str(refusal))
             )
         else:
@@ -90,7 +90,7 @@ class ManagementEndpoint:
     ) -> None:
         reply = MessageView(
             correlation_id=request.message_id if request.correlation_id is None else request.correlation_id,
-            creation_time_ms=self._postoffice.hub.now_ms,
+            creation_time_ms=self._postoffice.dispatcher.now_ms,
             properties={SUCCEEDED: succeeded},
             # A result is put together by us: it is always JSON.
             body=json.dumps([result], ensure_ascii=False),
@@ -166,7 +166,7 @@ def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reaso
     send(reply)
 
 
-def _send_to(postoffice: PostOffice, address: Address, view: MessageView) -> None:
+def _send_to(postoffice: Domain, address: Address, view: MessageView) -> None:
     view.to = address.name
     if address.is_deleted:
         # Who asked left before the end.

@@ -56,7 +56,7 @@ def find(queue: Queue, node_id: str, ranges: Ranges, filter: Filter | None) -> S
         while start < stop:
             references, start = there(queue, start, stop, left)
             for reference in references:
-                if 0 < reference.message.expires_ms <= queue.hub.now_ms:
+                if 0 < reference.message.expires_ms <= queue.dispatcher.now_ms:
                     expired += 1
                 elif filter is None or filter.matches(reference):
                     count += 1

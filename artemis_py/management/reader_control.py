@@ -12,7 +12,7 @@ from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.queues.acknowledging import acknowledge_below, acknowledge_numbers
 from artemis_py.core.queues.cursors.range_reader import first_sequence, first_since
 from artemis_py.core.queues.queue import Queue, queues_of
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
@@ -41,7 +41,7 @@ NUMBERS = Parameter("numbers", Kind.OBJECT)
 class ReaderControl(Control):
     """One client's view of the queues it reads, for the duration of one request."""
 
-    def __init__(self, postoffice: PostOffice, facts: BrokerFacts, leases: Leases, session: Session) -> None:
+    def __init__(self, postoffice: Domain, facts: BrokerFacts, leases: Leases, session: Session) -> None:
         super().__init__(READER)
         self._postoffice: Final = postoffice
         self._facts: Final = facts
@@ -72,7 +72,7 @@ class ReaderControl(Control):
         for queue in queues:
             # As for a consumer that left just now: the reader comes back for the next messages.
             queue.swept = False
-            queue.consumer_removed_ms = self._postoffice.hub.now_ms
+            queue.consumer_removed_ms = self._postoffice.dispatcher.now_ms
         rows = [_head(queue) for queue in queues]
         if time_ms is not None:
             for row, queue in zip(rows, queues, strict=True):
@@ -91,7 +91,7 @@ class ReaderControl(Control):
             raise InvalidRequest(f"the holder of a lease must have 1 to {MAX_HOLDER_CHARS} characters")
         for queue in queues:
             self._session.check_consumer(queue)
-        now_ms = self._postoffice.hub.now_ms
+        now_ms = self._postoffice.dispatcher.now_ms
         client = f"user '{self._session.subject.name}' at {self._session.peer}"
         self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
         for queue in queues:

@@ -30,7 +30,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.errors import Refusal, StoreError
 from artemis_py.logs import named_logger
@@ -68,7 +68,7 @@ class Recovered:
     """Files of large messages that nobody referred to."""
 
 
-def restore(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
+def restore(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
     """Fill `postoffice` from `store` and tell the log; `may_create`: a folder that is missing is made.
 
     Raises StoreError.
@@ -95,7 +95,7 @@ def restore_retained(retained: RetainedMessages, formats: Mapping[str, MessageFo
         LOGGER.error("retained messages that cannot be read were forgotten: count=%d", lost)
 
 
-def recover(store: LmdbStore, postoffice: PostOffice, formats: Mapping[str, MessageFormat]) -> Recovered:
+def recover(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageFormat]) -> Recovered:
     """Open `store` and fill `postoffice` from it; `formats` by name. Raises StoreError."""
     environment = store.open(formats)
     try:
@@ -115,7 +115,7 @@ class _Recovery:
         store: LmdbStore,
         environment: Environment,
         transaction: lmdb.Transaction,
-        postoffice: PostOffice,
+        postoffice: Domain,
     ) -> None:
         self._store = store
         self._environment = environment
@@ -246,7 +246,7 @@ class _Recovery:
         self._store.know_scheduled(self._scheduled_below)
         next_message_id = self._meta_number(schema.NEXT_MESSAGE_ID)
         self._store.know_message_id(next_message_id)
-        self._office.hub.numbers.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
+        self._office.dispatcher.numbers.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
 
     def _counts(self) -> None:
         for key, value in self._all(schema.COUNTS):

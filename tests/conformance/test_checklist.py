@@ -364,7 +364,7 @@ def test_row_11_queue_that_was_never_used_stays() -> None:
     inbox = world.consume("used")
     world.leave(inbox)
     for _ in range(5):
-        world.office.hub.now_ms += SCAN_MS
+        world.office.dispatcher.now_ms += SCAN_MS
         world.reaper.reap()
 
     assert "a" in world.office.queues
@@ -379,7 +379,7 @@ def test_row_11_used_queue_goes_in_the_second_pass() -> None:
     world.leave(inbox)
     seen = []
     for _ in range(5):
-        world.office.hub.now_ms += SCAN_MS
+        world.office.dispatcher.now_ms += SCAN_MS
         world.reaper.reap()
         seen.append(("a" in world.office.queues, "a" in world.office.addresses))
 
@@ -585,7 +585,7 @@ def test_row_18_expired_message_is_found_at_dispatch() -> None:
     world.address("old", ANYCAST)
     world.queue("old", "old")
     world.send("a", expires_ms=NOW_MS + 10)
-    world.office.hub.now_ms += 20
+    world.office.dispatcher.now_ms += 20
     inbox = world.consume("a")
 
     assert inbox.bodies == []

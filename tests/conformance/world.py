@@ -8,10 +8,10 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.services.services import Services
@@ -79,9 +79,9 @@ class World:
         for match, values in (settings or {}).items():
             hierarchy.add(match, values)
         options = options or BrokerSettings()
-        hub = Hub(MemoryStore(), options=options)
-        self.office: Final = PostOffice(SettingsRepository(hierarchy), hub, options, access or OpenAccess())
-        self.office.hub.now_ms = NOW_MS
+        dispatcher = Dispatcher(MemoryStore(), options=options)
+        self.office: Final = Domain(SettingsRepository(hierarchy), dispatcher, options, access or OpenAccess())
+        self.office.dispatcher.now_ms = NOW_MS
         self.services: Final = Services(Sessions(self.office))
         self.reaper: Final = self.services.reaper
         self.session: Final = self.login("tester")
@@ -138,11 +138,11 @@ class World:
 
     def run(self) -> None:
         """Deliver until nothing moves."""
-        while self.office.hub.run():
+        while self.office.dispatcher.run():
             pass
 
     def pass_time(self, milliseconds: int) -> None:
         """Move the clock and do what was planned until then."""
-        self.office.hub.now_ms += milliseconds
-        self.office.hub.handle_deadlines()
+        self.office.dispatcher.now_ms += milliseconds
+        self.office.dispatcher.handle_deadlines()
         self.run()

@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     def done(result: object) -> None:
         office.storage.when_durable(lambda: print("committed", flush=True))
 
-    office.hub.slices.start(world.services.staging.commit(session, "w", 0, attempts), done)
+    office.dispatcher.slices.start(world.services.staging.commit(session, "w", 0, attempts), done)
     world.settle()
 
 

@@ -70,7 +70,7 @@ async def read_state(config: BrokerConfig, folder: Path) -> State:
             sinks[name] = _Browser()
             session.consume(queue, sinks[name], browse=True).grant(ANY_CREDIT, drain=True)
         while not all(sink.is_drained for sink in sinks.values()):
-            broker.postoffice.hub.run()
+            broker.postoffice.dispatcher.run()
             await asyncio.sleep(0)
         return State({name: sink.ids for name, sink in sinks.items()})
 

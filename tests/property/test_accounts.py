@@ -72,7 +72,7 @@ class Broker:
         self.scratch = ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
         self.world = World(self.folder / "journal", SETTINGS, self.options, scratch=self.scratch)
         self.office = self.world.office
-        self.office.hub.now_ms = max(self.now_ms, self.office.hub.now_ms)
+        self.office.dispatcher.now_ms = max(self.now_ms, self.office.dispatcher.now_ms)
         self.session: Session = make_session(self.office)
         self.transaction: Transaction | None = None
         self.consumers: list[tuple[Recorder, Consumer, list[Reference]]] = []
@@ -103,13 +103,13 @@ class Broker:
     def send(self, count: int, durable: bool, expires_ms: int) -> None:
         for _ in range(count):
             message = self.message(durable)
-            message.expires_ms = self.office.hub.now_ms + expires_ms if expires_ms else 0
+            message.expires_ms = self.office.dispatcher.now_ms + expires_ms if expires_ms else 0
             self.route(message)
 
     def later(self, count: int, delay_ms: int, durable: bool) -> None:
         for _ in range(count):
             message = self.message(durable)
-            message.delivery_time_ms = self.office.hub.now_ms + delay_ms
+            message.delivery_time_ms = self.office.dispatcher.now_ms + delay_ms
             self.route(message)
 
     def sent_in_transaction(self, count: int, durable: bool) -> None:
@@ -151,7 +151,7 @@ class Broker:
 
     def remove(self, name: str) -> None:
         steps = bulk.remove(self.office.queues[name], parse_filter("AMQPriority = 4"))
-        self.office.hub.slices.start(steps, lambda result: None)
+        self.office.dispatcher.slices.start(steps, lambda result: None)
 
     def recreate(self, name: str) -> None:
         address = self.office.queues[name].address.name
@@ -176,7 +176,7 @@ class Broker:
     def restart(self) -> None:
         self.session.close()
         self.world.settle()
-        self.now_ms = self.office.hub.now_ms
+        self.now_ms = self.office.dispatcher.now_ms
         self.end()
         self.start()
         pass_time(self.office, 0)

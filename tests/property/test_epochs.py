@@ -69,25 +69,25 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
             world.services.staging.plug(stage, producers[attempt])
         for index, (attempt, priority, durable, due_ms, expires_ms) in enumerate(messages):
             message = plain_message("", MessageView(body=f"{number}.{index}"), durable or crashes, priority)
-            message.delivery_time_ms = office.hub.now_ms + due_ms if due_ms else 0
-            message.expires_ms = office.hub.now_ms + expires_ms if expires_ms else 0
+            message.delivery_time_ms = office.dispatcher.now_ms + due_ms if due_ms else 0
+            message.expires_ms = office.dispatcher.now_ms + expires_ms if expires_ms else 0
             message.routing_type = RoutingType.ANYCAST if ADDRESSES[ATTEMPTS.index(attempt) % 2] == "orders" else -1
             producers[attempt].send(message)
             counts[attempt] += 1
         committed = {attempt: counts[attempt] for attempt in sorted(chosen)}
         if crashes:
             world.settle()
-            office.hub.slices.start(world.services.staging.commit(session, "w", number, committed))
+            office.dispatcher.slices.start(world.services.staging.commit(session, "w", number, committed))
             world.hands.turn()
             while world.hands.jobs:
                 world.hands.work()
-            now_ms = office.hub.now_ms
+            now_ms = office.dispatcher.now_ms
             world.crash()
             world = World(folder, limits)
-            world.office.hub.now_ms = now_ms
+            world.office.dispatcher.now_ms = now_ms
             world.services.staging.restore()
         else:
-            office.hub.slices.start(world.services.staging.commit(session, "w", number, committed), seen.append)
+            office.dispatcher.slices.start(world.services.staging.commit(session, "w", number, committed), seen.append)
         world.settle()
         for name in QUEUES:
             queue = world.office.queues[name]

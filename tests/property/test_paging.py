@@ -17,7 +17,7 @@ from artemis_py.core.queues import bulk
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.store.scratch import ScratchStore
@@ -72,12 +72,12 @@ def history(seed: int) -> list[tuple[object, ...]]:
 class Side:
     """A queue and its consumers."""
 
-    def __init__(self, office: PostOffice) -> None:
+    def __init__(self, office: Domain) -> None:
         self.consumers: list[tuple[Recorder, Consumer, list[Reference]]] = []
         self.seen: list[object] = []
         self.take_over(office)
 
-    def take_over(self, office: PostOffice) -> None:
+    def take_over(self, office: Domain) -> None:
         self.office = office
         self.queue: Queue = office.queues["q"] if "q" in office.queues else make_queue(office)
         self.queue.schedule.window_messages = 2 if self.queue.address.settings.max_read_page_messages >= 0 else 1000
@@ -101,7 +101,7 @@ class Side:
 
     def later(self, count: int, delay_ms: int, number: int) -> None:
         for index in range(count):
-            self._route(f"{number}.{index}", "red", 4, True, self.office.hub.now_ms + delay_ms + 7 * (index % 3))
+            self._route(f"{number}.{index}", "red", 4, True, self.office.dispatcher.now_ms + delay_ms + 7 * (index % 3))
 
     def _route(self, body: str, colour: str, priority: int, durable: bool, delivery_time_ms: int) -> None:
         message = plain_message("q", MessageView(body=body, properties={"colour": colour}), durable, priority)
@@ -136,11 +136,11 @@ class Side:
             self.seen.append(self.queue.purge())
         else:
             steps = bulk.remove(self.queue, parse_filter(f"colour = '{colour}'"))
-            self.office.hub.slices.start(steps, self.seen.append)
+            self.office.dispatcher.slices.start(steps, self.seen.append)
 
     def count(self, colour: str, number: int) -> None:
         steps = bulk.count(self.queue, parse_filter(f"colour = '{colour}'"))
-        self.office.hub.slices.start(steps, self.seen.append)
+        self.office.dispatcher.slices.start(steps, self.seen.append)
 
     def wait(self, milliseconds: int, number: int) -> None:
         pass_time(self.office, milliseconds)
@@ -174,7 +174,7 @@ class PagedSide(Side):
         self.world.audit()
 
     def restart(self, number: int) -> None:
-        now_ms = self.office.hub.now_ms
+        now_ms = self.office.dispatcher.now_ms
         self.world.settle()
         self.leave()
         self.world.settle()
@@ -182,7 +182,7 @@ class PagedSide(Side):
         self.end()
         self.scratch = None if self.scratch is None else ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
         self.world = World(self.folder / "journal", self.SETTINGS, scratch=self.scratch)
-        self.world.office.hub.now_ms = now_ms
+        self.world.office.dispatcher.now_ms = now_ms
         self.take_over(self.world.office)
         pass_time(self.office, 0)
 
@@ -215,7 +215,7 @@ class PlainSide(Side):
         self.leave()
         volatile = _Volatile()
         steps = bulk.remove(self.queue, volatile)  # type: ignore[arg-type]  # it needs nothing else of a filter
-        self.office.hub.slices.start(steps)
+        self.office.dispatcher.slices.start(steps)
         settle_down(self.office)
         pass_time(self.office, 0)
 

@@ -160,20 +160,20 @@ def test_a_time_is_found_wherever_its_messages_are(
         for name, *arguments in steps:
             if name == "send":
                 for _ in range(arguments[0]):
-                    times[queue.next_sequence] = -1 if is_noted_late else world.office.hub.now_ms
+                    times[queue.next_sequence] = -1 if is_noted_late else world.office.dispatcher.now_ms
                     message = plain_message("q", MessageView(body="x"), True, arguments[1])
                     world.office.route(message, world.office.addresses["q"])
                     settle_down(world.office)
             elif name == "wait":
-                world.office.hub.now_ms += arguments[0]
+                world.office.dispatcher.now_ms += arguments[0]
             elif name == "commit":
                 world.settle()
             elif name == "restart":
                 world.settle()
-                now_ms = world.office.hub.now_ms
+                now_ms = world.office.dispatcher.now_ms
                 world.stop()
                 world = World(folder, noted)
-                world.office.hub.now_ms = now_ms
+                world.office.dispatcher.now_ms = now_ms
                 queue = world.queue()
                 is_noted_late = False
             elif name == "take":

@@ -31,7 +31,7 @@ class Site:
     def __init__(self, config: AcceptorConfig, limits: ConnectionLimits) -> None:
         postoffice = small_postoffice()
         self.manager = LineProtocolManager(make_host(postoffice))
-        self.turn = Turn(postoffice.hub, asyncio.get_running_loop())
+        self.turn = Turn(postoffice.dispatcher, asyncio.get_running_loop())
         self.connections = Connections(limits)
         self.acceptor = Acceptor(
             AcceptorContext(

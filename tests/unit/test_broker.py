@@ -225,7 +225,7 @@ async def test_a_seed_repeats_what_chance_decides() -> None:
             recorder, consumer = attach(office, make_queue(office))
             send(office, "q", "m")
             consumer.settle(recorder.take()[0], FAILED)
-            return broker.node_id, queue.name, (office.hub.next_deadline_ms() or 0) - office.hub.now_ms
+            return broker.node_id, queue.name, (office.dispatcher.next_deadline_ms() or 0) - office.dispatcher.now_ms
 
     one, same, other, unseeded = await run(1), await run(1), await run(2), await run(None)
 
@@ -310,7 +310,7 @@ async def test_scheduled_message_is_delivered_when_it_is_due() -> None:
         while "q" not in broker.postoffice.queues:
             await asyncio.sleep(0)
         message = plain_message("q", MessageView(body="later"))
-        message.delivery_time_ms = broker.postoffice.hub.now_ms + 20
+        message.delivery_time_ms = broker.postoffice.dispatcher.now_ms + 20
         broker.postoffice.route(message, broker.postoffice.address("q"))
         client.say("ECHO meanwhile")
 

@@ -72,7 +72,7 @@ def test_a_protocol_acts_through_sessions() -> None:
     assert recorder.bodies() == ["1", "2"]
     opened = SessionOpened(session.id, "ann", "c1", "COUNTING", "192.0.2.1:5")
     assert manager.heard == [opened, AddressAdded("news", True)]
-    assert manager.host.now_ms == office.hub.now_ms
+    assert manager.host.now_ms == office.dispatcher.now_ms
     assert manager.host.domains.find("any.example") is office
 
 

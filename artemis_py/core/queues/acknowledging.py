@@ -61,7 +61,7 @@ def _end_on_disk(queue: "Queue", priority: int, start: int, stop: int, limit: in
 
 def _end(queue: "Queue", reference: Reference) -> None:
     """End a message that was taken out of the backlog."""
-    if 0 < reference.message.expires_ms <= queue.hub.now_ms:
+    if 0 < reference.message.expires_ms <= queue.dispatcher.now_ms:
         queue.expiry.end(reference)
     else:
         forget(reference)

@@ -17,7 +17,7 @@ def attach(consumer: "Consumer") -> None:
     """Attach a consumer to its queue; limits were checked by the session."""
     queue = consumer.queue
     queue.consumers.append(consumer)
-    queue.hub.tables.occupy(CONSUMER_BYTES)
+    queue.dispatcher.tables.occupy(CONSUMER_BYTES)
     queue.dispatch.add(consumer)
     queue.swept = False
     queue.dispatch.gate.check()
@@ -28,8 +28,8 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     queue = consumer.queue
     consumer.is_closed = True
     queue.consumers.remove(consumer)
-    queue.hub.tables.vacate(CONSUMER_BYTES)
-    queue.hub.starved.discard(consumer)
+    queue.dispatcher.tables.vacate(CONSUMER_BYTES)
+    queue.dispatcher.starved.discard(consumer)
     queue.dispatch.remove(consumer)
     if consumer.cursor is not None:
         consumer.cursor.reset()
@@ -38,12 +38,12 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     outstanding = sorted(consumer.outstanding.values(), key=_sequence_of, reverse=True)
     consumer.outstanding = {}
     if not queue.consumers:
-        queue.consumer_removed_ms = queue.hub.now_ms
+        queue.consumer_removed_ms = queue.dispatcher.now_ms
         queue.dispatch.gate.check()
         if queue.purge_on_no_consumers:
             queue.purge()
     if outstanding:
-        queue.hub.slices.start(_take_back(queue, outstanding, FAILED if failed else RELEASED))
+        queue.dispatcher.slices.start(_take_back(queue, outstanding, FAILED if failed else RELEASED))
     queue.dispatch.mark_ready()
 
 

@@ -51,20 +51,20 @@ class Backlog:
         "cold_count",
         "cold_mask",
         "count",
+        "dispatcher",
         "emptied",
-        "hub",
         "lists",
         "mask",
         "memory_bytes",
         "tails",
     )
 
-    def __init__(self, queue: "Queue", hub: Dispatcher) -> None:
+    def __init__(self, queue: "Queue", dispatcher: Dispatcher) -> None:
         self._queue: Queue = queue
         self._address: Address = queue.address
-        self._broker_account: MemoryAccount = hub.account
+        self._broker_account: MemoryAccount = dispatcher.account
         self._consumers: list[Consumer] = queue.consumers
-        self.hub: Dispatcher = hub
+        self.dispatcher: Dispatcher = dispatcher
         self.lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
         self.mask: int = 0
         """Bit p is set if the list of priority p has something."""
@@ -145,7 +145,7 @@ class Backlog:
             return False
         if not address.must_spill and (message.origin is None or not message.origin.must_spill):
             return False
-        scratch = self.hub.scratch
+        scratch = self.dispatcher.scratch
         if scratch is None or not scratch.is_usable:
             # From now on producers are held back instead.
             address.broker_account.can_spill = False
@@ -186,7 +186,7 @@ class Backlog:
         tail = self.tails[priority]
         if tail is None:
             tail = self.tails[priority] = Tail(self._queue, PRIORITIES - 1 - priority, frontier)
-            self.hub.tables.occupy(TAIL_BYTES)
+            self.dispatcher.tables.occupy(TAIL_BYTES)
             self.cold_mask |= 1 << priority
         return tail
 
@@ -252,7 +252,7 @@ class Backlog:
         assert tail is not None
         max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
         max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
-        account = self.hub.account
+        account = self.dispatcher.account
         if account.size_bytes >= account.overdrawn_bytes:
             max_messages = max_bytes = 1
         elif account.size_bytes >= account.full_bytes:
@@ -281,7 +281,7 @@ class Backlog:
         if reference.message.expires_ms:
             self._queue.expiry.note(reference.message.expires_ms)
         due_ms = page.due.get(reference.sequence, 0) if page.due else 0
-        if due_ms > self.hub.now_ms:
+        if due_ms > self.dispatcher.now_ms:
             self.count -= 1
             delay(reference, due_ms)
             return
@@ -311,7 +311,7 @@ class Backlog:
         tail.clear()
         self.tails[priority] = None
         self.cold_mask &= ~(1 << priority)
-        self.hub.tables.vacate(TAIL_BYTES)
+        self.dispatcher.tables.vacate(TAIL_BYTES)
 
     # -- all at once -------------------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class Backlog:
             if tail is None:
                 continue
             if tail.stored_count > 0:
-                self.hub.storage.drop(
+                self.dispatcher.storage.drop(
                     self._queue,
                     tail.rank,
                     tail.frontier,
@@ -358,7 +358,7 @@ class Backlog:
                     tail.stored_count,
                     tail.stored_bytes,
                 )
-            if tail.spilled_count > 0 and self.hub.scratch is not None:
-                self.hub.scratch.drop(self._queue, tail.rank, self._queue.next_sequence - 1)
+            if tail.spilled_count > 0 and self.dispatcher.scratch is not None:
+                self.dispatcher.scratch.drop(self._queue, tail.rank, self._queue.next_sequence - 1)
             self._lose(tail.count)
             self._end_tail(tail, priority)

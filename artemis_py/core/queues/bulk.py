@@ -211,7 +211,7 @@ def _end(queue: "Queue", heads: list[Reference], scheduled: list[Reference]) -> 
         if left == 0:
             left = SLICE_MESSAGES
             yield None
-    scratch = queue.hub.scratch
+    scratch = queue.dispatcher.scratch
     while scratch is not None and scratch.sweep():
         yield None
     return None

@@ -190,7 +190,7 @@ class Consumer:
         """Continue deliveries that were stopped because memory was short."""
         if self.is_starved and not self.is_closed:
             self.is_starved = False
-            self.queue.hub.starved.discard(self)
+            self.queue.dispatcher.starved.discard(self)
             if self.credit > 0 or self.draining:
                 self.queue.dispatch.consumer_ready(self)
 

@@ -37,10 +37,10 @@ class Level:
 class Dispatch(Dispatchable):
     """Hands the messages of one queue to its consumers."""
 
-    def __init__(self, queue: "Queue", hub: Dispatcher) -> None:
+    def __init__(self, queue: "Queue", dispatcher: Dispatcher) -> None:
         super().__init__()
         self._queue: Queue = queue
-        self._hub: Dispatcher = hub
+        self._dispatcher: Dispatcher = dispatcher
         self.gate: Gate = Gate(queue)
         self.levels: list[Level] = []
         """One for each priority that consumers have, the highest first."""
@@ -98,7 +98,7 @@ class Dispatch(Dispatchable):
         """Have `deliver` called in this turn."""
         if not self.is_ready and self._queue.consumers:
             self.is_ready = True
-            self._hub.ready.append(self)
+            self._dispatcher.ready.append(self)
 
     def consumer_ready(self, consumer: Consumer) -> None:
         """Put a consumer into its ring: it got credit, or drains."""
@@ -129,7 +129,7 @@ class Dispatch(Dispatchable):
             and not queue.address.paused
             and not self.returning
         ):
-            self._hub.scan.left = SCAN_BUDGET
+            self._dispatcher.scan.left = SCAN_BUDGET
             self._is_cut = False
             for level in self.levels:
                 if level.ring:
@@ -137,7 +137,7 @@ class Dispatch(Dispatchable):
                     if self._is_cut:
                         return delivered
         if self._early is not None:
-            self._hub.await_store(self, self._early)
+            self._dispatcher.await_store(self, self._early)
             self._early = None
         elif self._draining and not self.returning:
             self._end_drains()
@@ -148,21 +148,21 @@ class Dispatch(Dispatchable):
     def _serve(self, ring: deque[Consumer], delivered: int, budget: int) -> int:
         """Let the consumers of one ring take turns; how many messages were delivered in this visit by now."""
         queue = self._queue
-        hub = self._hub
+        dispatcher = self._dispatcher
         backlog = queue.backlog
         assignment = queue.assignment
-        scan = hub.scan
-        free_bytes = hub.free_unsettled_bytes
-        stored_batch = hub.stored_batch
+        scan = dispatcher.scan
+        free_bytes = dispatcher.free_unsettled_bytes
+        stored_batch = dispatcher.stored_batch
         misses = 0
         while ring:
             consumer = ring[0]
             if consumer.credit <= 0 or consumer.blocked or consumer.is_closed:
                 ring.popleft().in_ring = False
                 continue
-            if consumer.unsettled_bytes >= free_bytes and hub.holds_back(consumer.unsettled_bytes):
+            if consumer.unsettled_bytes >= free_bytes and dispatcher.holds_back(consumer.unsettled_bytes):
                 ring.popleft().in_ring = False
-                hub.starve(consumer)
+                dispatcher.starve(consumer)
                 continue
             if delivered >= budget:
                 return self._cut(delivered)
@@ -192,7 +192,7 @@ class Dispatch(Dispatchable):
                 ring.rotate(-1)
                 continue
             expires_ms = reference.message.expires_ms
-            if expires_ms and expires_ms <= hub.now_ms:
+            if expires_ms and expires_ms <= dispatcher.now_ms:
                 # A browser passes it over: looking at a queue changes nothing in it.
                 if not consumer.browse:
                     queue.expiry.expire(reference)

@@ -229,7 +229,3 @@ class Dispatcher:
         delivered = queue.deliver(share)
         queue.is_greedy = delivered >= min(share, MANY)
         return delivered
-
-
-Hub = Dispatcher
-"""The name that other rooms still import."""

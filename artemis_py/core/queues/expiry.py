@@ -51,7 +51,7 @@ class Expiry:
     def expire_due(self) -> int:
         """Expire all waiting messages in memory that are due; returns how many."""
         queue = self._queue
-        now_ms = queue.hub.now_ms
+        now_ms = queue.dispatcher.now_ms
         if self._earliest_ms == 0 or self._earliest_ms > now_ms:
             return 0
         count = 0
@@ -88,7 +88,7 @@ class Expiry:
         if tail is not None and page is not None:
             for reference in page.references:
                 expires_ms = reference.message.expires_ms
-                if expires_ms and expires_ms <= self._queue.hub.now_ms:
+                if expires_ms and expires_ms <= self._queue.dispatcher.now_ms:
                     backlog.pull(tail, reference)
                     self.end(reference)
                 elif expires_ms:

@@ -35,7 +35,7 @@ class Queue(Binding):
     # Long because it declares every attribute, once.
     def __init__(
         self,
-        hub: Dispatcher,
+        dispatcher: Dispatcher,
         config: QueueConfig,
         address: Address,
         id: int,
@@ -43,7 +43,7 @@ class Queue(Binding):
         routing: RoutingServices,
     ) -> None:
         super().__init__(config.name, address, routing_type)
-        self.hub: Dispatcher = hub
+        self.dispatcher: Dispatcher = dispatcher
         self.routing: RoutingServices = routing
         """Takes what cannot be delivered."""
         self.id: int = id
@@ -88,19 +88,19 @@ class Queue(Binding):
         self.messages_killed: int = 0
         self.messages_replaced: int = 0
         """Messages that went because others took their room, or that the rule at its entry did not let in."""
-        self.created_ms: int = hub.now_ms
+        self.created_ms: int = dispatcher.now_ms
         self.consumer_removed_ms: int = 0
         """Time at which the last consumer left; 0 if none ever did."""
         self.subscriber_count: int = 0
         """Sessions that have a subscription here, and come back although they have no consumer now."""
         self.swept: bool = False
         """The reaper found it unused in its last pass."""
-        self.backlog: Backlog = Backlog(self, hub)
-        self.schedule: Schedule = Schedule(self, hub, self._on_due)
+        self.backlog: Backlog = Backlog(self, dispatcher)
+        self.schedule: Schedule = Schedule(self, dispatcher, self._on_due)
         self.aside: dict[int, Reference] = {}
         """References by number, neither waiting nor delivered: in a transaction, or failed and kept back."""
         self.expiry: Expiry = Expiry(self)
-        self.dispatch: Dispatch = Dispatch(self, hub)
+        self.dispatch: Dispatch = Dispatch(self, dispatcher)
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -168,17 +168,17 @@ class Queue(Binding):
         if expires_ms:
             self.expiry.note(expires_ms)
             self.expiry.may_be_on_disk = True
-        is_stored = message.durable and self.is_stored and self.hub.stores
+        is_stored = message.durable and self.is_stored and self.dispatcher.stores
         if message.delivery_time_ms > 0:
             message.delivery_time_ms = min(message.delivery_time_ms, LATEST_MS)
             if is_stored:
-                self.hub.storage.put(reference)
+                self.dispatcher.storage.put(reference)
                 self.schedule.add_stored(reference)
             else:
                 self.schedule.add(reference, message.delivery_time_ms)
         else:
             if self._append(reference, is_stored) and is_stored:
-                self.hub.storage.put(reference)
+                self.dispatcher.storage.put(reference)
 
     def restore(self, rank: int, count: int, size_bytes: int, scheduled_below: int) -> None:
         """Know of messages that an earlier run left in the store; they are read when their turn comes.
@@ -206,7 +206,7 @@ class Queue(Binding):
 
     def reserve_sequences(self) -> None:
         """Have the store remember that the next sequences were used."""
-        self.sequence_limit = self.hub.storage.reserve(self)
+        self.sequence_limit = self.dispatcher.storage.reserve(self)
 
     def _append(self, reference: Reference, is_stored: bool) -> bool:
         """Make a reference visible: number it and put it last. False if the rule at the entry did not let it in."""
@@ -223,7 +223,7 @@ class Queue(Binding):
         dispatch = self.dispatch
         if self.consumers and not dispatch.is_ready:
             dispatch.is_ready = True
-            self.hub.ready.append(dispatch)
+            self.dispatcher.ready.append(dispatch)
         return True
 
     def _on_due(self, reference: Reference) -> None:
@@ -245,8 +245,8 @@ class Queue(Binding):
             # Once it is read from disk again, only the sequence tells from which run it is. Messages that came in
             # between say "perhaps" as well.
             self.restored_below = self.next_sequence + 1
-        if self._append(visible, self.hub.stores):
-            self.hub.storage.put(visible)
+        if self._append(visible, self.dispatcher.stores):
+            self.dispatcher.storage.put(visible)
 
     # -- out -------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Queue(Binding):
         come. `bulk.empty` ends when that is done.
         """
         count, rest = take_out(self)
-        self.hub.slices.start(rest)
+        self.dispatcher.slices.start(rest)
         return count
 
     # -- configuration -----------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Queue(Binding):
 
     def _save(self) -> None:
         if self.is_stored:
-            self.hub.storage.save_queue(self)
+            self.dispatcher.storage.save_queue(self)
 
     def delete(self, reason: str) -> None:
         """End all consumers and forget all messages; the post office has unbound the queue already."""
@@ -315,7 +315,7 @@ class Queue(Binding):
         self.schedule.cancel()
         self.dispatch.gate.cancel()
         if self.is_stored:
-            self.hub.storage.forget_queue(self)
+            self.dispatcher.storage.forget_queue(self)
 
 
 def _sequence_of(reference: Reference) -> int:

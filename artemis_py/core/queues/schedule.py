@@ -32,11 +32,21 @@ PAGE_BYTES: Final = 1 << 20
 class Schedule:
     """The messages of one queue that wait for their time."""
 
-    __slots__ = ("_count", "_heap", "_on_due", "_queue", "_tail", "_timer", "hub", "restored_below", "window_messages")
+    __slots__ = (
+        "_count",
+        "_heap",
+        "_on_due",
+        "_queue",
+        "_tail",
+        "_timer",
+        "dispatcher",
+        "restored_below",
+        "window_messages",
+    )
 
-    def __init__(self, queue: "Queue", hub: Dispatcher, on_due: Callable[[Reference], None]) -> None:
+    def __init__(self, queue: "Queue", dispatcher: Dispatcher, on_due: Callable[[Reference], None]) -> None:
         self._queue: Queue = queue
-        self.hub: Dispatcher = hub
+        self.dispatcher: Dispatcher = dispatcher
         self._on_due: Callable[[Reference], None] = on_due
         self._heap: list[Entry] = []
         self._count: int = 0
@@ -90,7 +100,7 @@ class Schedule:
 
     def _leave(self, tail: Tail, reference: Reference) -> None:
         tail.put(reference)
-        if self.hub.storage.is_written(reference):
+        if self.dispatcher.storage.is_written(reference):
             tail.committed(reference)
 
     def restore(self, count: int, size_bytes: int, below: int) -> None:
@@ -101,7 +111,7 @@ class Schedule:
         self.restored_below = below
         self._tail = Tail(self._queue, SCHEDULED_RANK, 0)
         self._tail.restore(count, size_bytes)
-        self._plan_at(self.hub.now_ms)
+        self._plan_at(self.dispatcher.now_ms)
 
     def committed(self, reference: Reference) -> None:
         """See `Tail.committed`."""
@@ -120,10 +130,10 @@ class Schedule:
             if timer.when_ms <= when_ms:
                 return
             timer.cancel()
-        self._timer = self.hub.timers.at(when_ms, self._run)
+        self._timer = self.dispatcher.timers.at(when_ms, self._run)
 
     def _run(self) -> None:
-        now_ms = self.hub.now_ms
+        now_ms = self.dispatcher.now_ms
         while self._load_next() and self._heap[0][0] <= now_ms:
             reference = heappop(self._heap)[2]
             if reference.state == SCHEDULED:
@@ -181,7 +191,7 @@ class Schedule:
         self._heap = [entry for entry in self._heap if entry[2] not in wanted]
         heapify(self._heap)
         if not self._heap:
-            self._plan_at(self.hub.now_ms)
+            self._plan_at(self.dispatcher.now_ms)
         return taken
 
     def take_page(self, filter: Filter, after: int) -> tuple[list[Reference], int]:
@@ -203,7 +213,7 @@ class Schedule:
         if tail is None or tail.count == 0:
             return 0
         count = tail.count
-        self.hub.storage.drop(
+        self.dispatcher.storage.drop(
             self._queue,
             SCHEDULED_RANK,
             tail.frontier,

@@ -20,7 +20,7 @@ def acknowledge(reference: Reference) -> None:
         if queue.backlog.cold_mask:
             unstore(reference)
         else:
-            queue.hub.storage.remove(reference)
+            queue.dispatcher.storage.remove(reference)
     message = reference.message
     message.references -= 1
     origin = message.origin
@@ -57,12 +57,12 @@ def give_back(reference: Reference, outcome: int) -> None:
             if settings.redelivery_delay > 0:
                 delay_ms = _redelivery_delay_ms(reference)
         if reference.handle:
-            queue.hub.storage.update(reference, queue.hub.now_ms + delay_ms if delay_ms else 0)
+            queue.dispatcher.storage.update(reference, queue.dispatcher.now_ms + delay_ms if delay_ms else 0)
     if queue.purge_on_no_consumers and not queue.consumers:
         queue.messages_killed += 1
         forget(reference)
     elif delay_ms > 0:
-        delay(reference, queue.hub.now_ms + delay_ms)
+        delay(reference, queue.dispatcher.now_ms + delay_ms)
     else:
         near: Reference | None = None
         if consumer is not None and consumer.cursor is not None and not consumer.is_closed:
@@ -134,7 +134,7 @@ def amend(reference: Reference, message: Message) -> None:
     unhold(reference.message)
     reference.message = message
     if reference.handle and not reference.queue.is_deleted:
-        reference.queue.hub.storage.update(reference, 0)
+        reference.queue.dispatcher.storage.update(reference, 0)
 
 
 # -- transactions ----------------------------------------------------------------------------------------------
@@ -188,4 +188,4 @@ def unstore(reference: Reference) -> None:
         tail = queue.backlog.tails[queue.backlog.priority_of(reference)]
         if tail is not None:
             tail.left(reference)
-    queue.hub.storage.remove(reference)
+    queue.dispatcher.storage.remove(reference)

@@ -8,7 +8,7 @@ removes (a message for several queues, a move to a dead-letter address, a transa
 or not at all. That is why there is no begin and end here.
 
 A store that failed (full disk, I/O error) takes nothing any more and confirms nothing any more. It raises nothing
-from these methods: the core refuses what asks to be durable before it comes here (`PostOffice.storage_failed`).
+from these methods: the core refuses what asks to be durable before it comes here (`Domain.storage_failed`).
 
 Batches have ascending numbers. The store tells the core which of them are durable (`Dispatcher.stored`): references
 that have a later one (`Reference.batch`) are not delivered yet.

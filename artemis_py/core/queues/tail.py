@@ -79,7 +79,7 @@ class Tail:
         self.spilled_bytes += message.size
         self.queue.address.page_out(1, message.size)
         reference.state = COLD
-        scratch = self.queue.hub.scratch
+        scratch = self.queue.dispatcher.scratch
         assert scratch is not None
         scratch.spill(reference, self.rank)
         unhold(message)
@@ -114,7 +114,7 @@ class Tail:
             page = self._read_stored(request)
             if page is None:
                 return None
-        scratch = self.queue.hub.scratch
+        scratch = self.queue.dispatcher.scratch
         if self.spilled_count > 0 and scratch is not None:
             spilled = scratch.read(self.queue, request)
             if spilled is None:
@@ -139,7 +139,7 @@ class Tail:
             bound = recent[0].sequence - 1
         page: Page | None
         if bound > after:
-            page = self.queue.hub.storage.read(self.queue, request if bound == upto else request.up_to(bound))
+            page = self.queue.dispatcher.storage.read(self.queue, request if bound == upto else request.up_to(bound))
             if page is None or page.end < bound:
                 return page
         else:
@@ -161,7 +161,7 @@ class Tail:
 
     def _read_scheduled(self, request: PageRequest) -> Page | None:
         """Positions do not come in order here: what is not committed belongs between the rest, and may be in both."""
-        page = self.queue.hub.storage.read(self.queue, request)
+        page = self.queue.dispatcher.storage.read(self.queue, request)
         if page is None:
             return None
         uncommitted: dict[int, Reference] = {}
@@ -184,7 +184,7 @@ class Tail:
             return False
         if reference.handle:
             return True
-        scratch = self.queue.hub.scratch
+        scratch = self.queue.dispatcher.scratch
         if scratch is None:
             return False
         page = scratch.read(self.queue, PageRequest(self.rank, position - 1, position, 1, 1, self.taken))
@@ -213,7 +213,7 @@ class Tail:
             else:
                 self.spilled_count -= 1
                 self.spilled_bytes -= message.size
-                scratch = self.queue.hub.scratch
+                scratch = self.queue.dispatcher.scratch
                 if scratch is not None:
                     scratch.remove(reference, self.rank)
         reference.state = WAITING
@@ -237,7 +237,7 @@ class Tail:
             self._forget_later(position)
 
     def _forget_later(self, position: int) -> None:
-        storage = self.queue.hub.storage
+        storage = self.queue.dispatcher.storage
         committed = storage.committed
         leaving = self._leaving
         while leaving and leaving[0][0] <= committed:

@@ -6,7 +6,7 @@ refused, or taken while producers are held back (artemis-model §3.15).
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.runtime.accounts import GLOBAL_REJECT_FACTOR, MemoryAccount
 from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull, Events
 from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy, PageFullPolicy, ResolvedSettings
@@ -19,9 +19,9 @@ LASTING_ROOM_MS = 10_000
 class Admission:
     """Decides for the addresses of one domain."""
 
-    def __init__(self, hub: Hub, events: Events) -> None:
-        self._hub: Hub = hub
-        self._account: MemoryAccount = hub.account
+    def __init__(self, dispatcher: Dispatcher, events: Events) -> None:
+        self._dispatcher: Dispatcher = dispatcher
+        self._account: MemoryAccount = dispatcher.account
         self._events: Events = events
 
     def drops(self, message: Message, address: Address) -> bool:
@@ -29,7 +29,7 @@ class Admission:
 
         Raises AddressFull, and StoreError for a durable message after the storage failed.
         """
-        failure = self._hub.storage_failure
+        failure = self._dispatcher.storage_failure
         if failure is not None and message.durable:
             raise StoreError(f"nothing can be stored any more: {failure}")
         return self._is_dropped(address)
@@ -82,7 +82,9 @@ class Admission:
 
     def _has_room(self, address: Address, account: MemoryAccount) -> None:
         """Tell it if that lasts: an address that stays at its limit has room again and again."""
-        self._hub.timers.at(self._hub.now_ms + LASTING_ROOM_MS, lambda: self._still_has_room(address, account))
+        self._dispatcher.timers.at(
+            self._dispatcher.now_ms + LASTING_ROOM_MS, lambda: self._still_has_room(address, account)
+        )
 
     def _still_has_room(self, address: Address, account: MemoryAccount) -> None:
         if account.is_over_limit:
@@ -94,12 +96,12 @@ class Admission:
     def change(self, message: Message, settings: ResolvedSettings) -> None:
         """Do to a message what the settings of its address say (`ResolvedSettings.changes_messages`)."""
         if settings.enable_ingress_timestamp:
-            message.set_extra("_AMQ_INGRESS_TIMESTAMP", self._hub.now_ms)
+            message.set_extra("_AMQ_INGRESS_TIMESTAMP", self._dispatcher.now_ms)
         self._apply_expiry(message, settings)
 
     def _apply_expiry(self, message: Message, settings: ResolvedSettings) -> None:
         """artemis-model §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""
-        now_ms = self._hub.now_ms
+        now_ms = self._dispatcher.now_ms
         if settings.no_expiry:
             message.expires_ms = 0
         elif settings.expiry_delay >= 0:

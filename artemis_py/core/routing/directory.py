@@ -11,7 +11,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.creations import Creations
@@ -50,25 +50,30 @@ class Directory:
     """The addresses, queues and other bindings of one domain."""
 
     def __init__(
-        self, settings: SettingsRepository, hub: Hub, options: BrokerSettings, events: Events, entropy: Entropy
+        self,
+        settings: SettingsRepository,
+        dispatcher: Dispatcher,
+        options: BrokerSettings,
+        events: Events,
+        entropy: Entropy,
     ) -> None:
         self.settings: SettingsRepository = settings
         self.options: BrokerSettings = options
         self.events: Events = events
         self.entropy: Entropy = entropy
-        self.hub: Hub = hub
-        self.meter: Meter = hub.meter
-        self.account: MemoryAccount = hub.account
-        self.storage: Storage = hub.storage
+        self.dispatcher: Dispatcher = dispatcher
+        self.meter: Meter = dispatcher.meter
+        self.account: MemoryAccount = dispatcher.account
+        self.storage: Storage = dispatcher.storage
         self.addresses: dict[str, Address] = {}
         self.queues: dict[str, Queue] = {}
         self.others: dict[str, Binding] = {}
         """Bindings that are no queues, by name: diverts, and what packages of others bind."""
         self.creations: Creations = Creations()
-        self.duplicates: Duplicates = Duplicates(hub.storage, options)
-        self.discards: Discards = Discards(hub, events)
+        self.duplicates: Duplicates = Duplicates(dispatcher.storage, options)
+        self.discards: Discards = Discards(dispatcher, events)
         self.undeliverable: Undeliverable = Undeliverable(self, self.discards, entropy)
-        self.routers: Routers = Routers(options.wildcards, hub.meter)
+        self.routers: Routers = Routers(options.wildcards, dispatcher.meter)
 
     # -- addresses -------------------------------------------------------------------------------------------
 
@@ -98,8 +103,8 @@ class Directory:
             creator,
         )
         self.creations.add(creator)
-        address.created_ms = self.hub.now_ms
-        self.hub.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
+        address.created_ms = self.dispatcher.now_ms
+        self.dispatcher.tables.occupy(ADDRESS_BYTES + NAME_FACTOR * len(name))
         self.meter.work += ADDRESS_UNITS
         self.addresses[name] = address
         self.routers.add(address)
@@ -133,7 +138,7 @@ class Directory:
             self.unbind(binding)
         # Deleting the last queue of an auto-created address may have taken the address along.
         if self.addresses.pop(name, None) is not None:
-            self.hub.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
+            self.dispatcher.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
             self.meter.work += ADDRESS_UNITS
             address.is_deleted = True
             self.duplicates.forget(address)
@@ -183,11 +188,11 @@ class Directory:
                 f"address '{address.name}' is not configured for {_kind(routing_type)} support; "
                 f"queue '{config.name}' needs {routing_type.name}"
             )
-        numbers = self.hub.numbers
-        queue = Queue(self.hub, config, address, id or numbers.queue_id, routing_type, self.undeliverable)
+        numbers = self.dispatcher.numbers
+        queue = Queue(self.dispatcher, config, address, id or numbers.queue_id, routing_type, self.undeliverable)
         queue.configure(config)
         numbers.queue_id = max(numbers.queue_id, queue.id + 1)
-        self.hub.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
+        self.dispatcher.tables.occupy(QUEUE_BYTES + NAME_FACTOR * len(queue.name))
         self.meter.work += QUEUE_UNITS
         self.queues[config.name] = queue
         self.creations.add(config.creator)
@@ -232,7 +237,7 @@ class Directory:
         if queue.consumers and not force:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
         address = queue.address
-        self.hub.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
+        self.dispatcher.tables.vacate(QUEUE_BYTES + NAME_FACTOR * len(name))
         self.meter.work += QUEUE_UNITS
         del self.queues[name]
         self.creations.remove(queue.config.creator)
@@ -300,7 +305,7 @@ class Directory:
     def _remove(self, binding: Binding) -> None:
         address = binding.address
         address.bindings.remove(binding)
-        address.binding_removed_ms = self.hub.now_ms
+        address.binding_removed_ms = self.dispatcher.now_ms
         self._bindings_changed(address)
 
     def _bindings_changed(self, address: Address) -> None:

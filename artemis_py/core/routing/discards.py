@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.runtime.events import Dropped, Events
 from artemis_py.core.runtime.timers import Timer
 
@@ -17,10 +17,10 @@ OTHERS: Final = ("(others)", "various")
 class Discards:
     """All discarded messages of a broker."""
 
-    def __init__(self, hub: Hub, events: Events) -> None:
+    def __init__(self, dispatcher: Dispatcher, events: Events) -> None:
         self.count: int = 0
         """How many there were since the start."""
-        self._hub: Hub = hub
+        self._dispatcher: Dispatcher = dispatcher
         self._events: Events = events
         self._untold: dict[tuple[str, str], int] = {}
         self._timer: Timer | None = None
@@ -44,7 +44,7 @@ class Discards:
             self._events.emit(Dropped(queue, reason, count))
 
     def _plan(self) -> None:
-        self._timer = self._hub.timers.at(self._hub.now_ms + REPORT_PERIOD_MS, self._run)
+        self._timer = self._dispatcher.timers.at(self._dispatcher.now_ms + REPORT_PERIOD_MS, self._run)
 
     def _run(self) -> None:
         self._timer = None

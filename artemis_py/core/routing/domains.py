@@ -2,31 +2,31 @@
 
 from typing import Final
 
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.errors import InvalidRequest
 
 
 class Domains:
     """Found by the host name that a client says it connects to; host names do not tell capital letters apart."""
 
-    def __init__(self, default: PostOffice) -> None:
+    def __init__(self, default: Domain) -> None:
         """`default` is for clients that name no host, or one that no domain has."""
         self.default: Final = default
-        self._by_host: Final[dict[str, PostOffice]] = {}
+        self._by_host: Final[dict[str, Domain]] = {}
 
-    def add(self, hostname: str, domain: PostOffice) -> None:
+    def add(self, hostname: str, domain: Domain) -> None:
         """Have clients of this host use a domain. Raises InvalidRequest for another dispatcher, or a host twice."""
-        if domain.hub is not self.default.hub:
+        if domain.dispatcher is not self.default.dispatcher:
             raise InvalidRequest(f"the domain of host '{hostname}' has a dispatcher of its own")
         host = hostname.lower()
         if host in self._by_host:
             raise InvalidRequest(f"host '{hostname}' has a domain already")
         self._by_host[host] = domain
 
-    def find(self, hostname: str | None) -> PostOffice:
+    def find(self, hostname: str | None) -> Domain:
         """Return the domain of a host; `hostname` is None if the protocol has no place for it, or the client none."""
         return self.default if hostname is None else self._by_host.get(hostname.lower(), self.default)
 
-    def all(self) -> list[PostOffice]:
+    def all(self) -> list[Domain]:
         """Return each domain once, the default one first."""
         return list(dict.fromkeys([self.default, *self._by_host.values()]))

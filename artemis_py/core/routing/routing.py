@@ -6,7 +6,7 @@
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.admission import Admission
 from artemis_py.core.routing.directory import Directory
@@ -27,11 +27,16 @@ class Routing(Directory):
     """
 
     def __init__(
-        self, settings: SettingsRepository, hub: Hub, options: BrokerSettings, events: Events, entropy: Entropy
+        self,
+        settings: SettingsRepository,
+        dispatcher: Dispatcher,
+        options: BrokerSettings,
+        events: Events,
+        entropy: Entropy,
     ) -> None:
-        super().__init__(settings, hub, options, events, entropy)
-        self._admission: Admission = Admission(hub, events)
-        self._numbers: Numbers = hub.numbers
+        super().__init__(settings, dispatcher, options, events, entropy)
+        self._admission: Admission = Admission(dispatcher, events)
+        self._numbers: Numbers = dispatcher.numbers
 
     def admit(self, message: Message, address: Address) -> bool:
         """Take responsibility for a message that is sent to an address; False: it is dropped.

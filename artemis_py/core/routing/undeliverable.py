@@ -78,7 +78,7 @@ class Undeliverable(RoutingServices):
             prefix, suffix = settings.expiry_queue_prefix, settings.expiry_queue_suffix
             collector = self._collector(target, f"{prefix}{message.address}{suffix}", message.address)
         copy = _copy(message, target, queue.name)
-        copy.set_extra("_AMQ_ACTUAL_EXPIRY", self._directory.hub.now_ms)
+        copy.set_extra("_AMQ_ACTUAL_EXPIRY", self._directory.dispatcher.now_ms)
         self._deliver(copy, target, collector, None, queue.name, "expired, and expiry address")
 
     def unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
@@ -106,7 +106,7 @@ class Undeliverable(RoutingServices):
         address = self._address(target)
         targets: list[Binding] = []
         if address is not None:
-            copy.id = self._directory.hub.numbers.new_message_id()
+            copy.id = self._directory.dispatcher.numbers.new_message_id()
             copy.address = address.name
             copy.origin = address
             copy.stored_first = True

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.settlement import forget
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.settings.address_settings import FullPolicy
 from artemis_py.errors import LimitExceeded, StoreError
@@ -55,7 +55,7 @@ WriterKey = tuple[str, str]
 class Epochs:
     """What was decided, for all writers of a broker."""
 
-    def __init__(self, postoffice: PostOffice, on_routed: Callable[["Stage"], None]) -> None:
+    def __init__(self, postoffice: Domain, on_routed: Callable[["Stage"], None]) -> None:
         """`on_routed` is told of each stage that is empty now, in the turn in which its last message left it."""
         self._office: Final = postoffice
         self._on_routed: Final = on_routed
@@ -89,7 +89,7 @@ class Epochs:
         """Go on with what an earlier run decided, from the next turn on."""
         self._undone[key] = deque(stages)
         self._served[key] = deque()
-        self._office.hub.slices.start(self._resume(key))
+        self._office.dispatcher.slices.start(self._resume(key))
 
     def _resume(self, key: WriterKey) -> Steps:
         try:
@@ -139,8 +139,8 @@ class Epochs:
         left = SLICE_MESSAGES
         unstored = unstored_bytes = 0
         while undone:
-            if office.hub.storage_failure is not None:
-                raise StoreError(f"what is decided cannot be stored any more: {office.hub.storage_failure}")
+            if office.dispatcher.storage_failure is not None:
+                raise StoreError(f"what is decided cannot be stored any more: {office.dispatcher.storage_failure}")
             stage = undone[0]
             while stage.queue.waiting_count > 0 and left > 0:
                 address = office.addresses.get(stage.address)

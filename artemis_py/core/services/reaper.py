@@ -53,9 +53,9 @@ class Reaper:
         def run() -> None:
             if self._is_running:
                 action()
-                self._office.hub.timers.at(self._office.hub.now_ms + period_ms, run)
+                self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + period_ms, run)
 
-        self._office.hub.timers.at(self._office.hub.now_ms + period_ms, run)
+        self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + period_ms, run)
 
     def expire_messages(self) -> None:
         """Expire what is due in every queue but those of expiry addresses; what is on disk only is looked at later.
@@ -64,7 +64,7 @@ class Reaper:
         """
         if not self._is_searching:
             self._is_searching = True
-            self._office.hub.slices.start(self._search(), self._end_search)
+            self._office.dispatcher.slices.start(self._search(), self._end_search)
 
     def _search(self) -> Steps:
         left = SLICE_MESSAGES
@@ -86,7 +86,7 @@ class Reaper:
             self._plan_sweep()
 
     def _plan_sweep(self) -> None:
-        self._office.hub.timers.at(self._office.hub.now_ms + SWEEP_PERIOD_MS, self._sweep)
+        self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + SWEEP_PERIOD_MS, self._sweep)
 
     def _sweep(self) -> None:
         """Look at some messages of one queue, then at some of the next."""
@@ -100,7 +100,7 @@ class Reaper:
 
     def end_transactions(self) -> None:
         """Roll back transactions that are older than `transaction-timeout`."""
-        oldest_ms = self._office.hub.now_ms - self._office.options.transaction_timeout_ms
+        oldest_ms = self._office.dispatcher.now_ms - self._office.options.transaction_timeout_ms
         for session in list(self._sessions.opened.values()):
             for transaction in list(session.transactions.values()):
                 if transaction.started_ms <= oldest_ms:
@@ -111,7 +111,7 @@ class Reaper:
 
         When somebody used them is not known any more: a delay begins with the start.
         """
-        now_ms = self._office.hub.now_ms
+        now_ms = self._office.dispatcher.now_ms
         for queue in list(self._office.queues.values()):
             if queue.message_count == 0 and self._may_delete(queue):
                 if queue.settings.auto_delete_delay_ms > 0:
@@ -132,7 +132,7 @@ class Reaper:
         """
         if not self._is_reaping:
             self._is_reaping = True
-            self._office.hub.slices.start(self._pass(), self._end_pass)
+            self._office.dispatcher.slices.start(self._pass(), self._end_pass)
 
     def _end_pass(self, outcome: object) -> None:
         self._is_reaping = False
@@ -177,7 +177,7 @@ class Reaper:
         since_ms = queue.consumer_removed_ms
         if since_ms == 0 and skip_usage_check:
             since_ms = queue.created_ms
-        return self._office.hub.now_ms - since_ms >= queue.settings.auto_delete_delay_ms
+        return self._office.dispatcher.now_ms - since_ms >= queue.settings.auto_delete_delay_ms
 
     def _may_delete(self, queue: Queue) -> bool:
         if (
@@ -200,14 +200,14 @@ class Reaper:
         if sent != address.seen_messages:
             # Queues of wildcard addresses get them, or nobody: an address that is sent to is in use.
             address.seen_messages = sent
-            address.used_ms = self._office.hub.now_ms
+            address.used_ms = self._office.dispatcher.now_ms
             return False
         since_ms = address.binding_removed_ms
         if since_ms == 0:
             if not settings.auto_delete_addresses_skip_usage_check:
                 return False
             since_ms = address.created_ms
-        if self._office.hub.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
+        if self._office.dispatcher.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
             return False
         # With the address its duplicate ids would be forgotten, and a message could be taken twice.
         return len(self._office.duplicates.of(address)) == 0

@@ -25,7 +25,7 @@ from typing import Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.names.syntax import RESERVED, WildcardSyntax
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import hold, unhold
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.errors import LimitExceeded
@@ -56,12 +56,12 @@ class _Node:
 class RetainedSearch:
     """One walk over the messages that a pattern covers; it sees what is there when it comes by."""
 
-    __slots__ = ("_hub", "_stack", "_syntax", "_words")
+    __slots__ = ("_dispatcher", "_stack", "_syntax", "_words")
 
-    def __init__(self, root: _Node, pattern: str, syntax: WildcardSyntax, hub: Hub) -> None:
+    def __init__(self, root: _Node, pattern: str, syntax: WildcardSyntax, dispatcher: Dispatcher) -> None:
         self._syntax: WildcardSyntax = syntax
         self._words: list[str] = syntax.words(pattern)
-        self._hub: Hub = hub
+        self._dispatcher: Dispatcher = dispatcher
         self._stack: list[tuple[list[_Node], int]] = []
         """Nodes to look at, last one first, and which word of the pattern comes below them."""
         self._push(root, 0)
@@ -74,7 +74,7 @@ class RetainedSearch:
     def next(self, limit: int, steps: int) -> list[Message]:
         """The next messages, at most `limit`, after at most `steps` nodes."""
         found: list[Message] = []
-        now_ms = self._hub.now_ms
+        now_ms = self._dispatcher.now_ms
         while self._stack and len(found) < limit and steps > 0:
             nodes, index = self._stack[-1]
             if not nodes:
@@ -117,9 +117,9 @@ class RetainedSearch:
 class RetainedMessages:
     """All of a broker's; the last message counts."""
 
-    def __init__(self, hub: Hub, syntax: WildcardSyntax, addresses: Mapping[str, Address]) -> None:
+    def __init__(self, dispatcher: Dispatcher, syntax: WildcardSyntax, addresses: Mapping[str, Address]) -> None:
         """`addresses`: all of the domain, by name."""
-        self._hub: Final = hub
+        self._dispatcher: Final = dispatcher
         self._addresses: Final = addresses
         self._syntax: Final = syntax
         self._root = _Node()
@@ -134,7 +134,7 @@ class RetainedMessages:
 
         One that takes no more than the one it replaces can.
         """
-        limit = self._hub.account.max_bytes
+        limit = self._dispatcher.account.max_bytes
         if limit < 0 or self.size_bytes < limit // RETAINED_SHARE:
             return
         node = self._find(address)
@@ -150,7 +150,7 @@ class RetainedMessages:
         if not node.number:
             node.number = self._next_number
             self._next_number += 1
-        self._hub.storage.save_record(SPACE, _NUMBER.pack(node.number), _encode(message))
+        self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), _encode(message))
 
     def remove(self, address: str) -> bool:
         """Forget the message of an address; False if there is none."""
@@ -164,7 +164,7 @@ class RetainedMessages:
             node.timer.cancel()
             node.timer = None
         if node.number:
-            self._hub.storage.save_record(SPACE, _NUMBER.pack(node.number), None)
+            self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), None)
             node.number = 0
         self._prune(address)
         return True
@@ -173,26 +173,26 @@ class RetainedMessages:
         """The message of exactly this address."""
         node = self._find(address)
         message = None if node is None else node.message
-        if message is not None and 0 < message.expires_ms <= self._hub.now_ms:
+        if message is not None and 0 < message.expires_ms <= self._dispatcher.now_ms:
             return None
         return message
 
     def search(self, pattern: str) -> RetainedSearch:
         """A walk over all that `pattern` covers."""
-        return RetainedSearch(self._root, pattern, self._syntax, self._hub)
+        return RetainedSearch(self._root, pattern, self._syntax, self._dispatcher)
 
     def load(self, formats: Mapping[str, MessageFormat]) -> int:
         """Take back what an earlier run kept; returns how many records were of no use, and are forgotten."""
         useless = 0
-        for key, value in self._hub.storage.load_records(SPACE):
+        for key, value in self._dispatcher.storage.load_records(SPACE):
             number = int(_NUMBER.unpack(key)[0])
             self._next_number = max(self._next_number, number + 1)
             message = _decode(value, formats)
             if message is not None:
                 message.origin = self._addresses.get(message.address)
-            if message is None or 0 < message.expires_ms <= self._hub.now_ms:
+            if message is None or 0 < message.expires_ms <= self._dispatcher.now_ms:
                 useless += message is None
-                self._hub.storage.save_record(SPACE, key, None)
+                self._dispatcher.storage.save_record(SPACE, key, None)
                 continue
             node = self._make(message.address)
             self._set(node, message)
@@ -203,7 +203,7 @@ class RetainedMessages:
         hold(message)
         if message.origin is None:
             # Read from the store, and its address is not there any more.
-            self._hub.account.occupy(message.size)
+            self._dispatcher.account.occupy(message.size)
         self.size_bytes += message.size
         if node.message is None:
             self.count += 1
@@ -214,7 +214,7 @@ class RetainedMessages:
             node.timer.cancel()
             node.timer = None
         if message.expires_ms:
-            node.timer = self._hub.timers.at(message.expires_ms, partial(self._expire, message.address))
+            node.timer = self._dispatcher.timers.at(message.expires_ms, partial(self._expire, message.address))
 
     def _expire(self, address: str) -> None:
         self.remove(address)
@@ -259,15 +259,15 @@ class RetainedMessages:
     def _drop(self, message: Message) -> None:
         self.size_bytes -= message.size
         if message.origin is None:
-            self._hub.account.vacate(message.size)
+            self._dispatcher.account.vacate(message.size)
         unhold(message)
 
     def _occupy(self, size_bytes: int) -> None:
         self.size_bytes += size_bytes
         if size_bytes > 0:
-            self._hub.account.occupy(size_bytes)
+            self._dispatcher.account.occupy(size_bytes)
         else:
-            self._hub.account.vacate(-size_bytes)
+            self._dispatcher.account.vacate(-size_bytes)
 
 
 def _encode(message: Message) -> bytes:

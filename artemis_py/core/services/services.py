@@ -19,6 +19,8 @@ class Services:
         postoffice = sessions.postoffice
         self.sessions: Final = sessions
         self.staging: Final = Staging(postoffice)
-        self.retained: Final = RetainedMessages(postoffice.hub, postoffice.options.wildcards, postoffice.addresses)
+        self.retained: Final = RetainedMessages(
+            postoffice.dispatcher, postoffice.options.wildcards, postoffice.addresses
+        )
         self.leases: Final = Leases()
         self.reaper: Final = Reaper(sessions)

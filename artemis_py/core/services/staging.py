@@ -24,7 +24,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import is_unicode
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.services.epochs import DUE, EXPIRES, Epochs, WriterKey
@@ -79,7 +79,7 @@ class Stage:
         self.dropped: int = 0
         """Messages that it took and dropped, for its address is full and wants that."""
         self.holder: Holder | None = None
-        self.touched_ms: int = queue.hub.now_ms
+        self.touched_ms: int = queue.dispatcher.now_ms
         self.is_over: bool = False
         """Its epoch is decided, or it was dropped: it takes nothing more."""
         self.taken: int = queue.message_count
@@ -114,7 +114,7 @@ StageKey = tuple[str, str, int, str]
 class Staging:
     """All stages of a broker, and the last epoch of every writer."""
 
-    def __init__(self, postoffice: PostOffice) -> None:
+    def __init__(self, postoffice: Domain) -> None:
         self._office: Final = postoffice
         self._stages: Final[dict[StageKey, Stage]] = {}
         self._epochs: Final = Epochs(postoffice, self._end)
@@ -150,7 +150,7 @@ class Staging:
         for writer_key, chosen in decided.items():
             self._epochs.resume(writer_key, [undone[name] for name in chosen if name in undone])
         over = [stage for stage in self._stages.values() if stage.epoch <= self.last_epoch(stage.user, stage.writer)]
-        self._office.hub.slices.start(self._drop(over, "its epoch is over"))
+        self._office.dispatcher.slices.start(self._drop(over, "its epoch is over"))
         if self._stages:
             self._plan_sweep()
 
@@ -188,7 +188,7 @@ class Staging:
         previous, stage.holder = stage.holder, holder
         if previous is not None and previous is not holder:
             previous.stolen()
-        stage.touched_ms = self._office.hub.now_ms
+        stage.touched_ms = self._office.dispatcher.now_ms
         return stage
 
     def _check(self, user: str, writer: str, epoch: int) -> None:
@@ -244,7 +244,7 @@ class Staging:
         awaited.message_count += 1
         awaited.size_bytes += message.size
         message.origin = stage.queue.address
-        stage.touched_ms = self._office.hub.now_ms
+        stage.touched_ms = self._office.dispatcher.now_ms
         # In the stage it is neither due nor late: both count from the commit on.
         if message.delivery_time_ms:
             message.set_extra(DUE, message.delivery_time_ms)
@@ -385,12 +385,12 @@ class Staging:
     def _plan_sweep(self) -> None:
         if not self._is_sweeping:
             self._is_sweeping = True
-            self._office.hub.timers.at(self._office.hub.now_ms + SWEEP_MS, self._sweep)
+            self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + SWEEP_MS, self._sweep)
 
     def _sweep(self) -> None:
         self._is_sweeping = False
-        before_ms = self._office.hub.now_ms - TIMEOUT_MS
+        before_ms = self._office.dispatcher.now_ms - TIMEOUT_MS
         stages = [stage for stage in self._stages.values() if stage.touched_ms <= before_ms and stage.holder is None]
-        self._office.hub.slices.start(self._drop(stages, "nobody touched this stage for an hour"))
+        self._office.dispatcher.slices.start(self._drop(stages, "nobody touched this stage for an hour"))
         if self._stages:
             self._plan_sweep()

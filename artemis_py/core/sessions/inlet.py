@@ -13,7 +13,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import ADDRESS_PARTS
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.sessions.destinations import ensure_destination
@@ -40,7 +40,7 @@ class Inlet:
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
         """Take a message; returns how many queues got it, or will get it. Raises Refusal of some kind.
 
-        `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `PostOffice.route_once`.
+        `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `Domain.route_once`.
         """
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class AddressInlet(Inlet):
     def __init__(self, session: "Session", name: str, queue_name: str, explicit_type: int) -> None:
         super().__init__()
         self._session: Session = session
-        self._office: PostOffice = session.postoffice
+        self._office: Domain = session.postoffice
         self.name: str = name
         self.queue_name: str = queue_name
         """The one queue that gets the messages; empty: the address decides."""
@@ -101,7 +101,7 @@ class AddressInlet(Inlet):
         session, office = self._session, self._office
         existing = office.addresses.get(self.name)
         if existing is None:
-            office.hub.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
+            office.dispatcher.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
             routing_type = self.explicit_type
             if routing_type == NO_TYPE:
                 routing_type = office.settings.resolve(self.name).default_address_routing_type

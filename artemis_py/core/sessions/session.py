@@ -14,7 +14,7 @@ from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
@@ -48,7 +48,7 @@ class Session:
 
     def __init__(
         self,
-        postoffice: PostOffice,
+        postoffice: Domain,
         subject: Subject,
         client_id: str = "",
         peer: str = "",
@@ -57,14 +57,14 @@ class Session:
         endpoints: dict[str, Endpoint] | None = None,
     ) -> None:
         """Open a session that is in `opened` until it ends, and may send to `endpoints`: see `Sessions.open`."""
-        self.postoffice: PostOffice = postoffice
+        self.postoffice: Domain = postoffice
         self.subject: Subject = subject
         self.client: Client | None = None
         """Told when the rights change; without one they are only checked at what comes next."""
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = postoffice.new_id()
-        self.created_ms: int = postoffice.hub.now_ms
+        self.created_ms: int = postoffice.dispatcher.now_ms
         self.consumers: dict[int, Consumer] = {}
         self.transactions: dict[int, Transaction] = {}
         self.held_producers: set[Producer] = set()
@@ -133,27 +133,27 @@ class Session:
     # -- addresses and queues --------------------------------------------------------------------------------
 
     def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:
-        """Create an address. Raises NotAuthorized, LimitExceeded, and what PostOffice.create_address raises."""
+        """Create an address. Raises NotAuthorized, LimitExceeded, and what Domain.create_address raises."""
         self.check(Permission.CREATE_ADDRESS, name)
         creator: str | None = None
         if auto_created:
             self.check_creations(1)
             creator = creator_of(self.subject)
-        self.postoffice.hub.check_tables(f"address '{name}'", QUEUE_PARTS)
+        self.postoffice.dispatcher.check_tables(f"address '{name}'", QUEUE_PARTS)
         return self.postoffice.create_address(name, routing_types, auto_created, creator=creator)
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
-        """Change routing types. Raises NotAuthorized, and what PostOffice.update_address raises."""
+        """Change routing types. Raises NotAuthorized, and what Domain.update_address raises."""
         self.check(Permission.CREATE_ADDRESS, name)
         return self.postoffice.update_address(name, routing_types)
 
     def delete_address(self, name: str, force: bool = False) -> None:
-        """Delete an address. Raises NotAuthorized, and what PostOffice.delete_address raises."""
+        """Delete an address. Raises NotAuthorized, and what Domain.delete_address raises."""
         self.check(Permission.DELETE_ADDRESS, name)
         self.postoffice.delete_address(name, force)
 
     def create_queue(self, config: QueueConfig) -> Queue:
-        """Create a queue. Raises NotAuthorized, LimitExceeded, and what PostOffice.create_queue raises."""
+        """Create a queue. Raises NotAuthorized, LimitExceeded, and what Domain.create_queue raises."""
         durable = config.durable and not config.temporary
         permission = Permission.CREATE_DURABLE_QUEUE if durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, config.address, config.name)
@@ -163,7 +163,7 @@ class Session:
         if config.auto_created:
             self.check_creations(1)
             config = config.changed(creator=creator_of(self.subject))
-        self.postoffice.hub.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
+        self.postoffice.dispatcher.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
         return self.postoffice.create_queue(config)
 
     def check_creations(self, wanted: int) -> None:
@@ -180,7 +180,7 @@ class Session:
             raise NotAuthorized(f"temporary address '{address.name}' belongs to another connection")
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
-        """Change a queue. Raises NotAuthorized, and what PostOffice.update_queue raises."""
+        """Change a queue. Raises NotAuthorized, and what Domain.update_queue raises."""
         queue = self.postoffice.queue(name)
         permission = Permission.CREATE_DURABLE_QUEUE if queue.durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, queue.address.name, name)
@@ -189,7 +189,7 @@ class Session:
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
         """Delete a queue, and its auto-created address with the last one if that shall not linger.
 
-        Raises NotAuthorized, and what PostOffice.delete_queue raises.
+        Raises NotAuthorized, and what Domain.delete_queue raises.
         """
         queue = self.postoffice.queue(name)
         self.check_delete(queue)
@@ -300,7 +300,7 @@ class Session:
                 raise MaxConsumersReached(
                     f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
                 )
-        self.postoffice.hub.check_tables(f"a consumer of '{queue.name}'")
+        self.postoffice.dispatcher.check_tables(f"a consumer of '{queue.name}'")
         options = ConsumerOptions(filter, browse, priority, presettled, cursor)
         consumer = Consumer(self.postoffice.new_id(), queue, sink, options, self.subject.name)
         self.consumers[consumer.id] = consumer
@@ -325,7 +325,7 @@ class Session:
 
     def begin(self) -> Transaction:
         """Open a transaction."""
-        transaction = Transaction(self.postoffice.new_id(), self.postoffice.hub.now_ms)
+        transaction = Transaction(self.postoffice.new_id(), self.postoffice.dispatcher.now_ms)
         self.transactions[transaction.id] = transaction
         return transaction
 
@@ -359,7 +359,7 @@ class Session:
             transaction.rollback()
         self.transactions.clear()
         self.block()
-        self.postoffice.hub.slices.start(self._close(failed))
+        self.postoffice.dispatcher.slices.start(self._close(failed))
         events = self.postoffice.events
         if events.wants(SessionClosed):
             events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self.peer))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
@@ -12,7 +12,7 @@ from artemis_py.core.sessions.subscriptions import Subscription, goes
 class Sessions:
     """Opens sessions, and knows those that are open."""
 
-    def __init__(self, postoffice: PostOffice) -> None:
+    def __init__(self, postoffice: Domain) -> None:
         self.postoffice: Final = postoffice
         self.opened: Final[dict[int, Session]] = {}
         """Open sessions by id."""

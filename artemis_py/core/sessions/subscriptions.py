@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import Filter
 from artemis_py.core.settings.queue_config import QueueConfig
@@ -89,7 +89,7 @@ class Subscriptions:
 
     def __init__(self, session: "Session") -> None:
         self._session: Session = session
-        self._office: PostOffice = session.postoffice
+        self._office: Domain = session.postoffice
 
     def parse(self, text: str) -> tuple[str, str | None]:
         """Split an address or FQQN; `::q` is on the address that it is bound to. Raises NoSuchQueue."""

@@ -6,7 +6,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue, queues_of
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
 from artemis_py.core.settings.queue_config import QueueConfig
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class TemporaryResources:
     """Addresses and queues that go with one session."""
 
-    def __init__(self, postoffice: PostOffice) -> None:
+    def __init__(self, postoffice: Domain) -> None:
         # Not the session, which holds this: they would wait for the garbage collector together.
-        self._office: PostOffice = postoffice
+        self._office: Domain = postoffice
         self._queues: dict[str, Queue] = {}
         self._addresses: dict[str, Address] = {}
 
@@ -50,7 +50,7 @@ class TemporaryResources:
         """Create an address, of a random name if none is given."""
         name = self._office.entropy.uuid() if name is None else name
         session.check(Permission.CREATE_ADDRESS, name)
-        self._office.hub.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
+        self._office.dispatcher.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
         address = self._office.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
         address.owner = session
         self._addresses[name] = address

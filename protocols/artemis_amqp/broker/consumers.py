@@ -26,7 +26,7 @@ from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import Reference
 from artemis_py.errors import LimitExceeded, ProtocolError, StoreError, UnknownTransaction
 
@@ -60,7 +60,7 @@ class Deliveries(Sink):
     def __init__(self, handler: "AmqpHandler", link: SenderLink, max_message_size: int) -> None:
         self._handler: AmqpHandler = handler
         self._link: SenderLink = link
-        self._hub: Hub = handler.postoffice.hub
+        self._dispatcher: Dispatcher = handler.postoffice.dispatcher
         self._max_message_size: int = max_message_size
         """What the client accepts; 0: anything."""
         self._settled: bool = link.snd_settle_mode == SETTLED
@@ -157,7 +157,7 @@ class Deliveries(Sink):
             extra = {**(extra or {}), ADDRESS: message.address}
         ttl_ms = -1
         if message.expires_ms:
-            ttl_ms = max(0, message.expires_ms - self._hub.now_ms)
+            ttl_ms = max(0, message.expires_ms - self._dispatcher.now_ms)
         return header_bytes(
             message.durable, message.priority, ttl_ms, not reference.was_acquired, reference.delivery_count
         ) + annotations_bytes(annotations, reference.sequence, extra)

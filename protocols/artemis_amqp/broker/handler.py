@@ -48,7 +48,7 @@ class AmqpHandler:
             parameters.limits(context),
             is_client=False,
             container_id=manager.postoffice.options.name,
-            meter=manager.postoffice.hub.meter,
+            meter=manager.postoffice.dispatcher.meter,
         )
         self.answers: Final = Answers(
             manager.postoffice.storage, self.engine.outbox, lambda: self.is_over, self._store_failed
@@ -183,7 +183,7 @@ class AmqpHandler:
             return
         self._is_leaving = True
         session.block()
-        self.postoffice.hub.slices.start(self._leave(session, failed))
+        self.postoffice.dispatcher.slices.start(self._leave(session, failed))
 
     def _leave(self, session: Session, failed: bool) -> Steps:
         yield from self.links.connection_ended(failed)

@@ -21,7 +21,7 @@ from artemis_amqp.engine.performatives import Source, Target
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Array, Described, Symbol, ULong
 from artemis_py.core.queues.queue import queues_of
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded
@@ -118,7 +118,7 @@ class _Node:
 class Lifetimes:
     """The dynamic nodes of a broker, and the links that refer to them."""
 
-    def __init__(self, postoffice: PostOffice) -> None:
+    def __init__(self, postoffice: Domain) -> None:
         self._office = postoffice
         self._nodes: dict[str, _Node] = {}
         self._made_by: dict[Session, set[str]] = {}
@@ -163,8 +163,8 @@ class Lifetimes:
         if ending < since:
             return ending is not Ending.CONNECTION
         if terminus is not None and terminus.timeout > 0:
-            when_ms = self._office.hub.now_ms + 1000 * terminus.timeout
-            self._expiring[key] = self._office.hub.timers.at(when_ms, lambda: self._expired(key))
+            when_ms = self._office.dispatcher.now_ms + 1000 * terminus.timeout
+            self._expiring[key] = self._office.dispatcher.timers.at(when_ms, lambda: self._expired(key))
         else:
             self.gone(key)
         return False
@@ -266,7 +266,7 @@ class Lifetimes:
 
     def _plan(self, name: str) -> None:
         if not self._due:
-            self._office.hub.timers.at(self._office.hub.now_ms, self.run)
+            self._office.dispatcher.timers.at(self._office.dispatcher.now_ms, self.run)
         self._due.add(name)
 
 

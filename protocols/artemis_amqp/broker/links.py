@@ -50,7 +50,7 @@ class Links:
             for terminus in (attach.source, attach.target):
                 if isinstance(terminus, Source | Target):
                     check_terminus(terminus)
-            handler.postoffice.hub.check_tables(f"link '{attach.name}'")
+            handler.postoffice.dispatcher.check_tables(f"link '{attach.name}'")
             end.open()
         except (Refusal, MalformedFrame, errors.Condition) as error:
             template = "link refused: peer=%s link=%s reason=%s"
@@ -89,13 +89,13 @@ class Links:
     def register(self, end: LinkEnd) -> None:
         """A link gets its name; another one that has it loses it first."""
         self._handler.manager.termini.attach(end.key, end)
-        self._handler.postoffice.hub.tables.occupy(LINK_BYTES)
+        self._handler.postoffice.dispatcher.tables.occupy(LINK_BYTES)
         self._ends[end.link] = end
 
     def _unregister(self, link: Link) -> LinkEnd | None:
         end = self._ends.pop(link, None)
         if end is not None:
-            self._handler.postoffice.hub.tables.vacate(LINK_BYTES)
+            self._handler.postoffice.dispatcher.tables.vacate(LINK_BYTES)
         return end
 
     def part(self, link: Link, parting: Parting) -> None:

@@ -125,7 +125,7 @@ class AmqpProtocolManager:
         self.host: Final = host
         postoffice = self.postoffice = host.postoffice
         self.lifetimes: Final = Lifetimes(postoffice)
-        self.termini: Final = Termini(postoffice.hub.timers, lambda: postoffice.hub.now_ms)
+        self.termini: Final = Termini(postoffice.dispatcher.timers, lambda: postoffice.dispatcher.now_ms)
         self.version: Final = _version()
         self.brake: Final = LogBrake(named_logger("artemis_amqp"))
         """For what clients can have logged."""

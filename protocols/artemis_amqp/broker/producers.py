@@ -30,7 +30,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
@@ -111,7 +111,7 @@ class IncomingLink(ReceiverLinkHandler):
         self._relayed: dict[tuple[str, int], Producer] = {}
         self._supports_rejected: bool = supports_rejected
         self._session: Session = handler.core_session
-        self._hub: Hub = handler.postoffice.hub
+        self._dispatcher: Dispatcher = handler.postoffice.dispatcher
         self._container_id: str = handler.container_id
         self._stores: bool = handler.stores
         self._credit: int = handler.parameters.credits
@@ -230,7 +230,7 @@ class IncomingLink(ReceiverLinkHandler):
 
     def _send(self, sections: Sections, body: LargeBody | None, transaction: Transaction | None) -> Message:
         """Route a message. Raises Refusal, MalformedFrame, Condition."""
-        message = read_message(sections, self._hub.now_ms, self._container_id)
+        message = read_message(sections, self._dispatcher.now_ms, self._container_id)
         if body is not None:
             message.large = body
         producer = self._producer

@@ -364,7 +364,7 @@ class Outlet:
             return b""
         properties = annotations[1:]
         if message.expires_ms:
-            left_ms = message.expires_ms - self.handler.hub.now_ms
+            left_ms = message.expires_ms - self.handler.dispatcher.now_ms
             properties += expiry_property(max((left_ms + 999) // 1000, 0))
         if subscription.identifier:
             properties += subscription.identifier

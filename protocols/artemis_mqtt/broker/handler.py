@@ -18,9 +18,9 @@ from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.connection import MqttConnection
 from artemis_mqtt.engine.handler import MqttHandler
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.events import Denied
 from artemis_py.core.sessions.session import Session
@@ -45,13 +45,13 @@ class ClientHandler(MqttHandler):
         self.manager: MqttProtocolManager = manager
         self.context: ConnectionContext = context
         self.parameters: Parameters = parameters
-        self.postoffice: PostOffice = manager.postoffice
-        self.hub: Hub = manager.postoffice.hub
+        self.postoffice: Domain = manager.postoffice
+        self.dispatcher: Dispatcher = manager.postoffice.dispatcher
         self.client_id: str = ""
         self.brake: LogBrake = manager.brake
         self.source: str = address_of(context.peer)
         """Whose lines in the log are counted together."""
-        self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), self.hub.meter)
+        self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), self.dispatcher.meter)
         self.answers: Answers = Answers(
             manager.postoffice.storage, self.engine.outbox, self.is_over, self._store_failed
         )

@@ -89,7 +89,7 @@ class Login:
         if will is None:
             return None
         core.check(Permission.SEND, self._handler.manager.names.address(will.topic))
-        self._handler.hub.check_tables("a will")
+        self._handler.dispatcher.check_tables("a will")
         expiry_s = will.properties.message_expiry_interval
         return StoredWill(
             topic=will.topic,
@@ -186,12 +186,12 @@ class Login:
             if is_whole and not handler.is_over():
                 self._welcome(session, core, outlet)
 
-        handler.hub.slices.start(self._resume(session, outlet, core), resumed)
+        handler.dispatcher.slices.start(self._resume(session, outlet, core), resumed)
 
     def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> Steps:
         """Take up the subscriptions; one that the client may not read any more rests. False: the client left."""
         handler = self._handler
-        meter = handler.hub.meter
+        meter = handler.dispatcher.meter
         end = meter.work + SLICE_UNITS
         references = under_way(session)
         for subscription in list(session.subscriptions.values()):

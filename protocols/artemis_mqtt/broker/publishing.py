@@ -9,7 +9,7 @@ from artemis_mqtt.broker.system_topics import is_system_topic
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.core.sessions.producer import Producer
@@ -36,7 +36,7 @@ class Publisher:
         self, session: Session, retained: RetainedMessages, names: Names, format: MqttFormat, limits: BrokerLimits
     ) -> None:
         self._session: Session = session
-        self._hub: Hub = session.postoffice.hub
+        self._dispatcher: Dispatcher = session.postoffice.dispatcher
         self._retained: RetainedMessages = retained
         self._names: Names = names
         self._format: MqttFormat = format
@@ -66,7 +66,7 @@ class Publisher:
             _FLAGS[qos | 4 if retain else qos] + properties,
             qos > 0,
             PRIORITY,
-            0 if expiry_s < 0 else self._hub.now_ms + 1000 * expiry_s,
+            0 if expiry_s < 0 else self._dispatcher.now_ms + 1000 * expiry_s,
             0,
             routing_type,
             self._client_id,
@@ -75,7 +75,7 @@ class Publisher:
         message.stored_first = qos == 2
         count = producer.send(message)
         address = producer.inlet.address
-        if address is not None and (address.account.is_full or self._hub.account.is_full) and address.must_wait:
+        if address is not None and (address.account.is_full or self._dispatcher.account.is_full) and address.must_wait:
             self.full = address
         if retain and address is not None:
             if payload:

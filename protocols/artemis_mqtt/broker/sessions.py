@@ -93,9 +93,9 @@ class Sessions:
         limit = self._limits.values.max_sessions
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
             raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
-        self.postoffice.hub.check_tables(f"a session of '{client_id}'")
+        self.postoffice.dispatcher.check_tables(f"a session of '{client_id}'")
         session = ClientSession(
-            self.postoffice.storage, self.postoffice.hub.tables, self._next_number, client_id, expiry_s, user
+            self.postoffice.storage, self.postoffice.dispatcher.tables, self._next_number, client_id, expiry_s, user
         )
         self._next_number += 1
         self._add(session)
@@ -123,7 +123,7 @@ class Sessions:
         if session.expiry_s == 0:
             self.end(session, "its connection ended")
             return
-        session.ended_ms = self.postoffice.hub.now_ms
+        session.ended_ms = self.postoffice.dispatcher.now_ms
         will = session.will
         if will is not None and will.delay_s == 0:
             self._publish_will(session)
@@ -132,7 +132,7 @@ class Sessions:
 
     def _plan(self, session: ClientSession) -> None:
         """Plan the end of an absent client's session, and its will."""
-        timers = self.postoffice.hub.timers
+        timers = self.postoffice.dispatcher.timers
         if session.will is not None and (session.expiry_s == NEVER or session.will.delay_s < session.expiry_s):
             when_ms = session.ended_ms + 1000 * session.will.delay_s
             session.will_timer = timers.at(when_ms, partial(self._will_due, session))
@@ -159,7 +159,7 @@ class Sessions:
         session.save_end()
         for subscription in session.subscriptions.values():
             self._ending.setdefault(subscription.queue.name, []).append(subscription)
-        self.postoffice.hub.slices.start(self._end(session, reason))
+        self.postoffice.dispatcher.slices.start(self._end(session, reason))
 
     def _end(self, session: ClientSession, reason: str) -> Steps:
         meter = self.postoffice.meter
@@ -259,7 +259,7 @@ class Sessions:
         assert record is not None
         session = ClientSession(
             self.postoffice.storage,
-            self.postoffice.hub.tables,
+            self.postoffice.dispatcher.tables,
             stored.number,
             record.client_id,
             record.expiry_s,
@@ -270,7 +270,7 @@ class Sessions:
         self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.
-        session.ended_ms = record.ended_ms or self.postoffice.hub.now_ms
+        session.ended_ms = record.ended_ms or self.postoffice.dispatcher.now_ms
         session.incoming = IncomingFlight(stored.incoming)
         for subscription in stored.subscriptions:
             self._restore_subscription(session, subscription, queues)

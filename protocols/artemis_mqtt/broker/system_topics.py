@@ -12,7 +12,7 @@ from artemis_mqtt.broker.format import RETAIN, RETAINED_COPY
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.manager import MqttProtocolManager
@@ -34,11 +34,11 @@ class SystemTopics:
 
     def __init__(self, manager: "MqttProtocolManager") -> None:
         self._manager: Final = manager
-        self._office: Final[PostOffice] = manager.postoffice
+        self._office: Final[Domain] = manager.postoffice
         self._version: Final = version("artemis_py")
         self._is_planned = False
         self._retained: Final = manager.host.retained
-        self._started_ms = manager.postoffice.hub.now_ms
+        self._started_ms = manager.postoffice.dispatcher.now_ms
 
     def wanted(self, queue: Queue) -> None:
         """Serve a subscription to `$SYS`: it gets the numbers now, and as long as it lasts."""
@@ -48,7 +48,7 @@ class SystemTopics:
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._office.hub.timers.at(self._office.hub.now_ms + INTERVAL_MS, self._due)
+            self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + INTERVAL_MS, self._due)
 
     def _due(self) -> None:
         self._is_planned = False
@@ -79,7 +79,7 @@ class SystemTopics:
         messages = sum(queue.message_count for queue in office.queues.values())
         return {
             "version": f"artemis_py {self._version}",
-            "uptime": f"{(office.hub.now_ms - self._started_ms) // 1000} seconds",
+            "uptime": f"{(office.dispatcher.now_ms - self._started_ms) // 1000} seconds",
             "clients/connected": str(connected),
             "clients/disconnected": str(len(sessions) - connected),
             "clients/total": str(len(sessions)),

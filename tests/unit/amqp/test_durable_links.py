@@ -215,7 +215,7 @@ def test_heartbeats_do_not_wait_for_the_disk(client: Client) -> None:
 
 def test_links_are_counted_and_one_too_many_is_refused(client: Client) -> None:
     """A connection may have 256 sessions of 1024 links: memory ends before that, and other links go on."""
-    tables = client.world.office.hub.tables
+    tables = client.world.office.dispatcher.tables
     before = tables.size_bytes
     client.say(producer("news", 0))
     taken = tables.size_bytes - before

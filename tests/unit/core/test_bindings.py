@@ -7,7 +7,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.addresses.router import Router
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.events import BindingAdded, BindingRemoved, Event, Events
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import NoSuchAddress, QueueExists
@@ -42,7 +42,7 @@ def make_keyed(bound: list[list[Binding]], previous: Router | None) -> Router:
     return Keyed([binding for bindings in bound for binding in bindings])
 
 
-def tap(office: PostOffice, name: str = "tap", address: str = "a", kind: RoutingType = RoutingType.MULTICAST) -> Tap:
+def tap(office: Domain, name: str = "tap", address: str = "a", kind: RoutingType = RoutingType.MULTICAST) -> Tap:
     """A tap on an address, bound."""
     made = Tap(name, office.addresses[address], kind)
     office.bind(made)

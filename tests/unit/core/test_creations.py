@@ -3,7 +3,7 @@
 import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.events import Event, LimitReached
 from artemis_py.core.sessions.session import Session
@@ -25,7 +25,7 @@ class Heard:
         self.lines.append((event.text, event.peer))
 
 
-def limited(limit: int, listener: Heard | None = None) -> PostOffice:
+def limited(limit: int, listener: Heard | None = None) -> Domain:
     """A post office whose users may have so many."""
     office = make_office()
     if listener is not None:
@@ -34,7 +34,7 @@ def limited(limit: int, listener: Heard | None = None) -> PostOffice:
     return office
 
 
-def session_of(office: PostOffice, user: str | None = "anna") -> Session:
+def session_of(office: Domain, user: str | None = "anna") -> Session:
     """One of a user's clients."""
     return Session(office, Subject(user), "client", "192.0.2.1:5")
 

@@ -5,14 +5,14 @@ import pytest
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.divert import Divert, create_divert
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.divert_config import DivertConfig, DivertType
 from artemis_py.errors import InUse, QueueExists
 from tests.core_harness import attach, make_message, make_office, make_queue, make_session, send
 
 
-def divert(office: PostOffice, name: str = "d", source: str = "a", to: str = "b", **values: object) -> Divert:
+def divert(office: Domain, name: str = "d", source: str = "a", to: str = "b", **values: object) -> Divert:
     """A divert from `a` to `b`."""
     return create_divert(
         office,
@@ -20,7 +20,7 @@ def divert(office: PostOffice, name: str = "d", source: str = "a", to: str = "b"
     )
 
 
-def two_queues(office: PostOffice) -> tuple[Queue, Queue]:
+def two_queues(office: Domain) -> tuple[Queue, Queue]:
     """One on `a`, one on `b`."""
     return make_queue(office, "a"), make_queue(office, "b")
 
@@ -84,10 +84,10 @@ def test_the_copy_says_where_it_comes_from() -> None:
     make_queue(office, "a")
     sink, _ = attach(office, make_queue(office, "b"))
     divert(office)
-    message = make_message("m", expires_ms=office.hub.now_ms + 5000)
+    message = make_message("m", expires_ms=office.dispatcher.now_ms + 5000)
 
     office.route(message, office.addresses["a"])
-    office.hub.run()
+    office.dispatcher.run()
 
     copy = sink.take()[0].message
     assert copy.extra == {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "d", "_AMQ_ORIG_MESSAGE_ID": message.id}

@@ -5,9 +5,9 @@ import pytest
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import FAILED
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.domains import Domains
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -16,19 +16,19 @@ from artemis_py.store.memory import MemoryStore
 from tests.core_harness import START_MS, attach, make_message, make_queue, make_session, send, settle_down
 
 
-def make_domain(hub: Hub, settings: AddressSettings | None = None) -> PostOffice:
+def make_domain(dispatcher: Dispatcher, settings: AddressSettings | None = None) -> Domain:
     """One domain on a dispatcher, with settings for all of its addresses."""
     repository = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
     if settings is not None:
         repository.add("#", settings)
-    return PostOffice(repository, hub)
+    return Domain(repository, dispatcher)
 
 
-def two(first: AddressSettings | None = None, second: AddressSettings | None = None) -> tuple[PostOffice, PostOffice]:
+def two(first: AddressSettings | None = None, second: AddressSettings | None = None) -> tuple[Domain, Domain]:
     """Two domains on one dispatcher."""
-    hub = Hub(MemoryStore())
-    hub.now_ms = START_MS
-    return make_domain(hub, first), make_domain(hub, second)
+    dispatcher = Dispatcher(MemoryStore())
+    dispatcher.now_ms = START_MS
+    return make_domain(dispatcher, first), make_domain(dispatcher, second)
 
 
 def test_the_same_name_is_another_address_in_another_domain() -> None:
@@ -98,10 +98,10 @@ def test_numbers_are_unique_across_domains() -> None:
 
 def test_memory_is_one_account() -> None:
     """What one domain holds is missing in the other."""
-    hub = Hub(MemoryStore(), options=BrokerSettings(global_max_messages=2))
-    hub.now_ms = START_MS
+    dispatcher = Dispatcher(MemoryStore(), options=BrokerSettings(global_max_messages=2))
+    dispatcher.now_ms = START_MS
     fail = AddressSettings(address_full_policy=FullPolicy.FAIL)
-    red, blue = make_domain(hub, fail), make_domain(hub, fail)
+    red, blue = make_domain(dispatcher, fail), make_domain(dispatcher, fail)
     make_queue(red, "q")
     make_queue(blue, "q")
 
@@ -119,7 +119,7 @@ def test_one_run_of_the_dispatcher_delivers_in_all_domains() -> None:
     for domain in (red, blue):
         domain.route(make_message(), domain.addresses["q"])
 
-    red.hub.run()
+    red.dispatcher.run()
 
     assert len(red_sink.take()) == len(blue_sink.take()) == 1
 

@@ -6,8 +6,8 @@ import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.duplicates import ID_BYTES, LONGEST_KEPT, duplicate_id, readable
-from artemis_py.core.routing.post_office import PostOffice
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.events import Duplicate, Event
 from artemis_py.core.sessions.producer import Producer
@@ -37,7 +37,7 @@ class World:
 
     def __init__(self, settings: AddressSettings | None = None, options: BrokerSettings | None = None) -> None:
         self.told = Told()
-        self.office: PostOffice = make_office({} if settings is None else {"q": settings}, options)
+        self.office: Domain = make_office({} if settings is None else {"q": settings}, options)
         self.office.events.subscribe(self.told, Duplicate)
         self.queue = make_queue(self.office)
         self.session: Session = make_session(self.office)

@@ -4,7 +4,7 @@ import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, Consumer
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.timers import RUN_CALLS
 from tests.core_harness import (
     START_MS,
@@ -18,7 +18,7 @@ from tests.core_harness import (
 )
 
 
-def consume(office: PostOffice, name: str, credit: int) -> tuple[Recorder, Consumer]:
+def consume(office: Domain, name: str, credit: int) -> tuple[Recorder, Consumer]:
     """A consumer with credit; nothing is delivered yet."""
     sink = Recorder()
     consumer = make_session(office).consume(office.queue(name), sink)
@@ -38,13 +38,13 @@ def test_a_queue_with_little_does_not_wait_for_those_with_much() -> None:
     make_queue(office, "little")
     sink, _ = consume(office, "little", 1000)
     for _ in range(3):
-        office.hub.run(1000)
+        office.dispatcher.run(1000)
 
     served = 0
     before = sum(len(one.deliveries) for one in much)
     for _ in range(6):
         office.route(make_message(), office.addresses["little"])
-        office.hub.run(1000)
+        office.dispatcher.run(1000)
         served += len(sink.take())
 
     assert served == 6
@@ -61,12 +61,12 @@ def test_queues_with_much_are_not_starved_by_those_with_little() -> None:
     for number in range(60):
         make_queue(office, f"q{number}")
         consume(office, f"q{number}", 5000)
-    office.hub.run(100)
+    office.dispatcher.run(100)
 
     for _ in range(10):
         for number in range(60):
             office.route(make_message(), office.addresses[f"q{number}"])
-        office.hub.run(100)
+        office.dispatcher.run(100)
 
     assert len(sink.take()) >= 80
 
@@ -90,7 +90,7 @@ def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
     turns = 0
     between = 0
     while queue.dispatch.returning:
-        office.hub.run(1000)
+        office.dispatcher.run(1000)
         turns += 1
         between += len(sink.deliveries) if queue.dispatch.returning else 0
     settle_down(office)
@@ -134,7 +134,7 @@ def test_a_session_ends_in_slices() -> None:
     turns, most = 0, 0
     while office.queues:
         before = office.meter.work
-        office.hub.run()
+        office.dispatcher.run()
         most = max(most, office.meter.work - before)
         turns += 1
 
@@ -169,13 +169,13 @@ def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> No
     office = make_office()
     said: list[int] = []
     for number in range(3 * RUN_CALLS):
-        office.hub.timers.at(START_MS + 5, lambda number=number: said.append(number))  # type: ignore[misc]
-    office.hub.timers.at(START_MS + 6, lambda: said.append(-1))
-    office.hub.now_ms = START_MS + 10
+        office.dispatcher.timers.at(START_MS + 5, lambda number=number: said.append(number))  # type: ignore[misc]
+    office.dispatcher.timers.at(START_MS + 6, lambda: said.append(-1))
+    office.dispatcher.now_ms = START_MS + 10
 
     runs = 0
-    while (due_ms := office.hub.next_deadline_ms()) is not None and due_ms <= office.hub.now_ms:
-        office.hub.handle_deadlines()
+    while (due_ms := office.dispatcher.next_deadline_ms()) is not None and due_ms <= office.dispatcher.now_ms:
+        office.dispatcher.handle_deadlines()
         runs += 1
         assert len(said) <= runs * RUN_CALLS
 
@@ -209,4 +209,4 @@ def test_a_short_queue_is_emptied_and_left_at_once() -> None:
     session.close()
 
     assert not office.queues
-    assert not office.hub.slices.has_work
+    assert not office.dispatcher.slices.has_work

@@ -11,7 +11,7 @@ from artemis_py.core.queues.consumer import ACCEPTED, Consumer
 from artemis_py.core.queues.cursors.browsing import BrowsingCursor
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull
@@ -48,7 +48,7 @@ def scratch(tmp_path: Path) -> Iterator[ScratchStore]:
     store.close()
 
 
-def fan_out(office: PostOffice, count: int, address: str = "t", **options: object) -> list[Queue]:
+def fan_out(office: Domain, count: int, address: str = "t", **options: object) -> list[Queue]:
     """So many queues that all get what is sent to one address."""
     return [
         make_queue(office, f"q{number}", RoutingType.MULTICAST, address=address, **options) for number in range(count)

@@ -230,7 +230,7 @@ def test_scheduled_messages_appear_when_due_and_are_numbered_then() -> None:
     office = make_office()
     queue = make_queue(office)
     recorder, _ = attach(office, queue)
-    office.route(make_message("later", delivery_time_ms=office.hub.now_ms + 500), office.addresses["q"])
+    office.route(make_message("later", delivery_time_ms=office.dispatcher.now_ms + 500), office.addresses["q"])
     send(office, "q", "now")
     assert (recorder.bodies(), queue.scheduled_count, queue.message_count) == (["now"], 1, 2)
 
@@ -247,7 +247,7 @@ def test_scheduled_messages_fire_by_time_then_arrival() -> None:
     queue = make_queue(office)
     recorder, _ = attach(office, queue)
     for body, delay in (("c", 300), ("a", 100), ("b", 200), ("b2", 200)):
-        office.route(make_message(body, delivery_time_ms=office.hub.now_ms + delay), office.addresses["q"])
+        office.route(make_message(body, delivery_time_ms=office.dispatcher.now_ms + delay), office.addresses["q"])
 
     pass_time(office, 1000)
 
@@ -258,8 +258,8 @@ def test_an_expired_message_is_not_delivered_but_moved() -> None:
     office = make_office({"#": AddressSettings(expiry_address="EXPIRED")})
     queue = make_queue(office)
     expired = make_queue(office, "EXPIRED")
-    office.route(make_message("old", expires_ms=office.hub.now_ms + 10), office.addresses["q"])
-    office.hub.now_ms += 10
+    office.route(make_message("old", expires_ms=office.dispatcher.now_ms + 10), office.addresses["q"])
+    office.dispatcher.now_ms += 10
 
     recorder, _ = attach(office, queue)
 
@@ -267,18 +267,18 @@ def test_an_expired_message_is_not_delivered_but_moved() -> None:
     message = moved.take()[0].message
     assert recorder.bodies() == []
     assert message.extra is not None
-    assert (message.expires_ms, message.extra["_AMQ_ACTUAL_EXPIRY"]) == (0, office.hub.now_ms)
+    assert (message.expires_ms, message.extra["_AMQ_ACTUAL_EXPIRY"]) == (0, office.dispatcher.now_ms)
 
 
 def test_the_scan_expires_without_consumers_and_remembers_the_next() -> None:
     office = make_office()
     queue = make_queue(office)
     for delay in (10, 20, 30):
-        office.route(make_message(str(delay), expires_ms=office.hub.now_ms + delay), office.addresses["q"])
+        office.route(make_message(str(delay), expires_ms=office.dispatcher.now_ms + delay), office.addresses["q"])
 
-    office.hub.now_ms += 15
+    office.dispatcher.now_ms += 15
     first = queue.expiry.expire_due()
-    office.hub.now_ms += 10
+    office.dispatcher.now_ms += 10
     second = queue.expiry.expire_due()
 
     assert (first, second, queue.message_count) == (1, 1, 1)
@@ -297,9 +297,9 @@ def test_browsers_see_everything_and_take_nothing() -> None:
 def test_browsers_do_not_see_expired_messages() -> None:
     office = make_office()
     queue = make_queue(office)
-    office.route(make_message("old", expires_ms=office.hub.now_ms + 10), office.addresses["q"])
+    office.route(make_message("old", expires_ms=office.dispatcher.now_ms + 10), office.addresses["q"])
     send(office, "q", "new")
-    office.hub.now_ms += 10
+    office.dispatcher.now_ms += 10
 
     browser, _ = attach(office, queue, browse=True)
 
@@ -470,7 +470,7 @@ def test_the_budget_bounds_one_turn_and_the_rest_follows() -> None:
     recorder, consumer = attach(office, queue, credit=0)
     consumer.grant(10)
 
-    more = office.hub.run(budget=4)
+    more = office.dispatcher.run(budget=4)
 
     assert (more, len(recorder.deliveries)) == (True, 4)
     settle_down(office)

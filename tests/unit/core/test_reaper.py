@@ -3,7 +3,7 @@
 import gc
 
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.sessions.destinations import ensure_destination
 from artemis_py.core.settings.address_settings import AddressSettings
@@ -27,16 +27,16 @@ def names(count: int) -> list[str]:
     return [f"t{number}" for number in range(count)]
 
 
-def turns_of(office: PostOffice) -> int:
+def turns_of(office: Domain) -> int:
     """How many turns of the loop the work takes that is under way."""
     turns = 0
-    while office.hub.slices.has_work:
-        office.hub.run()
+    while office.dispatcher.slices.has_work:
+        office.dispatcher.run()
         turns += 1
     return turns
 
 
-def reap(reaper: Reaper, office: PostOffice, passes: int = 2) -> None:
+def reap(reaper: Reaper, office: Domain, passes: int = 2) -> None:
     """Passes from beginning to end."""
     for _ in range(passes):
         reaper.reap()
@@ -48,14 +48,14 @@ def test_a_pass_over_many_addresses_is_spread_over_turns() -> None:
     office = make_office({"#": SHIPPED})
     for name in names(1000):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.hub.now_ms += 1000
+    office.dispatcher.now_ms += 1000
     reaper = make_services(office).reaper
     reap(reaper, office, passes=1)
 
     reaper.reap()
     left = [len(office.addresses)]
-    while office.hub.slices.has_work:
-        office.hub.run()
+    while office.dispatcher.slices.has_work:
+        office.dispatcher.run()
         left.append(len(office.addresses))
 
     assert left[-1] == 0
@@ -66,7 +66,7 @@ def test_a_pass_over_many_queues_is_spread_over_turns() -> None:
     office = make_office({"#": SHIPPED})
     for name in names(1000):
         make_queue(office, name, auto_created=True)
-    office.hub.now_ms += 1000
+    office.dispatcher.now_ms += 1000
     reaper = make_services(office).reaper
 
     reaper.reap()
@@ -84,7 +84,7 @@ def test_no_pass_begins_before_the_last_has_ended() -> None:
     office = make_office({"#": SHIPPED})
     for name in names(1000):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.hub.now_ms += 1000
+    office.dispatcher.now_ms += 1000
     reaper = make_services(office).reaper
 
     for _ in range(10):
@@ -99,7 +99,7 @@ def test_what_is_used_while_a_pass_is_under_way_stays() -> None:
     office = make_office({"#": SHIPPED})
     for name in names(1000):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.hub.now_ms += 1000
+    office.dispatcher.now_ms += 1000
     reaper = make_services(office).reaper
     reap(reaper, office, passes=1)
 
@@ -129,9 +129,9 @@ def test_an_expired_message_is_found_in_a_later_slice() -> None:
     send(office, "t999", "m")
     waiting = office.queues["t999"].backlog.head()
     assert waiting is not None
-    waiting.message.expires_ms = office.hub.now_ms + 1
-    office.queues["t999"].expiry.note(office.hub.now_ms + 1)
-    office.hub.now_ms += 1
+    waiting.message.expires_ms = office.dispatcher.now_ms + 1
+    office.queues["t999"].expiry.note(office.dispatcher.now_ms + 1)
+    office.dispatcher.now_ms += 1
 
     make_services(office).reaper.expire_messages()
     turns_of(office)
@@ -145,16 +145,16 @@ def test_a_session_that_reaps_nothing_leaves_no_work_behind() -> None:
 
     make_services(office).reaper.reap()
 
-    assert not office.hub.slices.has_work
+    assert not office.dispatcher.slices.has_work
 
 
-def passes(office: PostOffice, reaper: Reaper | None = None) -> list[str]:
+def passes(office: Domain, reaper: Reaper | None = None) -> list[str]:
     """Which addresses are left when nobody has come for longer than the delay."""
     reaper = make_services(office).reaper if reaper is None else reaper
     # An address goes after its queue, when its own delay is over.
     for _ in range(3):
         reap(reaper, office)
-        office.hub.now_ms += 2000
+        office.dispatcher.now_ms += 2000
     reap(reaper, office)
     return sorted(office.addresses)
 
@@ -176,7 +176,7 @@ def test_nothing_goes_before_the_delay_is_over() -> None:
     session = make_session(office)
     session.producer("topic", MULTICAST)
     session.producer("queue", ANYCAST)
-    office.hub.now_ms += 999
+    office.dispatcher.now_ms += 999
 
     reap(make_services(office).reaper, office, passes=5)
 
@@ -231,7 +231,7 @@ def test_an_address_that_is_sent_to_is_in_use() -> None:
     reaper = make_services(office).reaper
 
     for _ in range(5):
-        office.hub.now_ms += 2000
+        office.dispatcher.now_ms += 2000
         send(office, "news.eu", "m")
         reap(reaper, office, passes=1)
     used = sorted(office.addresses)
@@ -313,7 +313,7 @@ def test_a_service_keeps_the_addresses_that_it_needs() -> None:
     for name in ("kept", "unused"):
         office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
     office.in_use.append(lambda name: name == "kept")
-    office.hub.now_ms += 1000
+    office.dispatcher.now_ms += 1000
 
     reap(make_services(office).reaper, office)
 

@@ -84,10 +84,10 @@ def test_an_expired_one_is_gone() -> None:
     retained.put(message("a", expires_ms=START_MS + 10))
     retained.put(message("b", expires_ms=START_MS + 10))
     retained.put(message("b"))
-    office.hub.now_ms = START_MS + 10
+    office.dispatcher.now_ms = START_MS + 10
 
     seen = found(retained, "#"), retained.get("a")
-    office.hub.handle_deadlines()
+    office.dispatcher.handle_deadlines()
 
     assert seen == (["b"], None)
     assert retained.count == 1
@@ -139,7 +139,7 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        world.office.hub.now_ms = START_MS + 10
+        world.office.dispatcher.now_ms = START_MS + 10
         assert world.services.retained.load(formats) == 0
         kept = world.services.retained.get("a")
         assert kept is not None

@@ -81,7 +81,7 @@ def test_a_message_that_comes_back_takes_the_room_of_an_older_one() -> None:
 def test_a_delayed_message_makes_room_when_it_is_due() -> None:
     office = make_office()
     queue = make_queue(office, ring_size=2)
-    office.route(make_message("late", delivery_time_ms=office.hub.now_ms + 1000), office.addresses["q"])
+    office.route(make_message("late", delivery_time_ms=office.dispatcher.now_ms + 1000), office.addresses["q"])
     send(office, "q", "a", "b")
     assert plain_bodies(browse_all(queue)) == ["a", "b"]
 

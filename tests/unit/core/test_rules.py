@@ -13,7 +13,7 @@ from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry
 from artemis_py.core.queues.rules.kinds import KINDS, QueueKind
 from artemis_py.core.queues.settlement import replace
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from tests.core_harness import (
     Recorder,
     attach,
@@ -96,7 +96,7 @@ def kind() -> Iterator[None]:
     KINDS.pop()
 
 
-def coloured(office: PostOffice, name: str, *texts: str) -> None:
+def coloured(office: Domain, name: str, *texts: str) -> None:
     """Send messages `colour number`."""
     for text in texts:
         office.route(make_message(text, colour=text.split()[0]), office.addresses[name])
@@ -143,7 +143,7 @@ def test_what_is_given_back_asks_the_rule_again() -> None:
 def test_a_scheduled_message_asks_the_rule_when_it_is_due() -> None:
     office = make_office()
     queue = make_queue(office, "last")
-    late = make_message("red late", delivery_time_ms=office.hub.now_ms + HOUR_MS, colour="red")
+    late = make_message("red late", delivery_time_ms=office.dispatcher.now_ms + HOUR_MS, colour="red")
     office.route(late, office.addresses["last"])
     coloured(office, "last", "red 1")
     assert (bodies(queue), queue.scheduled_count) == (["red 1"], 1)

@@ -8,7 +8,7 @@ import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, RELEASED
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
@@ -382,7 +382,7 @@ def test_a_delivery_is_settled_once() -> None:
 # -- the reaper ------------------------------------------------------------------------------------------------
 
 
-def used_queue(office: PostOffice, **options: object) -> Session:
+def used_queue(office: Domain, **options: object) -> Session:
     """An auto-created queue that had a consumer."""
     session = make_session(office)
     session.producer("a", ANYCAST)
@@ -450,7 +450,7 @@ def test_the_delay_counts_from_the_last_consumer() -> None:
     for _ in range(3):
         reaper.reap()
     early = list(office.queues)
-    office.hub.now_ms += 1000
+    office.dispatcher.now_ms += 1000
 
     reaper.reap()
     reaper.reap()
@@ -501,8 +501,8 @@ def test_old_transactions_are_rolled_back() -> None:
     reaper = services.reaper
     reaper.start()
 
-    office.hub.now_ms += 1000
-    office.hub.handle_deadlines()
+    office.dispatcher.now_ms += 1000
+    office.dispatcher.handle_deadlines()
 
     assert not transaction.is_open
     with pytest.raises(UnknownTransaction):
@@ -517,8 +517,8 @@ def test_a_stopped_reaper_does_nothing_more() -> None:
     reaper.start()
     reaper.stop()
 
-    office.hub.now_ms += 10_000
-    office.hub.handle_deadlines()
+    office.dispatcher.now_ms += 10_000
+    office.dispatcher.handle_deadlines()
 
     assert transaction.is_open
 

@@ -119,7 +119,7 @@ def test_an_emptied_queue_is_empty_at_once_and_forgets_in_slices() -> None:
     send(office, "q", *(str(number) for number in range(3 * SLICE_MESSAGES)))
     outcome = Outcome()
 
-    office.hub.slices.start(bulk.empty(queue), outcome.done)
+    office.dispatcher.slices.start(bulk.empty(queue), outcome.done)
     assert (queue.message_count, outcome.result) == (0, None)
     assert 0 < office.account.message_count < 3 * SLICE_MESSAGES
     office.route(make_message("new"), office.addresses["q"])
@@ -168,7 +168,7 @@ def test_counting_is_about_what_was_there_and_is_still_there() -> None:
     (first,) = taker.take()
     outcome = Outcome()
 
-    office.hub.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
+    office.dispatcher.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
     assert outcome.result is None
     for reference in browse_all(queue)[-3:]:
         queue.backlog.unlink(reference)
@@ -188,7 +188,7 @@ def test_removing_goes_on_though_the_place_it_stood_at_is_gone() -> None:
         office.route(make_message(str(number), odd=number % 2 == 1), office.addresses["q"])
     outcome = Outcome()
 
-    office.hub.slices.start(bulk.remove(queue, parse_filter("odd = TRUE")), outcome.done)
+    office.dispatcher.slices.start(bulk.remove(queue, parse_filter("odd = TRUE")), outcome.done)
     taker, consumer = attach(office, queue, 2 * SLICE_MESSAGES)
     settle_down(office)
     for reference in taker.take():
@@ -207,8 +207,8 @@ def test_a_queue_that_is_deleted_meanwhile_ends_the_work() -> None:
     send(office, "q", *(str(number) for number in range(3 * SLICE_MESSAGES)))
     outcome = Outcome()
 
-    office.hub.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
-    office.hub.run()
+    office.dispatcher.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
+    office.dispatcher.run()
     office.delete_queue("q")
     settle_down(office)
 

@@ -10,7 +10,7 @@ from artemis_py.core.queues.acknowledging import acknowledge_below, acknowledge_
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, Consumer
 from artemis_py.core.queues.cursors.range_reader import RangeReader, first_sequence, first_since, there
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.errors import StoreError
 from tests.core_harness import (
@@ -29,14 +29,14 @@ from tests.unit.store.world import World
 DELAYED = {"#": AddressSettings(redelivery_delay=50, max_delivery_attempts=5)}
 
 
-def browser(office: PostOffice, queue: Queue, start: int, stop: int) -> tuple[Recorder, Consumer]:
+def browser(office: Domain, queue: Queue, start: int, stop: int) -> tuple[Recorder, Consumer]:
     """A reader by numbers, without credit."""
     recorder = Recorder()
     consumer = make_session(office).consume(queue, recorder, browse=True, cursor=RangeReader(start, stop))
     return recorder, consumer
 
 
-def read(office: PostOffice, queue: Queue, start: int = 1, stop: int = 100) -> list[int]:
+def read(office: Domain, queue: Queue, start: int = 1, stop: int = 100) -> list[int]:
     """The numbers that a reader gets before it is told that there is nothing more."""
     recorder, consumer = browser(office, queue, start, stop)
     consumer.grant(100, True)
@@ -124,10 +124,10 @@ def test_what_is_past_its_time_expires_and_is_not_acknowledged(tmp_path: Path, i
         late = make_queue(world.office, "EXPIRED")
         for number in range(6):
             message = plain_message("q", MessageView(body=str(number)), True)
-            message.expires_ms = world.office.hub.now_ms + 5 if number % 2 else 0
+            message.expires_ms = world.office.dispatcher.now_ms + 5 if number % 2 else 0
             world.office.route(message, world.office.addresses["q"])
         world.settle()
-        world.office.hub.now_ms += 5
+        world.office.dispatcher.now_ms += 5
         assert read(world.office, queue) == [1, 3, 5]
 
         assert acknowledge_below(queue, 6, 100) == 5

@@ -6,7 +6,7 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
@@ -57,7 +57,7 @@ class Writer:
         """Until all are gone."""
         answer = Answer()
         steps = self.services.staging.abort(self.session, "w", epoch, frozenset(attempts) or None)
-        self.postoffice.hub.slices.start(steps, answer.done, answer.refused)
+        self.postoffice.dispatcher.slices.start(steps, answer.done, answer.refused)
         settle_down(self.postoffice)
         return answer.take()
 
@@ -65,7 +65,7 @@ class Writer:
         """The first slice of a commit."""
         answer = Answer()
         steps = self.services.staging.commit(self.session, "w", epoch, attempts)
-        self.postoffice.hub.slices.start(steps, answer.done, answer.refused)
+        self.postoffice.dispatcher.slices.start(steps, answer.done, answer.refused)
         return answer
 
 
@@ -96,12 +96,12 @@ def message(body: str, address: str = "orders") -> Message:
     return sent
 
 
-def bodies(postoffice: PostOffice, queue: str = "orders") -> list[object]:
+def bodies(postoffice: Domain, queue: str = "orders") -> list[object]:
     """What waits in a queue."""
     return [reference.message.view.body for reference in browse_all(postoffice.queues[queue])]
 
 
-def stages(postoffice: PostOffice) -> int:
+def stages(postoffice: Domain) -> int:
     """How many stages there are."""
     address = postoffice.addresses.get(STAGING_ADDRESS)
     return 0 if address is None else len(address.bindings)
@@ -119,12 +119,12 @@ def services() -> Services:
 
 
 @pytest.fixture
-def office(services: Services) -> PostOffice:
+def office(services: Services) -> Domain:
     """Its post office."""
     return services.sessions.postoffice
 
 
-def test_nothing_is_routed_before_the_commit(office: PostOffice, services: Services) -> None:
+def test_nothing_is_routed_before_the_commit(office: Domain, services: Services) -> None:
     writer = Writer(services)
 
     writer.send(0, "a", "1", "2")
@@ -135,7 +135,7 @@ def test_nothing_is_routed_before_the_commit(office: PostOffice, services: Servi
     assert stages(office) == 0
 
 
-def test_exactly_the_named_attempts_are_routed(office: PostOffice, services: Services) -> None:
+def test_exactly_the_named_attempts_are_routed(office: Domain, services: Services) -> None:
     """A task that ran twice has two attempts; its job names the one that finished."""
     writer = Writer(services)
     writer.send(0, "a", "1")
@@ -148,7 +148,7 @@ def test_exactly_the_named_attempts_are_routed(office: PostOffice, services: Ser
     assert stages(office) == 0
 
 
-def test_an_epoch_is_committed_once(office: PostOffice, services: Services) -> None:
+def test_an_epoch_is_committed_once(office: Domain, services: Services) -> None:
     """A job that crashed after its commit writes its last epoch again."""
     writer = Writer(services)
     writer.send(3, "a", "1")
@@ -161,7 +161,7 @@ def test_an_epoch_is_committed_once(office: PostOffice, services: Services) -> N
     assert stages(office) == 0
 
 
-def test_an_incomplete_attempt_commits_nothing(office: PostOffice, services: Services) -> None:
+def test_an_incomplete_attempt_commits_nothing(office: Domain, services: Services) -> None:
     """Messages that were not durable may have gone with a crash: the job must write them again."""
     writer = Writer(services)
     writer.send(0, "a", "1")
@@ -175,7 +175,7 @@ def test_an_incomplete_attempt_commits_nothing(office: PostOffice, services: Ser
     assert writer.commit(0, a=1, b=1) is True
 
 
-def test_attempts_may_go_to_several_addresses(office: PostOffice, services: Services) -> None:
+def test_attempts_may_go_to_several_addresses(office: Domain, services: Services) -> None:
     writer = Writer(services)
     writer.send(0, "a", "1")
     writer.send(0, "b", "2", address="bills")
@@ -213,7 +213,7 @@ def test_another_link_takes_the_stage_over(services: Services) -> None:
     assert (first.is_stolen, second.is_stolen) == (True, False)
 
 
-def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice, services: Services) -> None:
+def test_delivery_time_and_expiry_count_from_the_commit(office: Domain, services: Services) -> None:
     writer = Writer(services)
     producer = writer.send(0, "a")
     late, due = message("late"), message("due")
@@ -221,10 +221,10 @@ def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice, serv
     due.delivery_time_ms = NOW_MS + 50
     producer.send(late)
     producer.send(due)
-    office.hub.now_ms = NOW_MS + 20
+    office.dispatcher.now_ms = NOW_MS + 20
     for queue in list(office.queues.values()):
         queue.expiry.expire_due()
-    office.hub.handle_deadlines()
+    office.dispatcher.handle_deadlines()
 
     writer.commit(0, a=2)
 
@@ -232,7 +232,7 @@ def test_delivery_time_and_expiry_count_from_the_commit(office: PostOffice, serv
     assert office.queues["orders"].scheduled_count == 1
 
 
-def test_an_abort_drops_what_was_staged(office: PostOffice, services: Services) -> None:
+def test_an_abort_drops_what_was_staged(office: Domain, services: Services) -> None:
     writer = Writer(services)
     producer = writer.send(1, "a", "1")
     writer.send(2, "b", "2")
@@ -244,7 +244,7 @@ def test_an_abort_drops_what_was_staged(office: PostOffice, services: Services) 
         producer.send(message("3"))
 
 
-def test_an_abort_of_attempts_leaves_the_others(office: PostOffice, services: Services) -> None:
+def test_an_abort_of_attempts_leaves_the_others(office: Domain, services: Services) -> None:
     """A task that failed takes back its own; another one of its job is done and waits for the commit."""
     writer = Writer(services)
     writer.send(0, "a", "0")
@@ -259,7 +259,7 @@ def test_an_abort_of_attempts_leaves_the_others(office: PostOffice, services: Se
     assert writer.commit(1, b=1) is True
 
 
-def test_a_stage_that_nobody_touches_goes(office: PostOffice, services: Services) -> None:
+def test_a_stage_that_nobody_touches_goes(office: Domain, services: Services) -> None:
     """Its job died without a word."""
     writer = Writer(services)
     kept = writer.stage(0, "kept")
@@ -268,8 +268,8 @@ def test_a_stage_that_nobody_touches_goes(office: PostOffice, services: Services
     services.staging.release(left, left.holder)
 
     for now_ms in range(NOW_MS, NOW_MS + TIMEOUT_MS + 2 * SWEEP_MS, SWEEP_MS):
-        office.hub.now_ms = now_ms
-        office.hub.handle_deadlines()
+        office.dispatcher.now_ms = now_ms
+        office.dispatcher.handle_deadlines()
 
     assert kept.queue.is_deleted is False
     assert left.queue.is_deleted is True
@@ -285,7 +285,7 @@ def test_stages_are_their_users_own(services: Services) -> None:
     assert Writer(services, "ann").commit(0, a=1) is True
 
 
-def test_a_commit_needs_the_permission_to_send(office: PostOffice, services: Services) -> None:
+def test_a_commit_needs_the_permission_to_send(office: Domain, services: Services) -> None:
     writer = Writer(services)
     writer.send(0, "a", "1")
     office.access = Rules((Permission.SEND, "orders"))
@@ -295,7 +295,7 @@ def test_a_commit_needs_the_permission_to_send(office: PostOffice, services: Ser
     assert bodies(office) == []
 
 
-def test_an_address_that_went_meanwhile_stops_the_commit(office: PostOffice, services: Services) -> None:
+def test_an_address_that_went_meanwhile_stops_the_commit(office: Domain, services: Services) -> None:
     writer = Writer(services)
     writer.send(0, "a", "1")
     office.delete_address("orders", force=True)
@@ -360,7 +360,7 @@ def test_a_stage_takes_no_transactions(services: Services) -> None:
         producer.send(message("1"), transaction)
 
 
-def test_an_address_with_staged_messages_is_in_use(office: PostOffice, services: Services) -> None:
+def test_an_address_with_staged_messages_is_in_use(office: Domain, services: Services) -> None:
     """Though it is empty: a restart, or a long batch, must not take it from under the commit."""
     office.create_address("auto", ANYCAST, auto_created=True)
     office.create_queue(
@@ -375,7 +375,7 @@ def test_an_address_with_staged_messages_is_in_use(office: PostOffice, services:
     assert bodies(office, "auto") == ["m"]
 
 
-def test_an_address_is_free_again_after_the_commit(office: PostOffice, services: Services) -> None:
+def test_an_address_is_free_again_after_the_commit(office: Domain, services: Services) -> None:
     office.create_address("auto", ANYCAST, auto_created=True)
     writer = Writer(services)
     writer.send(1, "a", address="auto")

@@ -4,7 +4,7 @@ import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import Consumer
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.sessions.session import Session
@@ -213,7 +213,7 @@ def test_a_queue_made_for_nothing_is_withdrawn() -> None:
     assert new.queue.is_deleted
 
 
-def no_creation() -> PostOffice:
+def no_creation() -> Domain:
     """A post office where nothing comes into being on demand."""
     return make_office({"#": AddressSettings(auto_create_addresses=False, auto_create_queues=False)})
 

@@ -3,7 +3,7 @@
 import pytest
 
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime import accounts
 from artemis_py.core.runtime.accounts import ADDRESS_BYTES, CONSUMER_BYTES, NAME_FACTOR, QUEUE_BYTES, tables_limit
 from artemis_py.core.settings.broker_settings import BrokerSettings
@@ -15,7 +15,7 @@ BOTH = frozenset(RoutingType)
 
 
 @pytest.fixture
-def office(monkeypatch: pytest.MonkeyPatch) -> PostOffice:
+def office(monkeypatch: pytest.MonkeyPatch) -> Domain:
     """One with room for little."""
     monkeypatch.setattr(accounts, "LEAST_TABLES_BYTES", 20_000)
     return make_office(options=BrokerSettings(global_max_size_bytes=1000))
@@ -24,7 +24,7 @@ def office(monkeypatch: pytest.MonkeyPatch) -> PostOffice:
 def test_what_clients_make_is_counted_and_given_back() -> None:
     """Each with its name, whoever makes it and however it goes."""
     office = make_office()
-    tables = office.hub.tables
+    tables = office.dispatcher.tables
     sizes = [tables.size_bytes]
     queue = make_queue(office, "queue", address="address")
     sizes.append(tables.size_bytes)
@@ -50,13 +50,13 @@ def test_a_queue_that_is_deleted_gives_its_consumers_back() -> None:
     make_session(office).consume(make_queue(office), Recorder())
     office.delete_address("q", force=True)
 
-    assert office.hub.tables.size_bytes == 0
+    assert office.dispatcher.tables.size_bytes == 0
 
 
-def test_a_publisher_cannot_make_addresses_without_end(office: PostOffice) -> None:
+def test_a_publisher_cannot_make_addresses_without_end(office: Domain) -> None:
     """They take half of the room at most, so that queues and consumers still find some; then nothing is made."""
     session = make_session(office)
-    tables = office.hub.tables
+    tables = office.dispatcher.tables
     queue = make_queue(office, "there")
     made = 0
     while tables.size_bytes < 10_000:
@@ -84,12 +84,12 @@ def test_a_publisher_cannot_make_addresses_without_end(office: PostOffice) -> No
     make_session(office).consume(queue, Recorder())
 
 
-def test_an_operator_may_go_on(office: PostOffice) -> None:
+def test_an_operator_may_go_on(office: Domain) -> None:
     """What `broker.xml`, a restart and management make is counted, and not refused."""
     for number in range(30):
         make_queue(office, f"q{number}")
 
-    assert office.hub.tables.size_bytes > 20_000
+    assert office.dispatcher.tables.size_bytes > 20_000
 
 
 @pytest.mark.parametrize(

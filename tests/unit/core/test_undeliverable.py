@@ -5,7 +5,7 @@ import pytest
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import REJECTED
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.events import Dropped, Event
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import attach, make_message, make_office, make_queue, pass_time, settle_down
@@ -21,7 +21,7 @@ SHIPPED = AddressSettings(
 """What the shipped broker.xml says of every address."""
 
 
-def shipped_office(settings: AddressSettings = SHIPPED) -> PostOffice:
+def shipped_office(settings: AddressSettings = SHIPPED) -> Domain:
     """A post office with the shipped addresses: an anycast queue for each of the two kinds."""
     office = make_office({"#": settings})
     for name in ("DLQ", "ExpiryQueue"):
@@ -30,20 +30,20 @@ def shipped_office(settings: AddressSettings = SHIPPED) -> PostOffice:
     return office
 
 
-def topic(office: PostOffice, name: str = "news") -> Queue:
+def topic(office: Domain, name: str = "news") -> Queue:
     """A subscription on a topic of this name."""
     office.create_address(name, frozenset((MULTICAST,)))
     return make_queue(office, f"{name}.subscription", MULTICAST, address=name)
 
 
-def publish(office: PostOffice, address: str, body: str = "m", **options: object) -> None:
+def publish(office: Domain, address: str, body: str = "m", **options: object) -> None:
     """Send as a client does that asked for a topic."""
     message = make_message(body, routing_type=MULTICAST, **options)  # type: ignore[arg-type]
     office.route(message, office.addresses[address])
     settle_down(office)
 
 
-def die(office: PostOffice, queue: Queue) -> None:
+def die(office: Domain, queue: Queue) -> None:
     """Let the first message of a queue be delivered until it is a dead letter."""
     for _ in range(2):
         recorder, consumer = attach(office, queue, credit=1)
@@ -82,7 +82,7 @@ def test_an_expired_message_of_a_topic_goes_to_an_anycast_queue() -> None:
     """As a dead letter."""
     office = shipped_office()
     queue = topic(office)
-    publish(office, "news", expires_ms=office.hub.now_ms + 10)
+    publish(office, "news", expires_ms=office.dispatcher.now_ms + 10)
     pass_time(office, 10)
 
     queue.expiry.expire_due()
@@ -117,7 +117,7 @@ def test_what_an_earlier_move_wrote_of_the_routing_type_is_gone_after_the_next()
     assert "_AMQ_ORIG_ROUTING_TYPE" not in extra
 
 
-def unusable(office: PostOffice, queue: Queue, *bodies: str) -> None:
+def unusable(office: Domain, queue: Queue, *bodies: str) -> None:
     """Have messages rejected that were sent to a topic."""
     recorder, consumer = attach(office, queue)
     for body in bodies or ("m",):
@@ -126,7 +126,7 @@ def unusable(office: PostOffice, queue: Queue, *bodies: str) -> None:
     consumer.close()
 
 
-def counts(office: PostOffice) -> dict[str, int]:
+def counts(office: Domain) -> dict[str, int]:
     """How many messages each queue has, where there are any."""
     return {name: queue.message_count for name, queue in office.queues.items() if queue.message_count}
 
@@ -155,7 +155,7 @@ def test_an_expired_message_of_a_topic_goes_to_its_collector() -> None:
     """`auto-create-expiry-resources`, where the expiry address is made for it too."""
     office = make_office({"#": SHIPPED.changed(auto_create_expiry_resources=True, expiry_address="late")})
     queue = topic(office)
-    publish(office, "news", expires_ms=office.hub.now_ms + 10)
+    publish(office, "news", expires_ms=office.dispatcher.now_ms + 10)
     pass_time(office, 10)
 
     queue.expiry.expire_due()
@@ -218,7 +218,7 @@ class Heard:
         self.lines.append((event.queue, event.reason, event.count))
 
 
-def listening_office(settings: AddressSettings) -> tuple[PostOffice, Heard]:
+def listening_office(settings: AddressSettings) -> tuple[Domain, Heard]:
     """A post office, and what it says."""
     heard = Heard()
     office = make_office({"#": settings})

@@ -169,7 +169,7 @@ async def test_options_that_can_change_at_run_time_do() -> None:
 def test_the_disk_is_watched_by_the_limits_of_now(tmp_path: Path) -> None:
     """They count at the next look, which may come earlier or later than before."""
     office = make_office()
-    monitor = DiskMonitor(tmp_path, DiskLimit(), office.hub.disk_changed)
+    monitor = DiskMonitor(tmp_path, DiskLimit(), office.dispatcher.disk_changed)
     deployment = Deployment(Sessions(office), disk=monitor)
 
     deployment.apply(plan(EMPTY, config(min_disk_free_bytes=1 << 62, disk_scan_period_ms=250)))

@@ -75,7 +75,7 @@ def test_a_paused_queue_holds_its_messages_until_it_is_resumed(world: World) -> 
     taker = consume(world, queue, 10)
     held = len(taker.taken)
     world.call("queue.q", "resume")
-    world.postoffice.hub.run()
+    world.postoffice.dispatcher.run()
 
     assert (held, len(taker.taken)) == (0, 3)
 
@@ -146,7 +146,7 @@ def test_pausing_an_address_holds_its_queues(world: World) -> None:
     taker = consume(world, world.postoffice.queues["q"], 10)
     held, paused = len(taker.taken), world.read("address.a", "Paused")
     world.call("address.a", "resume")
-    world.postoffice.hub.run()
+    world.postoffice.dispatcher.run()
 
     assert (held, paused, len(taker.taken)) == (0, True, 3)
 
@@ -192,7 +192,7 @@ def test_long_work_is_answered_at_its_end(world: World) -> None:
         properties = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
         body = '["n IS NULL"]' if operation == "countMessages" else ""
         world.send(reply_to=world.replies.name, properties=properties, body=body)
-    while world.postoffice.hub.run():
+    while world.postoffice.dispatcher.run():
         pass
 
     answers = [outcome(reference.message.view)[1] for reference in browse_all(world.replies)[before:]]

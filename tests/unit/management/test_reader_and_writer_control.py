@@ -83,11 +83,11 @@ def test_a_lease_ends_when_it_is_not_renewed() -> None:
     world = World()
     fill(world, "q", 1)
     world.call("reader", "heads", leased("one"))
-    world.postoffice.hub.now_ms += 30_000
+    world.postoffice.dispatcher.now_ms += 30_000
     world.call("reader", "heads", leased("one"))
-    world.postoffice.hub.now_ms += 59_999
+    world.postoffice.dispatcher.now_ms += 59_999
     assert "for 1 s" in world.refusal("reader", "heads", leased("two"))
-    world.postoffice.hub.now_ms += 1
+    world.postoffice.dispatcher.now_ms += 1
 
     assert names(world.call("reader", "heads", leased("two"))) == ["q"]
 
@@ -183,9 +183,9 @@ def test_what_became_of_numbers_is_told() -> None:
     queue = world.postoffice.queues["q"]
     acknowledge_numbers(queue, {2, 3})
     message = plain_message("q", MessageView(body="short"))
-    message.expires_ms = world.postoffice.hub.now_ms + 1
+    message.expires_ms = world.postoffice.dispatcher.now_ms + 1
     world.postoffice.route(message, world.postoffice.addresses["q"])
-    world.postoffice.hub.now_ms += 1
+    world.postoffice.dispatcher.now_ms += 1
 
     answer = finding(world, [[1, 3], [3, 4], [5, 6], [8, 12]])
 

@@ -9,11 +9,11 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import Sink
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Storage
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -43,8 +43,8 @@ class World:
 
     def __init__(self, access: AccessControl | None = None, storage: Storage | None = None) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
-        self.postoffice = PostOffice(settings, Hub(storage or MemoryStore()), access=access or OpenAccess())
-        self.postoffice.hub.now_ms = NOW_MS
+        self.postoffice = Domain(settings, Dispatcher(storage or MemoryStore()), access=access or OpenAccess())
+        self.postoffice.dispatcher.now_ms = NOW_MS
         self.services = make_services(self.postoffice)
         facts = BrokerFacts(
             version="1.2.3",
@@ -134,7 +134,7 @@ def consume(world: World, queue: Queue, credit: int) -> Taker:
     taker = Taker()
     consumer = world.session.consume(queue, taker)
     consumer.grant(credit)
-    world.postoffice.hub.run()
+    world.postoffice.dispatcher.run()
     return taker
 
 

@@ -166,7 +166,7 @@ def test_retained_messages_do_not_fill_memory() -> None:
 def test_sessions_and_wills_are_counted_until_they_end() -> None:
     """A session that outlives its connection keeps its will and its subscriptions."""
     site = Site()
-    tables = site.office.hub.tables
+    tables = site.office.dispatcher.tables
     will = Will(topic="w", payload=b"x" * 5000, qos=0, retain=False, properties=Properties(will_delay_interval=60))
     client = lasting(site, "client", will=will)
     client.subscribe("t")

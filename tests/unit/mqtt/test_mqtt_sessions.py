@@ -354,7 +354,7 @@ def test_an_expiry_is_counted_over_a_restart(tmp_path: Path) -> None:
         lasting(site, "left", expiry_s=10).leave()
         lasting(site, "there", expiry_s=10)
         site.commit()
-        later_ms = site.office.hub.now_ms + 6_000
+        later_ms = site.office.dispatcher.now_ms + 6_000
 
     with Site(tmp_path, now_ms=later_ms) as site:
         site.pass_time(5)

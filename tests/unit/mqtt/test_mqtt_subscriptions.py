@@ -260,7 +260,7 @@ def test_many_retained_messages_come_in_slices() -> None:
 
     client.subscribe("#")
     publisher.publish("x", b"in between")
-    more = site.office.hub.run()
+    more = site.office.dispatcher.run()
     between = other.handler.data_to_send()
     first = site.office.queue("c.#").messages_added
 

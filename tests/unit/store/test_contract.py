@@ -9,9 +9,9 @@ from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.storage import Storage
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -23,7 +23,7 @@ from tests.unit.store.world import World
 class Rig:
     """A post office on the store under test, and how its commits are made to happen."""
 
-    def __init__(self, office: PostOffice, settle: Callable[[], None]) -> None:
+    def __init__(self, office: Domain, settle: Callable[[], None]) -> None:
         self.office = office
         self.storage: Storage = office.storage
         self.settle = settle
@@ -39,8 +39,8 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     """One for each store."""
     if request.param == "memory":
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(BrokerSettings().wildcards)
-        office = PostOffice(SettingsRepository(hierarchy), Hub(MemoryStore()))
-        office.hub.now_ms = START_MS
+        office = Domain(SettingsRepository(hierarchy), Dispatcher(MemoryStore()))
+        office.dispatcher.now_ms = START_MS
         yield Rig(office, lambda: None)
     else:
         with World(tmp_path) as world:

@@ -261,5 +261,5 @@ def test_after_a_failed_commit_nothing_is_known_of_its_ids_at_the_next_start(tmp
         assert world.store.load_duplicates(world.office.address("q")) == []
 
     with World(tmp_path) as world:
-        world.office.hub.now_ms = START_MS
+        world.office.dispatcher.now_ms = START_MS
         assert send(world, "again", "id") == 1

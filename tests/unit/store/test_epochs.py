@@ -57,7 +57,9 @@ class Job:
                 lambda: self.answers.append(outcome), lambda reason: self.answers.append(StoreError(reason))
             )
 
-        office.hub.slices.start(self.world.services.staging.commit(self.session, "w", epoch, attempts), answer, answer)
+        office.dispatcher.slices.start(
+            self.world.services.staging.commit(self.session, "w", epoch, attempts), answer, answer
+        )
 
 
 def numbers(first: int, count: int) -> list[str]:
@@ -66,9 +68,9 @@ def numbers(first: int, count: int) -> list[str]:
 
 def events(world: World) -> Iterator[None]:
     """All that happens until nothing is left to do, one event at a time."""
-    while world.office.hub.slices.has_work or world.hands.planned or world.hands.jobs:
-        if world.office.hub.slices.has_work:
-            world.office.hub.run()
+    while world.office.dispatcher.slices.has_work or world.hands.planned or world.hands.jobs:
+        if world.office.dispatcher.slices.has_work:
+            world.office.dispatcher.run()
             yield
         elif world.hands.planned:
             world.hands.turn()
@@ -179,7 +181,7 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
         job = Job(world)
         job.stage(0, "a")
         stage = world.services.staging.open("job", "w", 0, "a", "q", Holder())
-        now_ms = world.office.hub.now_ms
+        now_ms = world.office.dispatcher.now_ms
         for index in range(9):
             message = plain_message("q", MessageView(body=str(index)), True)
             message.delivery_time_ms = now_ms + 100 if index % 3 == 0 else 0
@@ -197,8 +199,8 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
             ("5", False, None), ("7", True, None), ("8", False, None),
         ]  # fmt: skip
         assert {one.routing_type for one in waiting} == {1}
-        world.office.hub.now_ms += 100
-        world.office.hub.handle_deadlines()
+        world.office.dispatcher.now_ms += 100
+        world.office.dispatcher.handle_deadlines()
         assert queue.scheduled_count == 0
         world.settle()
         world.audit()
@@ -307,7 +309,7 @@ def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
             job.stage(0, "a", *numbers(0, 20))
         staged = world.services.staging.open("job", "w", 0, "a", "q", Holder()).count
         assert 5 < staged < 10
-        world.office.hub.slices.start(world.services.staging.abort(job.session, "w", 0))
+        world.office.dispatcher.slices.start(world.services.staging.abort(job.session, "w", 0))
         job.stage(1, "a", "1")
 
 

@@ -106,8 +106,8 @@ def test_a_delivery_time_beyond_all_days_is_the_last_one(tmp_path: Path, time_ms
     with World(tmp_path) as world:
         queue = world.queue()
         assert (bodies(queue), queue.scheduled_count) == (["now"], 1)
-        assert world.office.hub.next_deadline_ms() is not None
-        world.office.hub.handle_deadlines()
+        assert world.office.dispatcher.next_deadline_ms() is not None
+        world.office.dispatcher.handle_deadlines()
         assert queue.scheduled_count == 1
 
 

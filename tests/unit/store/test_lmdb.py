@@ -489,7 +489,7 @@ def test_a_failed_store_does_not_hold_producers_back_that_need_nothing_stored(tm
     """Credit is about memory; a refusal says why."""
     with World(tmp_path) as world:
         queue = world.queue()
-        world.office.hub.storage_failed("disk full")
+        world.office.dispatcher.storage_failed("disk full")
 
         assert not queue.address.must_wait
 
@@ -677,8 +677,8 @@ def test_a_scheduled_message_of_several_queues_is_still_there_when_it_was_due(tm
         queues = multicast(world, "news", "news.a", "news.b")
         world.send("news", "m", delivery_time_ms=START_MS + 10)
         world.settle()
-        world.office.hub.now_ms += 10
-        world.office.hub.handle_deadlines()
+        world.office.dispatcher.now_ms += 10
+        world.office.dispatcher.handle_deadlines()
         world.settle()
         assert [bodies(queue) for queue in queues] == [["m"], ["m"]]
         world.audit()

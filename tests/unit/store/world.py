@@ -8,11 +8,11 @@ from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import Scratch
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -72,16 +72,16 @@ class World:
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
             repository.add(match, values)
-        self.office = PostOffice(repository, Hub(self.store, scratch, options), options)
-        self.office.hub.now_ms = START_MS
+        self.office = Domain(repository, Dispatcher(self.store, scratch, options), options)
+        self.office.dispatcher.now_ms = START_MS
         self.services = make_services(self.office)
         self.failures: list[str] = []
         self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
-        self.store.start(self.hands, self.hands, self._failed, self.office.hub.stored)
+        self.store.start(self.hands, self.hands, self._failed, self.office.dispatcher.stored)
 
     def _failed(self, reason: str) -> None:
         self.failures.append(reason)
-        self.office.hub.storage_failed(reason)
+        self.office.dispatcher.storage_failed(reason)
 
     def __enter__(self) -> "World":
         return self
@@ -165,7 +165,7 @@ def bodies(queue: Queue) -> list[object]:
     return [reference.message.view.body for reference in browse_all(queue)]
 
 
-def send_plain(office: PostOffice, address: str, *bodies: str) -> None:
+def send_plain(office: Domain, address: str, *bodies: str) -> None:
     """Messages that are not durable and in a format that every store can read."""
     for body in bodies:
         office.route(plain_message(address, MessageView(body=body)), office.addresses[address])

@@ -6,8 +6,8 @@ from math import inf
 from typing import Any
 
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
-from artemis_py.core.queues.dispatcher import Hub
-from artemis_py.core.routing.post_office import PostOffice
+from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -174,10 +174,10 @@ class AnyName:
             done(LoginResult(LoginOutcome.OK, Subject(user)))
 
 
-def small_postoffice() -> PostOffice:
+def small_postoffice() -> Domain:
     """A core with default settings and no storage."""
     hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(WildcardSyntax())
-    return PostOffice(SettingsRepository(hierarchy), Hub(MemoryStore()))
+    return Domain(SettingsRepository(hierarchy), Dispatcher(MemoryStore()))
 
 
 class Bench:
@@ -193,7 +193,7 @@ class Bench:
         self.postoffice = small_postoffice()
         self.host = make_host(self.postoffice)
         self.manager = LineProtocolManager(self.host)
-        self.turn = Turn(self.postoffice.hub, self.loop, self.loop.wall_clock)
+        self.turn = Turn(self.postoffice.dispatcher, self.loop, self.loop.wall_clock)
         self.connections = Connections(limits or ConnectionLimits(total=100, strangers=50))
         self.terms = AcceptorContext(
             config=config or AcceptorConfig(name="test"),

@@ -89,7 +89,7 @@ def test_core_knows_the_time_when_bytes_arrive(bench: Bench) -> None:
     bench.loop.now = 2.0
     bench.receive(transport, b"ECHO x\n")
 
-    assert bench.postoffice.hub.now_ms == START_MS + 2000
+    assert bench.postoffice.dispatcher.now_ms == START_MS + 2000
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class BrowsingCursor(ListCursor):
         """Read the next page of a priority; False if it cannot be read."""
         self.ahead.clear()
         # What is read ahead counts in no account, and a thousand browsers would have a page each.
-        ahead_messages = 1 if backlog.hub.account.is_tight else SCAN_PAGE_MESSAGES
+        ahead_messages = 1 if backlog.dispatcher.account.is_tight else SCAN_PAGE_MESSAGES
         page = backlog.scan(tail, reach, END, max(1, min(ahead_messages, consumer.credit)))
         self._ahead_last = self.reach[priority]
         if page is None:

@@ -44,7 +44,7 @@ class RangeReader(Cursor):
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
         """The next message of the range that the consumer wants; see `advance`."""
-        now_ms = consumer.queue.hub.now_ms
+        now_ms = consumer.queue.dispatcher.now_ms
         filter = consumer.filter
         while budget.left > 0:
             reference = self.advance(consumer.queue)

@@ -6,7 +6,7 @@ It is built in layers, each a class that knows nothing of the next: what there i
 
 from collections.abc import Callable
 
-from artemis_py.core.queues.dispatcher import Hub
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.routing import Routing
 from artemis_py.core.runtime.access import AccessControl, OpenAccess, Subject
 from artemis_py.core.runtime.accounts import tables_limit
@@ -16,13 +16,13 @@ from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, Br
 from artemis_py.core.settings.repository import SettingsRepository
 
 
-class PostOffice(Routing):
+class Domain(Routing):
     """Addresses, queues and routing, and who may use them."""
 
     def __init__(
         self,
         settings: SettingsRepository,
-        hub: Hub,
+        dispatcher: Dispatcher,
         options: BrokerSettings = DEFAULT_BROKER_SETTINGS,
         access: AccessControl | None = None,
         events: Events | None = None,
@@ -30,7 +30,7 @@ class PostOffice(Routing):
     ) -> None:
         super().__init__(
             settings,
-            hub,
+            dispatcher,
             options,
             Events() if events is None else events,
             Entropy() if entropy is None else entropy,
@@ -45,16 +45,16 @@ class PostOffice(Routing):
     def set_options(self, options: BrokerSettings) -> None:
         """Take other options: the limits count from now on, the rest is read where it is needed."""
         self.options = options
-        self.hub.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
-        self.hub.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
+        self.dispatcher.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
+        self.dispatcher.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
 
     def new_id(self) -> int:
         """Take the number of a session, a consumer or a transaction: nothing else in this broker has it."""
-        return self.hub.numbers.new_id()
+        return self.dispatcher.numbers.new_id()
 
     def storage_failed(self, reason: str) -> None:
         """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
-        self.hub.storage_failed(reason)
+        self.dispatcher.storage_failed(reason)
         self.events.emit(StoreFailed(reason))
 
 
