@@ -44,10 +44,6 @@ class MalformedFrame(ProtocolError):
     """Bytes that cannot be decoded."""
 
 
-class IllegalTransition(ProtocolError):
-    """A legal packet at a moment where its protocol does not allow it."""
-
-
 class Refusal(ArtemisError):
     """The broker understood a request and refuses it; the text is meant for the client."""
 

@@ -375,6 +375,17 @@ class Environment:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
+    def try_write(self, batch: Batch) -> str | None:
+        """Write a batch, in the worker; returns None, or why it is not durable."""
+        try:
+            self.write(batch)
+        except (lmdb.Error, OSError) as error:
+            return reason_of(error, self.folder / FILE_NAME)
+        except Exception as error:  # the edge of a thread: whatever it is, nobody may be told that this batch is stored
+            LOGGER.exception("a batch could not be written")
+            return f"{type(error).__name__}: {error}"
+        return None
+
     def write(self, batch: Batch) -> None:
         """Make a batch durable, as a whole, after the large bodies that it refers to.
 

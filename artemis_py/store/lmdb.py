@@ -430,7 +430,7 @@ class LmdbStore:
         self._gathering = Batch(batch.number + 1)
         self._in_flight = batch
         environment = self._environment
-        self._worker.submit(lambda: _write(environment, batch), self._committed)
+        self._worker.submit(lambda: environment.try_write(batch), self._committed)
 
     def _reserve_numbers(self, batch: Batch) -> None:
         """Never give an id again: a shared message is stored under its own. Nor a scheduled reference's number."""
@@ -491,15 +491,3 @@ class LmdbStore:
         for _, failed in waiting:
             if failed is not None:
                 failed(reason)
-
-
-def _write(environment: Environment, batch: Batch) -> str | None:
-    """In the worker: None, or why the batch is not durable."""
-    try:
-        environment.write(batch)
-    except (lmdb.Error, OSError) as error:
-        return reason_of(error, environment.folder / FILE_NAME)
-    except Exception as error:  # the edge of a thread: whatever it is, nobody may be told that this batch is stored
-        LOGGER.exception("a batch could not be written")
-        return f"{type(error).__name__}: {error}"
-    return None

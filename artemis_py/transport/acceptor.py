@@ -9,7 +9,8 @@ from artemis_py.logs import named_logger
 from artemis_py.protocol import ProtocolManager
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
-from artemis_py.transport.driver import accept
+from artemis_py.transport.driver import Driver
+from artemis_py.transport.encryption import TlsLayer
 
 LOGGER: Final = named_logger(__name__)
 
@@ -87,3 +88,9 @@ def url_of(acceptors: Sequence[Acceptor], scheme: str) -> str:
 def managers_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[ProtocolManager]:
     """The protocols an acceptor speaks: those it names, or all that are installed."""
     return [manager for manager in installed if not config.protocols or manager.name in config.protocols]
+
+
+def accept(acceptor: AcceptorContext) -> asyncio.Protocol:
+    """The protocol of a socket that is being accepted."""
+    driver = Driver(acceptor)
+    return driver if acceptor.tls is None else TlsLayer(driver, acceptor.tls)

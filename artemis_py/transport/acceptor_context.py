@@ -1,8 +1,9 @@
 """What all connections of one acceptor have in common."""
 
+import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
@@ -10,11 +11,18 @@ from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import (
     DEFAULT_OUTPUT_LIMIT_BYTES,
     Authenticator,
+    ConnectionContext,
     ProtocolManager,
 )
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.connections import Connections
+from artemis_py.transport.sockets import is_loopback
+from artemis_py.transport.strangers import Standing, WatchedAuthenticator
+from artemis_py.transport.tls import distinguished_name
 from artemis_py.transport.turn import Turn
+
+if TYPE_CHECKING:
+    from artemis_py.transport.driver import Driver
 
 LOGGER: Final = named_logger("artemis_py.transport.driver")
 
@@ -41,3 +49,26 @@ class AcceptorContext:
     def _read_parameters(self) -> Mapping[str, object]:
         config = self.config
         return {manager.name: manager.read_parameters(config.name, config.parameters) for manager in self.managers}
+
+    def connection_context(
+        self,
+        driver: "Driver",
+        transport: asyncio.BaseTransport,
+        protocol_name: str,
+        login_changed: Callable[[Standing], None],
+    ) -> ConnectionContext:
+        """Return what a protocol may know of a connection, and what it may call."""
+        tls = transport.get_extra_info("ssl_object")
+        return ConnectionContext(
+            connection_id=driver.id,
+            peer=driver.peer,
+            is_loopback=is_loopback(transport),
+            is_encrypted=tls is not None,
+            certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
+            authenticator=WatchedAuthenticator(self.authenticator, login_changed),
+            parameters=self.parameters[protocol_name],
+            wake=driver.wake,
+            read=driver.read,
+            output_limit_bytes=self.output_limit_bytes,
+            idle_timeout_override_ms=self.idle_timeout_override_ms,
+        )

@@ -7,22 +7,17 @@ It feeds what is read, writes once per turn, keeps the one login deadline, turns
 import asyncio
 import socket
 import ssl
-from enum import Enum, auto
 from math import inf
 from typing import Final, cast
 
 from artemis_py.logs import named_logger
 from artemis_py.peers import address_of
-from artemis_py.protocol import (
-    ConnectionContext,
-    ProtocolConnection,
-)
+from artemis_py.protocol import ProtocolConnection
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.detection import UnknownProtocol, recognise
-from artemis_py.transport.encryption import TlsLayer
-from artemis_py.transport.sockets import is_loopback, peer_text, unacknowledged_bytes
-from artemis_py.transport.strangers import Standing, WatchedAuthenticator
-from artemis_py.transport.tls import distinguished_name
+from artemis_py.transport.driver_state import State
+from artemis_py.transport.sockets import peer_text, unacknowledged_bytes
+from artemis_py.transport.strangers import Standing
 
 LOGGER: Final = named_logger(__name__)
 
@@ -33,20 +28,6 @@ LINGER_S: Final = 3.0
 # Reading and delivering go on when this part of the output limit is still waiting: low enough to make pausing rare,
 # high enough that a fast peer never runs dry.
 RESUME_DIVISOR: Final = 4
-
-
-class State(Enum):
-    """What the driver is busy with."""
-
-    NEW = auto()
-    ENCRYPTING = auto()
-    DETECTING = auto()
-    OPEN = auto()
-    LINGERING = auto()
-    """The last bytes are on their way, what arrives is thrown away."""
-    DRAINING = auto()
-    """The socket is gone, and what had arrived before is still to be worked through."""
-    LOST = auto()
 
 
 class Driver(asyncio.Protocol):
@@ -64,12 +45,13 @@ class Driver(asyncio.Protocol):
         "_is_leaving",
         "_is_stranger",
         "_is_write_paused",
-        "_peer",
-        "_peer_address",
         "_state",
         "_transport",
+        "acceptor_name",
         "id",
         "is_marked",
+        "peer",
+        "peer_address",
         "planned_at",
         "protocol_name",
     )
@@ -94,28 +76,16 @@ class Driver(asyncio.Protocol):
         """It has received more than was done, is not read from, and goes on in the next turn."""
         self._is_ended_by_peer = False
         """The peer has said all it had to say, and not all of that was done."""
-        self._peer = ""
-        self._peer_address = ""
+        self.acceptor_name = acceptor.config.name
+        self.peer = ""
+        """The other side's address, for people."""
+        self.peer_address = ""
+        """What this connection is counted under while it is not logged in."""
         self.id = 0
         self.protocol_name = ""
         """Empty until the protocol was recognised."""
         self.is_marked = False
         self.planned_at = inf
-
-    @property
-    def acceptor_name(self) -> str:
-        """The acceptor this connection came through."""
-        return self._acceptor.config.name
-
-    @property
-    def peer(self) -> str:
-        """The other side's address, for people."""
-        return self._peer
-
-    @property
-    def peer_address(self) -> str:
-        """What this connection is counted under while it is not logged in."""
-        return self._peer_address
 
     # -- called by asyncio -----------------------------------------------------------------------------------
 
@@ -124,12 +94,12 @@ class Driver(asyncio.Protocol):
         acceptor = self._acceptor
         now = acceptor.turn.enter()
         self._transport = cast(asyncio.Transport, transport)
-        self._peer = peer_text(transport)
-        self._peer_address = address_of(self._peer)
+        self.peer = peer_text(transport)
+        self.peer_address = address_of(self.peer)
         config = acceptor.config
         refusal = acceptor.connections.admit(self, config.connections_allowed, config.strangers_per_address)
         if refusal is not None:
-            acceptor.brake.warning(self._peer_address, "connection refused: peer=%s reason=%s", self._peer, refusal)
+            acceptor.brake.warning(self.peer_address, "connection refused: peer=%s reason=%s", self.peer, refusal)
             self._state = State.LOST
             self._transport.abort()
             return
@@ -157,7 +127,7 @@ class Driver(asyncio.Protocol):
     def tls_failed(self, error: ssl.SSLError) -> None:
         """No TLS, or not what the acceptor asks for (called by `TlsLayer`)."""
         now = self._acceptor.turn.enter()
-        self._acceptor.brake.warning(self._peer_address, "TLS failed: peer=%s reason=%s", self._peer, error)
+        self._acceptor.brake.warning(self.peer_address, "TLS failed: peer=%s reason=%s", self.peer, error)
         self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
@@ -344,7 +314,7 @@ class Driver(asyncio.Protocol):
             if self._state is not State.LINGERING:
                 seconds = self._acceptor.config.handshake_timeout_s
                 template = "login took too long: peer=%s seconds=%d"
-                self._acceptor.brake.warning(self._peer_address, template, self._peer, seconds)
+                self._acceptor.brake.warning(self.peer_address, template, self.peer, seconds)
             self.abort()
             return
         connection = self._connection
@@ -401,7 +371,7 @@ class Driver(asyncio.Protocol):
     def displace(self, reason: str) -> None:
         """Make place for a new connection (called by `Connections`): this one is not logged in."""
         self._acceptor.turn.enter()
-        self._acceptor.brake.warning(self._peer_address, "stranger displaced: peer=%s reason=%s", self._peer, reason)
+        self._acceptor.brake.warning(self.peer_address, "stranger displaced: peer=%s reason=%s", self.peer, reason)
         self.abort()
 
     def wake(self) -> None:
@@ -429,45 +399,29 @@ class Driver(asyncio.Protocol):
 
     def _detect(self) -> ProtocolConnection | None:
         """Find the protocol by what was received so far, and open a conversation in it."""
-        acceptor = self._acceptor
+        acceptor, transport = self._acceptor, self._transport
         try:
             manager = recognise(acceptor.managers, self._head)
         except UnknownProtocol:
             # The first bytes may be part of a secret sent to the wrong port, so no more than a protocol's name of them.
             template = "connection speaks no protocol of this acceptor: peer=%s first_bytes=%s"
-            acceptor.brake.warning(self._peer_address, template, self._peer, self._head[:4].hex())
+            acceptor.brake.warning(self.peer_address, template, self.peer, self._head[:4].hex())
             self._turn_away()
             return None
-        if manager is None:
+        if manager is None or transport is None:
             return None
         self._head = b""
         self._state = State.OPEN
         acceptor.connections.move(self, Standing.LOGGING_IN)
         self.protocol_name = manager.name
         try:
-            self._connection = manager.connect(self._context(acceptor.parameters[manager.name]))
+            context = acceptor.connection_context(self, transport, manager.name, self._login_changed)
+            self._connection = manager.connect(context)
         except Exception:
             self._fail("connect")
             return None
-        LOGGER.debug("connection opened: id=%d peer=%s protocol=%s", self.id, self._peer, manager.name)
+        LOGGER.debug("connection opened: id=%d peer=%s protocol=%s", self.id, self.peer, manager.name)
         return self._connection
-
-    def _context(self, parameters: object) -> ConnectionContext:
-        assert self._transport is not None
-        tls = self._transport.get_extra_info("ssl_object")
-        return ConnectionContext(
-            connection_id=self.id,
-            peer=self._peer,
-            is_loopback=is_loopback(self._transport),
-            is_encrypted=tls is not None,
-            certificate_subject=None if tls is None else distinguished_name(tls.getpeercert()),
-            authenticator=WatchedAuthenticator(self._acceptor.authenticator, self._login_changed),
-            parameters=parameters,
-            wake=self.wake,
-            read=self.read,
-            output_limit_bytes=self._acceptor.output_limit_bytes,
-            idle_timeout_override_ms=self._acceptor.idle_timeout_override_ms,
-        )
 
     def _login_changed(self, standing: Standing) -> None:
         """The check of credentials began or ended."""
@@ -496,7 +450,7 @@ class Driver(asyncio.Protocol):
         if connection is None:
             return
         self._connection = None
-        LOGGER.debug("connection closed: id=%d peer=%s reason=%s", self.id, self._peer, reason)
+        LOGGER.debug("connection closed: id=%d peer=%s reason=%s", self.id, self.peer, reason)
         try:
             connection.connection_lost()
         except Exception:
@@ -510,7 +464,7 @@ class Driver(asyncio.Protocol):
 
     def _log_failure(self, where: str) -> None:
         template = "connection failed in %s: id=%d peer=%s"
-        self._acceptor.brake.exception(self._peer_address, template, where, self.id, self._peer)
+        self._acceptor.brake.exception(self.peer_address, template, where, self.id, self.peer)
 
     def _say_goodbye(self, now: float) -> None:
         """Send what is left, then wait a little for the peer to close.
@@ -538,9 +492,3 @@ class Driver(asyncio.Protocol):
             self._acceptor.connections.move(self, Standing.SILENT)
         self._deadline = now + LINGER_S
         self._plan(None)
-
-
-def accept(acceptor: AcceptorContext) -> asyncio.Protocol:
-    """The protocol of a socket that is being accepted."""
-    driver = Driver(acceptor)
-    return driver if acceptor.tls is None else TlsLayer(driver, acceptor.tls)
