@@ -1,1 +1,1 @@
-"""What every protocol engine needs: unfinished input, bounded output, answers that wait for the store, parameters."""
+"""Parts of every protocol engine: unfinished input, bounded output, answers that wait for the store, parameters."""

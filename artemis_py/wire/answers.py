@@ -1,7 +1,7 @@
-"""Answers of one connection that promise something: they go out when the store has what they promise.
+"""Answers of one connection that promise durability: each is sent when the store has what it promises.
 
-They are gathered while input is worked through, and the store is asked once for all of them: one callback for each call
-of the transport, however many messages it brought. Answers keep the order in which they were gathered.
+They are gathered while input is processed, and the store is asked once for all of them: one callback for each call of
+the transport, however many messages it brought. Answers are sent in the order in which they were gathered.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ class Answers:
     def __init__(
         self, storage: Storage, outbox: Outbox, is_over: Callable[[], bool], failed: Callable[[str], None]
     ) -> None:
-        """`is_over` tells whether the conversation is over: answers are dropped then.
+        """Create an empty collection; when `is_over` returns true the conversation is over and answers are discarded.
 
-        `failed` is called with the reason if what was promised may never be durable. The peer must be told that nobody
-        knows whether a restart brings it back, and the connection must end.
+        `failed` is called with the reason if what was promised may never be durable. It must tell the peer that it
+        is unknown whether a restart brings it back, and end the connection.
         """
         self._storage: Storage = storage
         self._outbox: Outbox = outbox
@@ -30,19 +30,19 @@ class Answers:
         self._failed: Callable[[str], None] = failed
         self._gathered: list[Callable[[], None]] = []
         self.asked: int = 0
-        """How often the store was asked. An answer that collects for others may do so while this stays the same."""
+        """Number of times the store was asked. While it stays the same, one answer may still cover further messages."""
 
     def when_durable(self, answer: Callable[[], None]) -> None:
-        """Call `answer` when what was put into the store so far is durable; the next `ask_store` asks for it."""
+        """Call `answer` once everything written to the store so far is durable; the next `ask_store` asks for that."""
         self._gathered.append(answer)
 
     def hold_output_from(self, offset: int) -> None:
-        """Send what was written from this index in the outbox's chunks on, and all behind it, when it is durable."""
+        """Keep back the outbox's chunks from this index on until everything written to the store so far is durable."""
         self._outbox.put_gate(offset)
         self._gathered.append(self._outbox.open_gate)
 
     def ask_store(self) -> None:
-        """Ask the store for all that was gathered. To be called at the end of each call of the transport."""
+        """Ask the store on behalf of all gathered answers. Call this at the end of each call of the transport."""
         if self._gathered:
             gathered = self._gathered
             self._gathered = []

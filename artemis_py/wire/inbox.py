@@ -1,10 +1,10 @@
-"""Input of one connection that was received and is not worked through yet.
+"""Input of one connection that was received and is not processed yet.
 
-A read ends where TCP cuts it. What an engine cannot use yet waits here, for one of four reasons: the rest of a packet
-is to come (`needed` says how much), the share of the turn is used up (`is_cut_short`), the last packet asks for work
-that is done in steps (`steps`), or the engine itself waits, as it does during a login.
+A read ends anywhere in the stream. Data that an engine cannot use yet waits here, for one of four reasons: the rest of
+a packet has not arrived (`needed` says how much), the share of the turn is used up (`is_cut_short`), the last packet
+asks for work that is done in steps (`steps`), or the engine itself waits, as it does during a login.
 
-    receive_data:  data = inbox.add(data, waits)        b"": it was kept
+    receive_data:  data = inbox.add(data, waits)        b"": kept for later
                    offset = read whole packets of data  with `step` behind each of them
                    inbox.keep(data[offset:])
     work:          the same with inbox.take()
@@ -21,25 +21,25 @@ class Inbox:
     __slots__ = ("_chunks", "_meter", "is_cut_short", "needed", "size", "steps")
 
     def __init__(self, meter: Meter, needed: int) -> None:
-        """`needed`: octets without which there is nothing to do, at the beginning."""
+        """Create an empty inbox; `needed` is the number of octets that the engine needs first."""
         self._meter: Meter = meter
         self._chunks: list[bytes] = []
         self.size: int = 0
-        """Octets that are kept."""
+        """Octets kept here."""
         self.needed: int = needed
-        """Octets without which it makes no sense to look again. The engine sets it wherever it stops reading."""
+        """Octets that the engine needs before it can continue. The engine sets it wherever it stops reading."""
         self.is_cut_short: bool = False
-        """There is work to do, and no share of this turn left for it. The engine sets it where it stops for that."""
+        """Whether the share of this turn ended before the work did. The engine sets it where it stops for that."""
         self.steps: Iterator[None] | None = None
-        """What is left to do for the packet that was read last."""
+        """Remaining work for the packet that was read last."""
 
     @property
     def has_rest(self) -> bool:
-        """Whether there is anything to go on with."""
+        """Whether there is anything left to process."""
         return self.is_cut_short or len(self._chunks) > 0
 
     def add(self, data: bytes, waits: bool) -> bytes:
-        """Take what was received, and return what is to be worked through now; b"": nothing, it is kept.
+        """Take received data, and return the data to process now; b"" if it is kept for later.
 
         `waits`: the engine itself waits, for its handler or because it reads nothing for a while.
         """
@@ -55,12 +55,12 @@ class Inbox:
         return data
 
     def keep(self, data: bytes) -> None:
-        """Keep what could not be worked through."""
+        """Keep data that could not be processed."""
         self._chunks.append(data)
         self.size += len(data)
 
     def take(self) -> bytes:
-        """Return all that is kept, in one piece. What is left of it comes back with `keep`."""
+        """Return all kept data in one piece. The caller passes the unprocessed rest to `keep`."""
         chunks = self._chunks
         self._chunks = []
         self.size = 0
@@ -68,9 +68,9 @@ class Inbox:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def step(self) -> bool:
-        """Do more of `steps`; False if they are longer than the share of this turn.
+        """Do more of `steps`; return False if they need more than the share of this turn.
 
-        True also if a step ended the conversation, and with it the input: the engine has to look.
+        Also returns True if a step ended the conversation and with it the input: the engine has to check for that.
         """
         steps = self.steps
         meter = self._meter
@@ -85,7 +85,7 @@ class Inbox:
         return True
 
     def drop(self) -> None:
-        """Forget everything: the conversation is over."""
+        """Discard everything: the conversation is over."""
         self._chunks = []
         self.size = 0
         self.steps = None

@@ -1,10 +1,10 @@
 """Output of one connection, collected until the transport takes it.
 
-Answers are always taken in; deliveries ask `has_room` or `ask_for_room` first, and stop at a limit while the peer reads
-too slowly. Output may also have to wait for the store: a gate stands at an offset, and nothing behind it leaves before
-the gate is opened, so that the order of what was written never changes.
+Answers are always accepted; deliveries ask `has_room` or `ask_for_room` first, and stop at a limit while the peer reads
+too slowly. Output may also have to wait for the store: a gate stands at an offset, and nothing behind it is sent before
+the gate is opened, so output always keeps its order.
 
-    chunks:  attached, 1st | attach answer, flow | detach answer     two gates: taken is what stands before the first
+    chunks:  attached, 1st | attach answer, flow | detach answer     two gates: `take` returns what is before the first
                            ^ gate                ^ gate
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 
 class Outbox:
-    """The chunks of one connection, in the order in which they leave."""
+    """The chunks of one connection, in the order in which they are sent."""
 
     __slots__ = ("_gates", "chunks", "is_closed", "is_paused", "limit", "size", "wake", "was_full")
 
     def __init__(self, limit_bytes: int, wake: Callable[[], None]) -> None:
-        """`wake` is called where there is output and there was none."""
+        """Create an empty outbox that calls `wake` when the first output is added."""
         self.limit: int = limit_bytes
         self.wake: Callable[[], None] = wake
         self.chunks: list[bytes | memoryview] = []
@@ -26,9 +26,9 @@ class Outbox:
         """Octets in `chunks`."""
         self.is_paused: bool = False
         self.was_full: bool = False
-        """A sender found no room, and is to be told when there is some."""
+        """Whether a sender found no room, and has to be told when there is some."""
         self.is_closed: bool = False
-        """The last word is written."""
+        """Whether the last output has been written."""
         self._gates: list[int] = []
         """Indexes in `chunks`, ascending."""
 
@@ -45,7 +45,7 @@ class Outbox:
         return True
 
     def write(self, data: bytes | memoryview) -> None:
-        """Collect output. Behind the last word there is none: what is written late is dropped."""
+        """Collect output. After `close` it is discarded."""
         if self.is_closed:
             return
         if not self.chunks:
@@ -54,9 +54,9 @@ class Outbox:
         self.size += len(data)
 
     def write_pieces(self, first: bytes, second: bytes, third: bytes, size: int) -> None:
-        """Collect one packet of `size` octets that is in three pieces: they are joined with all else, not before.
+        """Collect one packet of `size` octets in three pieces, which are joined only when all output is taken.
 
-        For what there is of each message: one call instead of three. Only before the last word.
+        It saves two calls for each message. Must not be called after `close`.
         """
         chunks = self.chunks
         if not chunks:
@@ -67,7 +67,7 @@ class Outbox:
         self.size += size
 
     def take(self) -> bytes:
-        """Return all output up to the first gate, which may be nothing. Taking something resets `was_full`."""
+        """Return all output up to the first gate, which may be nothing. If there is any, `was_full` is reset."""
         chunks = self.chunks
         rest: list[bytes | memoryview] = []
         if self._gates:
@@ -84,22 +84,22 @@ class Outbox:
         return data
 
     def pause(self) -> None:
-        """Leave no room until `resume`: the peer reads too slowly."""
+        """Have no room until `resume`, because the peer reads too slowly."""
         self.is_paused = True
         self.was_full = True
 
     def resume(self) -> bool:
-        """Leave room again; False if nobody paused."""
+        """Have room again; return False if it was not paused."""
         if not self.is_paused:
             return False
         self.is_paused = False
         self.was_full = False
         return True
 
-    # -- what waits for the store ------------------------------------------------------------------------------
+    # -- output that waits for the store ------------------------------------------------------------------------------
 
     def put_gate(self, offset: int) -> None:
-        """Keep back `chunks` from `offset` on, where a packet begins, until `open_gate`; once each, in order."""
+        """Keep back `chunks` from `offset` on, where a packet begins. Each gate needs one `open_gate`, in order."""
         if not self.is_closed:
             self._gates.append(offset)
 
@@ -111,7 +111,7 @@ class Outbox:
                 self.wake()
 
     def drop_gated(self) -> bool:
-        """Drop what waits behind gates, at the end: it is not true yet. False if nothing waits."""
+        """Discard the output behind gates at the end: it is not true yet. Return False if there is none."""
         if not self._gates:
             return False
         offset = self._gates[0]
@@ -121,9 +121,9 @@ class Outbox:
         return True
 
     def write_before_gates(self, data: bytes) -> bool:
-        """Write a sign of life if nothing else can be taken, also in front of a gate; False if something can.
+        """Write a heartbeat if no other output can be taken, even in front of a gate; return False if some can.
 
-        A slow disk is no reason for the peer to give us up.
+        A slow disk must not make the peer believe that the broker is gone.
         """
         if not self.chunks:
             self.write(data)
@@ -137,5 +137,5 @@ class Outbox:
         return True
 
     def close(self) -> None:
-        """Take nothing more in; what was collected still leaves."""
+        """Accept no more output; what was collected is still sent."""
         self.is_closed = True

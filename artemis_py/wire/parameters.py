@@ -1,8 +1,8 @@
 """Parameters of an acceptor's URL that a protocol reads: declared once, parsed once for each acceptor.
 
 A protocol declares them as the fields of an attrs class, each with `option`: its name in the URL, kind, default, bounds
-and meaning. `options_of` gives what the reader of broker.xml, `artemis-py check` and the manual need; `read_parameters`
-makes an object of it.
+and meaning. `options_of` gives the reader of broker.xml, `artemis-py check` and the manual what they need;
+`read_parameters` makes an object from the values of one acceptor.
 
     @frozen(kw_only=True)
     class LineParameters:
@@ -30,7 +30,7 @@ class InvalidParameter(ArtemisError):
 
 
 def read_parameters(owner: type[Owner], given: Mapping[str, str]) -> Owner:
-    """Make an `owner` of an acceptor's parameters; those of other protocols are left alone. Raises InvalidParameter."""
+    """Make an `owner` from an acceptor's parameters; those of other protocols are ignored. Raises InvalidParameter."""
     values = {
         option.attribute: parse_parameter(option, given[option.name])
         for option in options_of(owner)

@@ -1,14 +1,14 @@
-"""What a connection has received in part: packets and deliveries whose end is still to come.
+"""Packets and deliveries that a connection has received only in part.
 
-A peer may begin a message of many megabytes on each of its connections and never end it. What it has sent of them
-counts in the broker's account, as messages do; where everything else is refused, it is, too.
+A peer may begin a message of many megabytes on each of its connections and never end it. The part it has sent counts in
+the broker's account, as messages do, and is refused at the same limit at which everything else is refused.
 """
 
 from typing import Final
 
 from artemis_py.core.runtime.accounts import GLOBAL_REJECT_FACTOR, MemoryAccount
 
-# Less is not counted: nearly every read ends within a packet, and a connection costs more than that anyway.
+# Smaller parts are not counted: nearly every read ends within a packet, and a connection costs more than that anyway.
 COUNTED_BYTES: Final = 16 * 1024
 
 
@@ -22,7 +22,7 @@ class PartialInput:
         self._counted_bytes: int = 0
 
     def update(self, size_bytes: int) -> bool:
-        """Count this much from now on; False if it has grown where memory allows nothing more."""
+        """Count this many bytes from now on; return False if they have grown while memory allows nothing more."""
         if size_bytes < COUNTED_BYTES:
             size_bytes = 0
         more = size_bytes - self._counted_bytes
