@@ -37,7 +37,7 @@ class ConfigError(ArtemisError):
 
 
 class ProtocolError(ArtemisError):
-    """A peer broke its protocol: its connection ends, the broker goes on."""
+    """A peer broke its protocol: its connection ends, and the broker keeps running."""
 
 
 class MalformedFrame(ProtocolError):
@@ -57,11 +57,11 @@ class NoSuchQueue(Refusal):
 
 
 class AddressExists(Refusal):
-    """An address of this name is there already."""
+    """An address of this name already exists."""
 
 
 class QueueExists(Refusal):
-    """A queue of this name is there already; names are unique in the whole broker."""
+    """A queue of this name already exists; names are unique in the whole broker."""
 
 
 class InUse(Refusal):
@@ -73,11 +73,11 @@ class RoutingTypeMismatch(Refusal):
 
 
 class InvalidFilter(Refusal):
-    """A selector that does not parse; the text names the position."""
+    """A selector does not parse; the text names the position."""
 
 
 class InvalidRequest(Refusal):
-    """A value that no address, queue or message may have."""
+    """A value is not allowed for any address, queue or message."""
 
 
 class MaxConsumersReached(Refusal):
@@ -97,7 +97,7 @@ class LimitExceeded(Refusal):
 
 
 class DuplicateMessage(Refusal):
-    """The address has taken a message under the same duplicate id; only a transaction is refused for it."""
+    """The address has already accepted a message with this duplicate id; only a transaction is refused for that."""
 
 
 class TransactionRolledBack(Refusal):
@@ -105,8 +105,8 @@ class TransactionRolledBack(Refusal):
 
 
 class UnknownTransaction(Refusal):
-    """No transaction of this id is open here (any more)."""
+    """No transaction with this id is open here, or it has ended."""
 
 
 class StoreError(Refusal):
-    """What was asked could not be made durable."""
+    """The requested change could not be made durable."""

@@ -1,11 +1,11 @@
-"""What goes into the log: escaped, cut and counted.
+"""Logging: values are escaped and cut, and repeated lines are counted.
 
-Names, filters and reasons come from clients. Whatever a line is made of is a value of the call (`"client=%s", client`),
-and the filter on our loggers makes every value harmless before any handler sees it, also one of a program that embeds
-the broker: no line breaks, terminal escapes or text that runs backwards, and a bounded length.
+Names, filters and reasons come from clients. They are passed as arguments of the logging call (`"client=%s", client`),
+and the filter on our loggers makes every argument harmless before any handler sees it, including handlers of a program
+that embeds the broker: no line breaks, terminal escapes or text that runs backwards, and a bounded length.
 
-What a client can have logged again and again goes through a `LogBrake`: the first lines of a kind, then one line with
-the number of those that were left out, once a period.
+A line that a client can cause repeatedly goes through a `LogBrake`: it logs the first lines of a kind, then, once a
+period, one line with the number of lines that were left out.
 """
 
 import logging
@@ -18,28 +18,28 @@ from weakref import WeakSet
 # Long enough for a path, an address with its queue, or the reason of a refusal; a client identifier may have 65,535.
 MAX_VALUE_CHARACTERS: Final = 300
 
-# A traceback is for the one who mends the bug; the bound is for a message in it that a client had a part in.
+# A traceback helps to find a bug; it is bounded because a client may have contributed to a message in it.
 MAX_TRACEBACK_CHARACTERS: Final = 16_000
 
 PERIOD_S: Final = 10.0
-"""How often the lines that were left out are counted in the log."""
+"""Seconds between two reports of how many lines were left out."""
 LINES_OF_SOURCE: Final = 5
 """Lines of one kind that one source (a peer address or a user) may cause in a period."""
 LINES_OF_KIND: Final = 50
-"""Lines of one kind in a period, whoever causes them."""
-# A flood goes on for hours: then a sample and the count are enough. At 300 octets a line and 25 kinds that a client can
-# cause, all of them flooding for a day write some 130 MB.
+"""Lines of one kind in a period, from all sources together."""
+# A flood can last for hours; a sample and the count are enough then. At 300 octets a line and 25 kinds that a client
+# can cause, all of them flooding for a day write some 130 MB.
 LINES_IN_A_FLOOD: Final = 1
 
-# Sources of a kind that are told apart in a period; those beyond count as one.
+# Sources of a kind that are told apart in a period; any further ones count as one.
 SOURCES_LIMIT: Final = 1000
 
 
 def clean(text: str, limit: int = MAX_VALUE_CHARACTERS) -> str:
-    """A text as it may stand in a line: what cannot be printed is escaped, what is too long is cut.
+    """Return a text that is safe to log: unprintable characters are escaped, and a text that is too long is cut.
 
-    Escaped are control characters, line and paragraph separators, format characters (such as those that change the
-    direction of text), half surrogates and what Unicode has not assigned.
+    Unprintable are control characters, line and paragraph separators, format characters (such as those that change
+    the direction of text), lone surrogates and unassigned code points.
     """
     size = len(text)
     if size > limit:
@@ -70,20 +70,20 @@ def _clean_value(value: object) -> object:
 
 
 def _clean_traceback(text: str) -> str:
-    """Lines that begin with a bar, so that none of them looks like a line of the log."""
+    """Return the text with a bar before each line, so that none of them looks like a line of the log."""
     lines = text[-MAX_TRACEBACK_CHARACTERS:].rstrip("\n").split("\n")
     return "\n".join(f"| {clean(line)}" for line in lines)
 
 
 def named_logger(name: str) -> logging.Logger:
-    """The logger of a module of ours: `LOGGER: Final = named_logger(__name__)`."""
+    """Return the logger of one of our modules: `LOGGER: Final = named_logger(__name__)`."""
     logger = logging.getLogger(name)
-    logger.addFilter(_CLEAN)  # the same one is added once
+    logger.addFilter(_CLEAN)  # adding it again has no effect
     return logger
 
 
 class _Kind:
-    """What was logged of one kind in the running period, and of the one before."""
+    """Lines of one kind: the counts of the current period, and whether the period before was a flood."""
 
     __slots__ = ("ends_at", "flooding", "left_out", "level", "lines", "sources", "was_flood")
 
@@ -94,29 +94,29 @@ class _Kind:
         self.level = logging.INFO
         self.sources: dict[str, int] = {}
         self.flooding: frozenset[str] = frozenset()
-        """Sources that had lines left out in the period before."""
+        """Sources whose lines were left out in the period before."""
         self.was_flood = False
-        """The whole kind had."""
+        """Whether lines were left out because the whole kind was over its limit in the period before."""
 
 
 _BRAKES: Final["WeakSet[LogBrake]"] = WeakSet()
 
 
 class LogBrake:
-    """Lines that clients cause: a few of a kind pass in a period, the others are counted.
+    """Limits lines that clients cause: a few of each kind are logged in a period, the others are counted.
 
-    The kind of a line is its template, which is ours and never a client's.
+    The kind of a line is its template, which is always ours and never from a client.
     """
 
     def __init__(self, logger: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
-        """`logger` names the part that has something to say."""
+        """Create a brake whose lines go to `logger`."""
         self._logger = logger
         self._now = now
         self._kinds: dict[str, _Kind] = {}
         _BRAKES.add(self)
 
     def log(self, level: int, source: str, template: str, *values: object) -> None:
-        """Log `template % values`, unless too much of its kind was logged lately; `source` is the peer or user."""
+        """Log `template % values`, unless too many of its kind were logged lately; `source` is the peer or user."""
         self._log(level, source, template, values)
 
     def info(self, source: str, template: str, *values: object) -> None:
@@ -149,19 +149,19 @@ class LogBrake:
             kind.left_out += 1
             return
         kind.lines += 1
-        # The line is the caller's of `log`, `info`, `warning` or `exception`.
+        # The stack level attributes the line to the caller of `log`, `info`, `warning` or `exception`.
         self._logger.log(level, template, *values, exc_info=exc_info, stacklevel=3)
 
     def count(self, all_of_them: bool = False) -> None:
-        """Say how many lines were left out in the periods that are over; `all_of_them`: and in the running ones."""
+        """Log how many lines were left out in finished periods; with `all_of_them`, in the current ones too."""
         now = self._now()
         for template, kind in self._kinds.items():
             if kind.left_out and (all_of_them or now >= kind.ends_at):
                 self._begin(template, kind, now)
 
     def _begin(self, template: str, kind: _Kind, now: float) -> None:
-        """End a period, and begin the next one."""
-        is_flood = now < kind.ends_at + PERIOD_S  # one that ended long ago says nothing about now
+        """End a period, log how many lines were left out in it, and begin the next one."""
+        is_flood = now < kind.ends_at + PERIOD_S  # a period that ended long ago does not matter
         kind.was_flood = (
             is_flood and sum(min(count, LINES_OF_SOURCE) for count in kind.sources.values()) > LINES_OF_KIND
         )
@@ -182,9 +182,9 @@ class LogBrake:
 
 
 def count_left_out(all_of_them: bool = False) -> float:
-    """Do what `LogBrake.count` does, of all brakes; returns the seconds until it is to be done again.
+    """Call `LogBrake.count` on all brakes; return the seconds until the next call.
 
-    The broker calls it once a period, and at its end.
+    The broker calls this once a period, and when it stops.
     """
     for brake in list(_BRAKES):
         brake.count(all_of_them)

@@ -1,10 +1,10 @@
-"""Where peers come from: the address that their connections are counted under."""
+"""Peer addresses: the address under which the connections of a peer are counted."""
 
 from ipaddress import IPv6Address, ip_address, ip_network
 
 
 def address_of(peer: str) -> str:
-    """The address in `host:port`, without the port; of IPv6 the /64, because a peer with one address there has all."""
+    """Return the address in `host:port`; for IPv6 its /64, because a peer with one address there has all of them."""
     host = peer.rpartition(":")[0] or peer
     try:
         address = ip_address(host.strip("[]").partition("%")[0])

@@ -2,7 +2,7 @@
 
 A protocol manager turns one connection's bytes into calls on the core's `Session`, and the core's deliveries
 into bytes. It never sees a socket: the transport feeds it bytes and time, and takes its output once per turn of
-the loop. Managers are found through the entry points `artemis_py.protocols`; a package of its own can add one.
+the loop. Managers are found through the entry point group `artemis_py.protocols`; another package can add one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,13 +19,13 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.services import Services
 from artemis_py.core.settings.declaration import Option
 
-# A connection stops taking deliveries when this much output waits for a slow peer, and its transport stops reading
-# from it (reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
+# When this much output waits for a slow peer, the connection takes no more deliveries and its transport stops reading
+# (reliability §4: 1 MiB per connection, as small as keeps a 1 Gbit/s link busy for 8 ms).
 DEFAULT_OUTPUT_LIMIT_BYTES = 1024 * 1024
 
 
 class LoginOutcome(Enum):
-    """How an authentication ended."""
+    """Outcome of an authentication."""
 
     OK = "ok"
     BAD_CREDENTIALS = "bad credentials"
@@ -34,13 +34,13 @@ class LoginOutcome(Enum):
 
 @frozen
 class LoginResult:
-    """The end of one authentication exchange."""
+    """Result of one authentication exchange."""
 
     outcome: LoginOutcome
     subject: Subject | None = None
-    """Who it is; set if and only if `outcome` is OK."""
+    """The authenticated user; set if and only if `outcome` is OK."""
     data: bytes = b""
-    """What the mechanism still has to say (SCRAM's server-final)."""
+    """Final data of the mechanism for the client (SCRAM's server-final)."""
 
 
 class SaslExchange(Protocol):
@@ -59,10 +59,10 @@ class SaslExchange(Protocol):
 
 
 class Authenticator(Protocol):
-    """Who may come in: the mechanisms one acceptor offers to one peer."""
+    """Decides who may log in: offers the mechanisms of one acceptor to its peers."""
 
     def mechanisms(self, context: "ConnectionContext") -> Sequence[str]:
-        """SASL mechanism names for this peer, strongest first; ANONYMOUS only where it is allowed."""
+        """Return SASL mechanism names for this peer, strongest first; ANONYMOUS only where it is allowed."""
 
     def begin(self, mechanism: str, context: "ConnectionContext") -> SaslExchange | None:
         """Start an exchange; None if the mechanism is not offered to this peer."""
@@ -70,12 +70,12 @@ class Authenticator(Protocol):
     def login(
         self, user: str | None, password: str | None, context: "ConnectionContext", done: Callable[[LoginResult], None]
     ) -> None:
-        """Check a name and password at once, for protocols without SASL; no user means anonymous."""
+        """Check a name and password in one step, for protocols without SASL; no user means anonymous."""
 
 
 @frozen(kw_only=True)
 class ConnectionContext:
-    """What a connection may know about its surroundings."""
+    """Surroundings of a connection: its peer, its acceptor and the callbacks of its transport."""
 
     connection_id: int
     """Unique while the broker runs; appears in the log and in management."""
@@ -87,15 +87,15 @@ class ConnectionContext:
     """Distinguished name of the verified TLS client certificate."""
     authenticator: Authenticator
     parameters: object = None
-    """What the protocol's `read_parameters` made of those of the acceptor. None: all of them have their defaults."""
+    """Result of the protocol's `read_parameters` for the acceptor. None: all parameters have their defaults."""
     wake: Callable[[], None]
-    """Tell the transport that there is output, or a new deadline, outside of a call from the transport."""
+    """Tells the transport that there is output, or a new deadline, outside of a call from the transport."""
     read: Callable[[bool], None] = lambda goes_on: None
-    """Tell the transport to read nothing from the peer (False), for as long as it fills what is full, or to read on."""
+    """Tells the transport to read nothing from the peer while what it fills is full (False), or to read on (True)."""
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
     idle_timeout_override_ms: int | None = None
-    """Silence after which a client counts as gone, instead of what the protocol would have by its own parameters or
-    the client's wish; 0: never. None: as the protocol has it."""
+    """Silence after which a client counts as gone, in place of the value that the protocol takes from its parameters or
+    from the client; 0: never. None: the protocol's own value applies."""
 
 
 class ProtocolConnection(Protocol):
@@ -106,46 +106,46 @@ class ProtocolConnection(Protocol):
 
     @property
     def closed(self) -> bool:
-        """True when nothing more will be said: the transport sends what is left and closes."""
+        """Whether the conversation is over: the transport sends what is left and closes."""
 
     @property
     def logged_in(self) -> bool:
-        """True once the peer is known; until then the transport's one login deadline runs."""
+        """Whether the peer has logged in; until then the transport's one login deadline runs."""
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take what the peer sent, in pieces of any size.
+        """Process data from the peer, in pieces of any size.
 
-        Work in it stops between two packets, or within one that names many things, when `dispatcher.meter.work` reaches
-        `dispatcher.meter.end`: this peer has had its share of the turn. What is left is kept, and `has_input` says so.
+        Processing stops between two packets, or within one that names many things, when `dispatcher.meter.work` reaches
+        `dispatcher.meter.end`: this peer has used its share of the turn. The rest is kept, and `has_input` is true.
         """
 
     @property
     def has_input(self) -> bool:
-        """Whether received data is kept that only waits for another turn. The transport then reads nothing more."""
+        """Whether received data waits only for the next turn. In that case the transport reads nothing more."""
 
     def work(self, now: float) -> None:
-        """Go on with it, as far as the new share allows."""
+        """Process the data that was kept, as far as the new share allows."""
 
     def data_to_send(self) -> bytes:
-        """Take all collected output (empty: nothing). Deliveries that waited for room go on in the next turn."""
+        """Take all collected output, which may be empty. Deliveries that waited for room continue in the next turn."""
 
     def next_deadline(self) -> float | None:
-        """When `handle_deadline` wants to be called next, or None. Asked after each call of this object."""
+        """Return the time at which to call `handle_deadline` next, or None. Asked after each call of this object."""
 
     def handle_deadline(self, now: float) -> None:
-        """Heartbeats and time-outs."""
+        """Send heartbeats and act on time-outs that are due."""
 
     def pause(self) -> None:
-        """The peer reads too slowly: take no deliveries until `resume`. The transport reads nothing meanwhile."""
+        """Take no deliveries until `resume`: the peer reads too slowly. Until then the transport reads nothing."""
 
     def resume(self) -> None:
-        """The peer caught up."""
+        """Take deliveries again: the peer caught up."""
 
     def shutdown(self, reason: str) -> None:
-        """The broker (or an administrator) ends this conversation: say so in the protocol's words, then be closed."""
+        """End the conversation for the broker or an administrator: say so in the protocol's words, then be closed."""
 
     def connection_lost(self) -> None:
-        """The socket is gone: give everything back. Called exactly once, also after an orderly close."""
+        """Give everything back, because the socket is gone. Called exactly once, also after an orderly close."""
 
 
 class ProtocolManager(Protocol):
@@ -153,41 +153,41 @@ class ProtocolManager(Protocol):
 
     @property
     def name(self) -> str:
-        """As in an acceptor's `protocols` parameter, upper case."""
+        """Name in an acceptor's `protocols` parameter, in upper case."""
 
     @property
     def formats(self) -> Sequence[MessageFormat]:
-        """The formats of messages this protocol brings; a restart finds them again by their names."""
+        """Message formats of this protocol; a restart finds them by their names."""
 
     @property
     def parameters(self) -> Sequence[Option]:
-        """The acceptor URL parameters this protocol reads, mostly `options_of` the class that holds their values."""
+        """Parameters of an acceptor URL that this protocol reads, usually `options_of` the class of their values."""
 
     @property
     def websocket_subprotocols(self) -> Sequence[str]:
-        """Names under which this protocol is spoken over WebSocket (RFC 6455 §1.9); empty: it is not."""
+        """Names of this protocol over WebSocket (RFC 6455 §1.9); empty: it is not spoken there."""
 
     @property
     def greeting(self) -> bytes:
-        """What a stranger is told whose first bytes nobody knows, before the socket is closed; empty: nothing."""
+        """Bytes for a peer whose first bytes match no protocol, sent before the socket is closed; empty: nothing."""
 
     def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> object:
         """Parse the parameters of one acceptor, which may be those of other protocols as well (`wire.parameters`).
 
-        Called for each acceptor that speaks this protocol when it is made, and by `artemis-py check`. What it returns
-        is the `parameters` of every `ConnectionContext` of that acceptor. Raises `wire.parameters.InvalidParameter` if
-        a parameter is wrong, or contradicts another one or another acceptor: then the broker does not start, and says
-        which acceptor and parameter it is.
+        Called for each acceptor that speaks this protocol when it is made, and by `artemis-py check`. The result is
+        the `parameters` of every `ConnectionContext` of that acceptor. Raises `wire.parameters.InvalidParameter` if
+        a parameter is wrong, or contradicts another one or another acceptor: then the broker does not start, and names
+        the acceptor and the parameter.
         """
 
     def start(self) -> None:
-        """The store was read and what happens from now on is stored: take up what an earlier run left.
+        """Restore what an earlier run left.
 
-        Called once, before any connection.
+        Called once, before any connection. The store has been read, and changes are stored from now on.
         """
 
     def matches(self, head: bytes) -> bool | None:
-        """Whether these first bytes of a connection are mine; None: not enough bytes to tell."""
+        """Tell whether these first bytes of a connection belong to this protocol; None: more bytes are needed."""
 
     def connect(self, context: ConnectionContext) -> ProtocolConnection:
         """Start a conversation with a new peer."""
@@ -201,25 +201,25 @@ class Records:
         self._space: Final = space
 
     def load(self) -> Iterable[tuple[bytes, bytes]]:
-        """Return what an earlier run saved; called from `ProtocolManager.start`."""
+        """Return the records that an earlier run saved; called from `ProtocolManager.start`."""
         return self._storage.load_records(self._space)
 
     def save(self, key: bytes, value: bytes | None) -> None:
-        """Write a record, or remove it (None); durable with what is stored in the same turn."""
+        """Write a record, or remove it (None); it becomes durable with everything stored in the same turn."""
         self._storage.save_record(self._space, key, value)
 
 
 class Host:
-    """The broker, as a protocol manager gets it: made once, when everything that it names is there.
+    """The broker as a protocol manager sees it: made once, when all of its parts exist.
 
-    Clients are served through `sessions`, which check permissions; the rest is what a protocol needs for itself.
+    Clients are served through `sessions`, which check permissions; the protocol needs the rest for itself.
     """
 
     def __init__(self, services: Services) -> None:
         self.sessions: Final = services.sessions
-        """Opens sessions for those that have logged in."""
+        """Opens sessions for clients that have logged in."""
         self.postoffice: Final = services.sessions.postoffice
-        """The one domain, for what sessions do not offer yet."""
+        """The one domain, for operations that sessions do not offer yet."""
         self.domains: Final = Domains(self.postoffice)
         """Namespaces of addresses, by the host name that a client asks for."""
         self.staging: Final = services.staging
@@ -233,18 +233,18 @@ class Host:
         self.meter: Final = dispatcher.meter
         """Work done in this turn; see `ProtocolConnection.receive_data`."""
         self.memory: Final = dispatcher.account
-        """Memory that messages take, those included that are received in part."""
+        """Account of the memory that messages take, including messages received in part."""
         self.storage: Final = dispatcher.storage
-        """For answers that wait until something is durable (`when_durable`)."""
+        """The store, for answers that wait until something is durable (`when_durable`)."""
         self._dispatcher: Final = dispatcher
 
     @property
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as it was at the start of this turn."""
+        """Time at the start of this turn, in milliseconds since 1970."""
         return self._dispatcher.now_ms
 
     def deposit(self, message: Message, queue: Queue) -> None:
-        """Put a message into one queue, past routing: the broker's own word to one subscriber, or a retained copy."""
+        """Put a message into one queue, past routing: the broker's message for one subscriber, or a retained copy."""
         self.postoffice.deposit(message, queue)
 
     def records(self, space: str) -> Records:
@@ -253,4 +253,4 @@ class Host:
 
 
 ManagerFactory = Callable[[Host], ProtocolManager]
-"""What an entry point of the group `artemis_py.protocols` names; called once, before the store is read."""
+"""Type of an entry point in the group `artemis_py.protocols`; called once, before the store is read."""
