@@ -1,1 +1,1 @@
-"""Sessions: what a protocol holds towards the core, with the rights of one client."""
+"""Sessions: the interface of the core to a protocol, with the rights of one client."""

@@ -1,13 +1,13 @@
-"""The client of a session, as far as its rights go."""
+"""The client of a session, as far as its rights are concerned."""
 
 from typing import Protocol
 
 
 class Client(Protocol):
-    """The connection of a session, as far as its rights go. Fulfilled by a protocol that has something to end."""
+    """The connection of a session, as told about its rights; implemented by protocols that have something to end."""
 
     def user_removed(self, reason: str) -> None:
-        """The user may not be here any more: end the connection, in the protocol's words."""
+        """End the connection in the protocol's words, because its user was removed."""
 
     def rights_changed(self) -> None:
-        """The session has another subject: end what it may not have open any more, forget what was allowed before."""
+        """End what the session's new subject may not have open, and forget permissions that were looked up before."""

@@ -1,4 +1,4 @@
-"""Destinations: which addresses and queues come into being on demand (artemis-model §1.3), once for all protocols."""
+"""Destinations: which addresses and queues are created on demand (artemis-model §1.3), once for all protocols."""
 
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def ensure_destination(session: "Session", name: str, queue_name: str, routing_type: RoutingType) -> None:
-    """Have the address (and for ANYCAST or an FQQN the queue) come into being if that is allowed.
+    """Create the address, and for ANYCAST or an FQQN the queue, if they do not exist and that is allowed.
 
-    An address that lacks the routing type gets it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
+    A routing type that the address lacks is added to it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
     NotAuthorized, LimitExceeded (artemis-model §1.3).
     """
     office = session.postoffice
@@ -25,7 +25,7 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
         if not settings.auto_create_addresses:
             raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
         if routing_type is RoutingType.ANYCAST or queue_name:
-            # No address is left over for want of its queue.
+            # Check for the queue too, so that no address is created whose queue is then refused.
             session.check(Permission.CREATE_ADDRESS, name)
             session.check_creations(2)
         address = session.create_address(name, frozenset((routing_type,)), auto_created=True)
@@ -56,7 +56,7 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
 
 
 def queue_to_consume(session: "Session", name: str) -> Queue:
-    """The queue a point-to-point consumer on address `name` gets, created if need be (artemis-model §1.3, end).
+    """Return the queue for a point-to-point consumer on address `name`, created if allowed (artemis-model §1.3, end).
 
     Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized.
     """

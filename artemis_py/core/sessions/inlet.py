@@ -1,7 +1,7 @@
-"""An inlet: where a producer's messages go. An address or one queue of it, or something that takes them in its place.
+"""An inlet takes a producer's messages: for an address, for one queue of it, or for something in their place.
 
-Producers know only this class, so what takes messages in a way of its own (staging, an endpoint of the broker) is a
-subclass that is put in the place of the address, and nothing here has to know of it.
+Producers know only this class. Anything that takes messages in its own way (staging, an endpoint of the broker) is a
+subclass that replaces the inlet of the address; nothing here has to know about it.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Protocol):
-    """Takes what is sent to one address, in place of queues: how the broker itself is spoken to."""
+    """Takes everything that is sent to one address, in place of queues; clients talk to the broker itself this way."""
 
     def receive(self, message: Message, session: "Session") -> None:
-        """Act on a message. Raises a Refusal for one that is not taken."""
+        """Act on a message. Raises a Refusal if it is not accepted."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -35,20 +35,20 @@ class Inlet:
 
     def __init__(self) -> None:
         self.address: Address | None = None
-        """The address that they are sent to, as it was last found; None if there is none."""
+        """The address of the messages, as it was last found; None if there is none."""
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
-        """Take a message; returns how many queues got it, or will get it. Raises Refusal of some kind.
+        """Take a message; return how many queues got it or will get it. Raises a kind of Refusal.
 
         `duplicate_id`, if there is one, comes from `duplicates.duplicate_id`; see `Domain.route_once`.
         """
         raise NotImplementedError
 
     def refused(self) -> None:
-        """Note that a message of the producer was not taken, and never came here."""
+        """Note that a message of the producer was refused before it reached this inlet."""
 
     def prepare(self) -> Address | None:
-        """Make sure that the address is there, creating it if allowed, and return it. Raises Refusal of some kind."""
+        """Make sure that the address exists, creating it if allowed, and return it. Raises a kind of Refusal."""
         return None
 
     @property
@@ -62,7 +62,7 @@ class Inlet:
             self.address.when_room(call)
 
     def hold(self) -> None:
-        """Keep the address in use for as long as the client stays attached; undone by `let_go`."""
+        """Keep the address in use until `let_go`, for as long as the client stays attached."""
 
     def let_go(self) -> None:
         """Undo `hold`; harmless if it did not happen."""
@@ -77,13 +77,13 @@ class AddressInlet(Inlet):
         self._office: Domain = session.postoffice
         self.name: str = name
         self.queue_name: str = queue_name
-        """The one queue that gets the messages; empty: the address decides."""
+        """Name of the one queue that gets the messages; empty: the address decides."""
         self.explicit_type: int = explicit_type
-        """Routing type that the client asked for; NO_TYPE leaves it to the message and the address."""
+        """Routing type that the client asked for; NO_TYPE leaves the choice to the message and the address."""
         self._is_held: bool = False
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
-        """Route a message; the address is made again if it is gone."""
+        """Route a message; create the address again if it is gone."""
         if self.explicit_type != NO_TYPE:
             message.routing_type = self.explicit_type
         address = self.address
@@ -94,7 +94,7 @@ class AddressInlet(Inlet):
         return self._office.route(message, address, self.queue_name, transaction)
 
     def prepare(self) -> Address:
-        """Make sure that the address is there, and the queue if there has to be one, creating them if allowed.
+        """Make sure that the address exists, and the queue if one is needed, creating them if allowed.
 
         Raises NoSuchAddress, NoSuchQueue, NotAuthorized, RoutingTypeMismatch, LimitExceeded.
         """
@@ -125,7 +125,7 @@ class AddressInlet(Inlet):
             self.address.producers += 1
 
     def let_go(self) -> None:
-        """Count no more as one."""
+        """Stop counting as a producer of the address."""
         if self._is_held:
             self._is_held = False
             if self.address is not None:
@@ -142,7 +142,7 @@ class EndpointInlet(Inlet):
         self._endpoint: Endpoint = endpoint
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
-        """Have the endpoint act on it at once, whatever becomes of the transaction."""
+        """Have the endpoint act on a message at once, whatever becomes of the transaction."""
         message.address = self._name
         self._endpoint.receive(message, self._session)
         return 1

@@ -1,4 +1,4 @@
-"""A producer: one client's right to send to one place, and the count of what it sent there."""
+"""A producer: one client's right to send to one destination, and the count of messages that it sent there."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Producer:
-    """Sends to one address, with the permission that was checked when it was made."""
+    """Sends to one address; the permission was checked when the producer was made."""
 
     __slots__ = ("_session", "inlet", "messages_sent", "name", "queue_name")
 
@@ -27,7 +27,7 @@ class Producer:
         self.name: str = name
         self.queue_name: str = queue_name
         self.inlet: Inlet = inlet
-        """Where its messages go; a service may put one of its own in the place of the address."""
+        """Inlet that takes its messages; a service may replace it by one of its own."""
         self.messages_sent: int = 0
 
     @property
@@ -36,11 +36,11 @@ class Producer:
         return self.inlet.address
 
     def prepare(self) -> Address | None:
-        """Make sure that the destination is there; see `Inlet.prepare`."""
+        """Make sure that the destination exists; see `Inlet.prepare`."""
         return self.inlet.prepare()
 
     def hold(self) -> None:
-        """Keep the address in use, and so from being deleted, until `let_go` or the session's end."""
+        """Keep the address in use, so that it is not deleted, until `let_go` or the end of the session."""
         self.inlet.hold()
         self._session.held_producers.add(self)
 
@@ -50,9 +50,9 @@ class Producer:
         self._session.held_producers.discard(self)
 
     def send(self, message: Message, transaction: Transaction | None = None, duplicate_id: bytes = b"") -> int:
-        """Send a message; returns how many queues got (or will get) it, 1 for what is not a queue.
+        """Send a message; return how many queues got it or will get it, 1 for a destination that is not a queue.
 
-        Raises Refusal of some kind; a transaction it was part of can then only be rolled back. `duplicate_id` as in
+        Raises a kind of Refusal; the transaction of the message can then only be rolled back. `duplicate_id` is as in
         `Inlet.send`.
         """
         self.messages_sent += 1
@@ -64,7 +64,7 @@ class Producer:
             raise
 
     def refused(self) -> None:
-        """Note that a message was not taken before it could be sent."""
+        """Note that a message was refused before it was sent."""
         self.inlet.refused()
 
     @property

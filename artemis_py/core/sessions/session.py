@@ -1,7 +1,7 @@
-"""A session: what a protocol handler holds towards the core, with the rights of one client.
+"""A session: the interface of the core to a protocol handler, with the rights of one client.
 
-Every operation is checked against the client's permissions here, so that no protocol can forget it. The rule that
-decides which addresses and queues come into being on demand (artemis-model §1.3) is here too, once for all protocols.
+Every operation is checked against the client's permissions here, so that no protocol can forget it. Addresses and
+queues are created on demand through it (artemis-model §1.3), by one rule for all protocols.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ from artemis_py.errors import (
 
 
 class Session:
-    """One client's rights, and all it has open: consumers, transactions, temporary addresses and queues."""
+    """One client's rights, and everything it has open: consumers, transactions, temporary addresses and queues."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Session:
         self.postoffice: Domain = postoffice
         self.subject: Subject = subject
         self.client: Client | None = None
-        """Told when the rights change; without one they are only checked at what comes next."""
+        """Told when the rights change; without one, new rights only apply to later operations."""
         self.client_id: str = client_id
         self.protocol: str = protocol
         self.id: int = postoffice.new_id()
@@ -80,29 +80,29 @@ class Session:
     # -- rights ----------------------------------------------------------------------------------------------
 
     def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
-        """Raises NotAuthorized, and has it reported, if the client may not do this."""
+        """Raise NotAuthorized, and report it, if the client lacks a permission."""
         if not self.postoffice.access.allows(self.subject, permission, address, queue):
             self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self.peer))
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
 
     def set_rights(self, subject: Subject) -> None:
-        """The user's roles were changed."""
+        """Apply changed roles of the user."""
         self.subject = subject
         if self.client is not None:
             self.client.rights_changed()
 
     def revoke(self, reason: str) -> None:
-        """The user may not be here any more: whatever still comes is denied."""
+        """Take all rights away from a user that was removed: every later operation is denied."""
         self.subject = Subject(self.subject.user)
         if self.client is not None:
             self.client.user_removed(reason)
 
     def check_consumer(self, queue: Queue, browse: bool = False) -> None:
-        """Raises NotAuthorized, and has it reported, if the client may not attach to this queue.
+        """Raise NotAuthorized, and report it, if the client may not attach to this queue.
 
-        A durable subscription is its user's: others need the permission to delete it as well, since what they consume
-        is gone for its user. What broker.xml says of a queue's user is for information only.
+        A durable subscription belongs to its user: other users also need the permission to delete it, because what they
+        consume is lost to its user. The user that broker.xml names for a queue is for information only.
         """
         self.check(Permission.BROWSE if browse else Permission.CONSUME, queue.address.name, queue.name)
         if queue.owner is not None and queue.owner is not self:
@@ -118,7 +118,7 @@ class Session:
                 )
 
     def owns(self, queue: Queue) -> bool:
-        """Whether a queue is nobody's subscription, or this user's."""
+        """Tell whether a queue is not another user's subscription."""
         return (
             queue.user is None
             or queue.user == self.subject.user
@@ -127,7 +127,7 @@ class Session:
         )
 
     def check_delete(self, queue: Queue) -> None:
-        """Raises NotAuthorized, and has it reported, if the client may not delete this queue."""
+        """Raise NotAuthorized, and report it, if the client may not delete this queue."""
         self.check(delete_permission(queue), queue.address.name, queue.name)
 
     # -- addresses and queues --------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Session:
         return self.postoffice.create_queue(config)
 
     def check_creations(self, wanted: int) -> None:
-        """Raises LimitExceeded, and has it reported, if the user may not have so many more created on demand."""
+        """Raise LimitExceeded, and report it, if the user may not have `wanted` more addresses and queues on demand."""
         try:
             self.postoffice.creations.check(self.subject, wanted)
         except LimitExceeded as refusal:
@@ -175,7 +175,7 @@ class Session:
             raise
 
     def _check_owner(self, address: Address) -> None:
-        """Raises NotAuthorized if only another session may consume from a temporary address."""
+        """Raise NotAuthorized if a temporary address belongs to another session."""
         if address.owner is not None and address.owner is not self:
             raise NotAuthorized(f"temporary address '{address.name}' belongs to another connection")
 
@@ -187,7 +187,7 @@ class Session:
         return self.postoffice.update_queue(name, changes)
 
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
-        """Delete a queue, and its auto-created address with the last one if that shall not linger.
+        """Delete a queue; with the last one, also its auto-created address unless a delay is set for that.
 
         Raises NotAuthorized, and what Domain.delete_queue raises.
         """
@@ -210,8 +210,7 @@ class Session:
             self.postoffice.delete_address(address.name, reason="its last queue was deleted")
 
     def queue_to_consume(self, name: str) -> Queue:
-        """Return the queue of a point-to-point consumer on address `name`, created if need be (artemis-model §1.3,
-        end).
+        """Return the queue for a point-to-point consumer of address `name`, created if allowed (artemis-model §1.3).
 
         Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized, LimitExceeded.
         """
@@ -221,12 +220,12 @@ class Session:
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """The rules of subscriptions, with the rights of this session."""
-        # Made when needed: kept here, it and the session would refer to each other, and wait for the garbage collector.
+        """Subscription rules, applied with the rights of this session."""
+        # Made on each use: if it was kept, it and the session would form a cycle that only the garbage collector frees.
         return Subscriptions(self)
 
     def subscribe(self, spec: SubscriptionSpec) -> Subscription:
-        """Find or create the queue of a subscription, to be consumed from; see `Subscriptions.subscribe`."""
+        """Find or create the queue of a subscription; see `Subscriptions.subscribe`."""
         return self.subscriptions.subscribe(spec)
 
     def unsubscribe(self, subscription: Subscription, reason: str) -> None:
@@ -238,31 +237,32 @@ class Session:
     def create_temporary_queue(
         self, routing_type: RoutingType, address: str | None = None, filter: str | None = None
     ) -> Queue:
-        """Create a queue of a random name that lives as long as this session, on an address of its own or a given one.
+        """Create a queue with a random name that lives as long as this session.
 
+        It is on `address`, or on a new one of the same name as the queue.
         Raises NotAuthorized, LimitExceeded, NoSuchAddress, RoutingTypeMismatch.
         """
         return self._temporary.create_queue(self, routing_type, address, filter)
 
     def create_temporary_address(self, routing_type: RoutingType) -> Address:
-        """Create an address of a random name that lives as long as this session.
+        """Create an address with a random name that lives as long as this session.
 
         Raises NotAuthorized, LimitExceeded.
         """
         return self._temporary.create_address(self, routing_type, None)
 
     def delete_temporary(self, name: str) -> None:
-        """Delete a temporary queue or address of this session; nothing happens if it is gone."""
+        """Delete a temporary queue or address of this session; do nothing if it is gone."""
         self._temporary.delete(name)
 
     def drop_temporary(self, queue: Queue, reason: str) -> None:
-        """Delete a queue that was to go with this session, or with its subscriber; nothing happens if it is gone."""
+        """Delete a queue that was to end with this session, or with its subscriber; do nothing if it is gone."""
         self._temporary.forget(queue.name)
         if not queue.is_deleted:
             self.postoffice.delete_queue(queue.name, force=True, reason=reason)
 
     def let_go(self, name: str) -> None:
-        """Keep a temporary queue or address beyond the end of this session: somebody else sees to its deletion."""
+        """Keep a temporary queue or address beyond the end of this session; the caller sees to its deletion."""
         self._temporary.forget(name)
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -270,11 +270,11 @@ class Session:
     def producer(
         self, text: str, routing_type: RoutingType | None = None, new_type: RoutingType | None = None
     ) -> Producer:
-        """Open a producer for an address or FQQN, whose destination exists when this returns.
+        """Open a producer for an address or FQQN; its destination exists when this returns.
 
-        `routing_type`: of the address, which gets it if need be, and of each message. `new_type`: of the address if it
-        has to be created; from then on its own types decide. Raises NotAuthorized, NoSuchAddress, NoSuchQueue,
-        RoutingTypeMismatch.
+        `routing_type` applies to each message and is added to the address if it is missing. `new_type` applies to an
+        address that has to be created; after that the address' own types decide. Raises NotAuthorized, NoSuchAddress,
+        NoSuchQueue, RoutingTypeMismatch.
         """
         return open_producer(self, self._endpoints, text, routing_type, new_type)
 
@@ -288,9 +288,9 @@ class Session:
         presettled: bool = False,
         cursor: Cursor | None = None,
     ) -> Consumer:
-        """Attach to a queue, without credit yet; `presettled`: a delivery is acknowledged when it is handed over.
+        """Attach to a queue, without credit yet; with `presettled`, a delivery is acknowledged when it is handed over.
 
-        A browser with a `RangeReader` as its `cursor` reads that part of the queue by numbers.
+        A browser with a `RangeReader` as its `cursor` reads that part of the queue by message numbers.
         Raises NotAuthorized, MaxConsumersReached, LimitExceeded.
         """
         self.check_consumer(queue, browse)
@@ -312,7 +312,7 @@ class Session:
         return consumer
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
-        """Detach a consumer; what it did not settle goes back."""
+        """Detach a consumer; deliveries that it did not settle go back to the queue."""
         self.postoffice.meter.work += CONSUMER_UNITS + len(consumer.outstanding)
         is_open = self.consumers.pop(consumer.id, None) is not None
         consumer.close(failed)
@@ -330,28 +330,29 @@ class Session:
         return transaction
 
     def transaction(self, id: int) -> Transaction:
-        """The open transaction of this number. Raises UnknownTransaction."""
+        """Return the open transaction of this number. Raises UnknownTransaction."""
         transaction = self.transactions.get(id)
         if transaction is None:
             raise UnknownTransaction(f"transaction {id} is not open: unknown, ended, or timed out")
         return transaction
 
     def commit(self, transaction: Transaction) -> None:
-        """Raises TransactionRolledBack if it could only be rolled back; it is over either way."""
+        """Commit a transaction. Raises TransactionRolledBack if it could only be rolled back; it is over either way."""
         self.transactions.pop(transaction.id, None)
         self.postoffice.commit(transaction)
 
     def rollback(self, transaction: Transaction) -> None:
-        """Undo it."""
+        """Roll a transaction back."""
         self.transactions.pop(transaction.id, None)
         transaction.rollback()
 
     # -- end -------------------------------------------------------------------------------------------------
 
     def close(self, failed: bool = False) -> None:
-        """End everything; `failed`: the connection broke, so what was being delivered counts as an attempt.
+        """End everything; with `failed`, the connection broke, so unsettled deliveries count as delivery attempts.
 
-        What is much is given back in slices, the first one now. Nothing is delivered to its consumers any more.
+        Consumers, producers and temporary resources are closed in slices, the first of them at once. Consumers get no
+        further deliveries.
         """
         if self._opened.pop(self.id, None) is None:
             return
@@ -365,7 +366,7 @@ class Session:
             events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self.peer))
 
     def block(self) -> None:
-        """Deliver nothing more to any of its consumers: the client is gone."""
+        """Deliver nothing more to any consumer of the session: the client is gone."""
         for consumer in self.consumers.values():
             consumer.block()
 
@@ -384,5 +385,5 @@ class Session:
 
 
 def delete_permission(queue: Queue) -> Permission:
-    """What it takes to delete a queue."""
+    """Return the permission that is needed to delete a queue."""
     return Permission.DELETE_DURABLE_QUEUE if queue.durable else Permission.DELETE_NON_DURABLE_QUEUE

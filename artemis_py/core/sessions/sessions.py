@@ -10,21 +10,21 @@ from artemis_py.core.sessions.subscriptions import Subscription, goes
 
 
 class Sessions:
-    """Opens sessions, and knows those that are open."""
+    """Opens sessions, and keeps a table of the open ones."""
 
     def __init__(self, postoffice: Domain) -> None:
         self.postoffice: Final = postoffice
         self.opened: Final[dict[int, Session]] = {}
         """Open sessions by id."""
         self.endpoints: Final[dict[str, Endpoint]] = {}
-        """What takes messages in place of an address, by the address."""
+        """Endpoints that take messages in place of an address, by address."""
 
     def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log."""
         return Session(self.postoffice, subject, client_id, peer, protocol, self.opened, self.endpoints)
 
     def end_subscription(self, subscription: Subscription, reason: str) -> None:
-        """End a subscription whose client is gone for good: the broker's own act, which needs no permission."""
+        """End a subscription whose client is gone for good, on behalf of the broker: no permission is needed."""
         if goes(subscription, force=True):
             self.postoffice.delete_queue(subscription.queue.name, force=True, reason=reason)
 

@@ -1,8 +1,8 @@
-"""Subscriptions: which queue collects for a subscriber, when it is made, and when it goes. One place for all protocols.
+"""Subscriptions: which queue collects for a subscriber, when it is created and when deleted, for all protocols.
 
-A protocol says what it wants (`SubscriptionSpec`): the names that it gives to queues are its own affair, the rules and
-the permissions are here. It consumes from the queue it gets (`Session.consume`), and says when the client goes
-(`Session.leave`) or unsubscribes (`Session.unsubscribe`).
+A protocol describes what it wants (`SubscriptionSpec`). It chooses the names of queues; the rules and the permissions
+are here. It consumes from the queue that it gets (`Session.consume`), and says when the client disconnects
+(`Subscriptions.leave`) or unsubscribes (`Session.unsubscribe`).
 """
 
 from collections.abc import Iterable
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class Lifetime(Enum):
-    """When the queue of a subscription is deleted; one that is configured never is."""
+    """Time at which the queue of a subscription is deleted; a configured queue never is."""
 
     KEPT = "kept"
-    """It is nobody's in particular."""
+    """The queue belongs to no subscriber."""
     UNTIL_UNSUBSCRIBED = "until unsubscribed"
-    """It is durable: the client that unsubscribes deletes it, one that goes finds it again."""
+    """The queue is durable: it is deleted when the client unsubscribes, and kept when the client disconnects."""
     WHILE_CONSUMED = "while consumed"
-    """It goes with the last of those that share it."""
+    """The queue is deleted with the last of the subscribers that share it."""
     TEMPORARY = "temporary"
-    """It goes with its subscriber, and needs no permission for that."""
+    """The queue is deleted with its subscriber, which needs no permission for that."""
 
 
 class SubscriptionSpec:
@@ -55,16 +55,16 @@ class SubscriptionSpec:
         self.shared: Final = shared
         """Whether any number of subscribers share the queue."""
         self.filter: Final = filter
-        """Of the queue: what it does not want is never in it."""
+        """Filter of the queue: messages that do not match never enter it."""
         self.user: Final = user
-        """Whose messages the queue collects; None: nobody's in particular."""
+        """User that the queue belongs to; None: no particular user."""
         self.recreates: Final = recreates
-        """Whether a queue with another address or filter is replaced, if nobody consumes from it. Otherwise its filter
-        is as it is, and a queue that does not fit in another way has the next name tried."""
+        """Whether an unused queue with another address or filter is replaced. If not, an existing queue keeps its
+        filter, and the next name is tried when a queue does not fit in another way."""
 
     @property
     def max_consumers(self) -> int:
-        """Of the queue."""
+        """Consumers that the queue may have; -1: no limit."""
         return -1 if self.shared else 1
 
 
@@ -75,7 +75,7 @@ class Subscription:
         self.queue: Final = queue
         self.lifetime: Final = lifetime
         self.is_new: Final = is_new
-        """Whether the queue was made for it, just now."""
+        """Whether the queue was created by this call of `subscribe`."""
 
 
 def without_own(client_id: str) -> str:
@@ -92,21 +92,21 @@ class Subscriptions:
         self._office: Domain = session.postoffice
 
     def parse(self, text: str) -> tuple[str, str | None]:
-        """Split an address or FQQN; `::q` is on the address that it is bound to. Raises NoSuchQueue."""
+        """Split an address or FQQN; for `::q` look up the address of queue `q`. Raises NoSuchQueue."""
         name, queue_name = parse_fqqn(text)
         if not name and queue_name is not None:
             name = self._office.queue(queue_name).address.name
         return name, queue_name
 
     def routing_types(self, name: str) -> frozenset[RoutingType]:
-        """Return what an address is for; nothing if it is not there."""
+        """Return the routing types of an address; none if it does not exist."""
         address = self._office.addresses.get(name)
         return frozenset() if address is None else address.routing_types
 
     def require_address(self, name: str, routing_type: RoutingType) -> None:
-        """Have the address come into being with this routing type if it is not there, and if that is allowed.
+        """Create the address with this routing type if it does not exist and that is allowed.
 
-        A receiver never widens an address that is there (artemis-model §1.4). Raises NoSuchAddress,
+        A receiver never adds a routing type to an existing address (artemis-model §1.4). Raises NoSuchAddress,
         RoutingTypeMismatch, NotAuthorized, LimitExceeded.
         """
         address = self._office.addresses.get(name)
@@ -127,8 +127,8 @@ class Subscriptions:
     ) -> Queue:
         """Find the queue that an FQQN names, or create it if that is allowed.
 
-        For consumers of a multicast address a filter is the queue's, and must be that of a queue that is there; in all
-        other cases it is the consumer's affair. Raises NoSuchQueue, NoSuchAddress, RoutingTypeMismatch, QueueExists,
+        For consumers of a multicast address the filter belongs to the queue, and an existing queue must have the same
+        one; otherwise it belongs to the consumer. Raises NoSuchQueue, NoSuchAddress, RoutingTypeMismatch, QueueExists,
         NotAuthorized, LimitExceeded.
         """
         is_subscription = routing_type is RoutingType.MULTICAST and not browse
@@ -143,7 +143,7 @@ class Subscriptions:
                     address=address,
                     routing_type=routing_type,
                     filter=filter.text if filter is not None and is_subscription else None,
-                    # A subscription misses what is sent while it is not there; nobody makes it again but its consumer.
+                    # A deleted subscription misses messages until its consumer comes back and creates it again.
                     auto_delete=False if routing_type is RoutingType.MULTICAST else None,
                     auto_created=True,
                 )
@@ -155,10 +155,10 @@ class Subscriptions:
         return queue
 
     def subscribe(self, spec: SubscriptionSpec) -> Subscription:
-        """Find or create the queue of a subscription; one whose address or filter has changed is made again.
+        """Find or create the queue of a subscription, or replace it if its address or filter has changed.
 
-        Raises NotAuthorized, NoSuchAddress, RoutingTypeMismatch, LimitExceeded; QueueExists for a queue that is in use
-        with another address or filter, or names that are taken.
+        Raises NotAuthorized, NoSuchAddress, RoutingTypeMismatch, LimitExceeded; QueueExists if the queue is in use with
+        another address or filter, or if all names are taken.
         """
         session = self._session
         is_named = False
@@ -168,7 +168,7 @@ class Subscriptions:
             is_fit = queue is not None and self._fits(queue, spec)
             if queue is not None and not is_fit and not spec.recreates:
                 continue
-            # Before anything else is said: otherwise the client would learn whether the queue is there.
+            # Checked first: otherwise the client would learn whether the queue exists.
             session.check(Permission.CONSUME, spec.address, name)
             if queue is not None and is_fit:
                 return Subscription(queue, _lifetime(spec))
@@ -184,9 +184,9 @@ class Subscriptions:
         return Subscription(queue, Lifetime.TEMPORARY, True)
 
     def _fits(self, queue: Queue, spec: SubscriptionSpec) -> bool:
-        """Whether a queue that is there can be the subscription's."""
+        """Tell whether an existing queue can serve the subscription."""
         if spec.recreates:
-            # What is configured stays as it is. Consumers beyond those allowed are refused when they attach.
+            # A configured queue stays as it is. Consumers above its limit are refused when they attach.
             is_same = queue.address.name == spec.address and queue.filter == spec.filter
             return queue.configuration_managed or is_same
         if queue.address.name != spec.address or queue.settings.max_consumers != spec.max_consumers:
@@ -194,7 +194,7 @@ class Subscriptions:
         return self._session.owns(queue) and (spec.shared or not queue.consumers)
 
     def _discard(self, queue: Queue) -> None:
-        """Delete a queue with another address or filter. Raises QueueExists if it is in use, NotAuthorized."""
+        """Delete a queue that has another address or filter. Raises QueueExists if it is in use, NotAuthorized."""
         if queue.consumers:
             raise QueueExists(
                 f"subscription '{queue.name}' is in use on address '{queue.address.name}' with "
@@ -203,7 +203,7 @@ class Subscriptions:
         self._session.delete_queue(queue.name)
 
     def find(self, name: str) -> Queue | None:
-        """Find the queue of a durable subscription; one that the client may not read is not there for it."""
+        """Find the queue of a durable subscription; None if there is none or the client may not consume from it."""
         queue = self._office.queues.get(name)
         if queue is None:
             return None
@@ -214,10 +214,10 @@ class Subscriptions:
         return queue
 
     def unsubscribe(self, subscription: Subscription, reason: str, force: bool = False) -> None:
-        """End a subscription whose consumer is closed; its queue goes, unless others consume from it.
+        """End a subscription whose consumer is closed; delete its queue, unless others consume from it.
 
-        `force`: although others consume from it; its address is then left to the reaper. Raises NotAuthorized, with
-        nothing done, if the client may not delete the queue.
+        With `force` the queue is deleted even then, and its address is left to the reaper. Raises NotAuthorized and
+        changes nothing if the client may not delete the queue.
         """
         queue = subscription.queue
         if subscription.lifetime is Lifetime.TEMPORARY:
@@ -230,21 +230,21 @@ class Subscriptions:
                 self._session.delete_queue(queue.name, reason=reason)
 
     def leave(self, subscription: Subscription, reason: str) -> None:
-        """Note that a client goes without ending its subscription: its queue stays if it is durable.
+        """Note that a client disconnects without unsubscribing: its queue stays if it is durable.
 
-        Raises NotAuthorized, with nothing done, if the client may not delete a queue that goes.
+        Raises NotAuthorized and changes nothing if a queue has to be deleted and the client may not do that.
         """
         if subscription.lifetime is not Lifetime.UNTIL_UNSUBSCRIBED:
             self.unsubscribe(subscription, reason)
 
     def withdraw(self, subscription: Subscription, reason: str) -> None:
-        """Delete a queue that was made just now for a client that cannot consume from it after all."""
+        """Delete a queue that was just created for a client that cannot consume from it after all."""
         if subscription.is_new and not subscription.queue.is_deleted:
             self._session.drop_temporary(subscription.queue, reason)
 
 
 def goes(subscription: Subscription, force: bool) -> bool:
-    """Whether the queue goes with its subscription."""
+    """Tell whether the queue is deleted with its subscription."""
     queue = subscription.queue
     if queue.is_deleted or queue.configuration_managed or subscription.lifetime is Lifetime.KEPT:
         return False

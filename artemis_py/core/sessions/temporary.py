@@ -1,4 +1,4 @@
-"""Temporary resources: addresses and queues that live as long as the session they were made for."""
+"""Temporary resources: addresses and queues that live as long as the session that they were made for."""
 
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class TemporaryResources:
-    """Addresses and queues that go with one session."""
+    """Addresses and queues that are deleted with one session."""
 
     def __init__(self, postoffice: Domain) -> None:
-        # Not the session, which holds this: they would wait for the garbage collector together.
+        # The session is not kept here: it refers to this object, and only the garbage collector would free the two.
         self._office: Domain = postoffice
         self._queues: dict[str, Queue] = {}
         self._addresses: dict[str, Address] = {}
@@ -27,7 +27,7 @@ class TemporaryResources:
     def create_queue(
         self, session: "Session", routing_type: RoutingType, address: str | None, filter: str | None
     ) -> Queue:
-        """Create a queue of a random name, on an address of its own or a given one."""
+        """Create a queue with a random name, on an address of its own or a given one."""
         name = self._office.entropy.uuid()
         if address is None:
             self.create_address(session, routing_type, name)
@@ -47,7 +47,7 @@ class TemporaryResources:
         return queue
 
     def create_address(self, session: "Session", routing_type: RoutingType, name: str | None) -> Address:
-        """Create an address, of a random name if none is given."""
+        """Create an address, with a random name if none is given."""
         name = self._office.entropy.uuid() if name is None else name
         session.check(Permission.CREATE_ADDRESS, name)
         self._office.dispatcher.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
@@ -57,12 +57,12 @@ class TemporaryResources:
         return address
 
     def forget(self, name: str) -> None:
-        """Leave the deletion of a queue or address to somebody else; harmless if it is not of this session."""
+        """Leave the deletion of a queue or address to the caller; harmless if it does not belong to this session."""
         self._queues.pop(name, None)
         self._addresses.pop(name, None)
 
     def delete(self, name: str) -> None:
-        """Delete a temporary queue or address of this session; nothing happens if it is gone."""
+        """Delete a temporary queue or address of this session; do nothing if it is gone."""
         queue = self._queues.pop(name, None)
         if queue is not None and not queue.is_deleted:
             self._office.delete_queue(name, force=True, reason="temporary")
@@ -71,7 +71,7 @@ class TemporaryResources:
             self._office.delete_address(name, force=True, reason="temporary")
 
     def delete_all(self) -> Steps:
-        """Delete all of them, in slices: others may have any number of subscriptions on a temporary address."""
+        """Delete all of them, in slices: other clients may have any number of subscriptions on a temporary address."""
         meter = self._office.meter
         end = meter.work + SLICE_UNITS
         for name in [*self._queues, *self._addresses]:
