@@ -1,1 +1,1 @@
-"""What all rooms work with: timers, background work, the work meter, rights and events."""
+"""Tools of the whole core: timers, background work, the work meter, accounts, rights and events."""

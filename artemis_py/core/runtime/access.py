@@ -1,4 +1,4 @@
-"""Who asks, and what they may ask for; `security/` decides, the session asks at every operation."""
+"""Subjects and permissions: the session checks every operation, `security/` decides."""
 
 from enum import Enum
 from typing import Protocol
@@ -11,7 +11,7 @@ class Subject:
     """An authenticated peer."""
 
     user: str | None
-    """None is the anonymous user."""
+    """Name of the user; None: the anonymous user."""
     roles: frozenset[str] = frozenset()
 
     @property
@@ -21,7 +21,7 @@ class Subject:
 
 
 class Permission(Enum):
-    """What a `<permission type>` of broker.xml can grant (artemis-model §6.3)."""
+    """Right that a `<permission type>` of broker.xml can grant (artemis-model §6.3)."""
 
     SEND = "send"
     CONSUME = "consume"
@@ -36,14 +36,14 @@ class Permission(Enum):
 
 
 class AccessControl(Protocol):
-    """The rule book."""
+    """The rules that decide about every operation."""
 
     def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
-        """Whether `subject` may do this on `address`, or on `queue` of it."""
+        """Tell whether `subject` has a permission on `address`, or on `queue` of it."""
 
 
 class OpenAccess:
-    """Everybody may do everything: `security-enabled=false`."""
+    """Rules that allow everything to everyone: `security-enabled=false`."""
 
     def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""Memory accounts: what is held, against limits, and who waits for room.
+"""Memory accounts: bytes and messages in use, their limits, and the producers that wait for room.
 
-Messages count in the account of the address they were sent to and in that of the broker; tables that clients make grow
-count in one of their own.
+A message counts in the account of the address that it was sent to and in that of the broker. Tables that clients make
+grow count in a separate account.
 """
 
 from collections.abc import Callable
@@ -10,17 +10,17 @@ from collections.abc import Callable
 # of it messages are refused whatever the policy: memory stays bounded even against a thousand links with full credit.
 GLOBAL_REJECT_FACTOR = 2
 
-# Under PAGE durable messages are in memory until a commit has written them, also while the limit is reached: this part
-# of it on top is enough for what gathers during a commit. From there on producers wait.
+# Under PAGE durable messages are in memory until a commit has written them, even while the limit is reached: the limit
+# divided by this, on top of it, is enough for what gathers during a commit. Beyond that producers wait.
 OVERDRAFT_SHARE = 8
 
-# Addresses, queues, consumers, links and sessions that clients make are counted apart from messages: messages can go to
-# disk and these cannot. They have as much as messages have (`global-max-size`), and what a small broker needs at least.
+# Addresses, queues, consumers, links and sessions that clients make are counted apart from messages, because messages
+# can go to disk and these cannot. Their limit is that of messages (`global-max-size`), but at least this.
 LEAST_TABLES_BYTES = 64 << 20
 
-# What they cost, rounded up from 804 to 986, 2,368 to 3,536 and 1,200 to 2,418 bytes (tracemalloc, compiled and pure).
-# A queue that has messages of some priority on disk keeps 1,700 more for each priority. Names count on top, with what
-# they are keys and parts of.
+# Bytes for each of them, rounded up from 804 to 986, 2,368 to 3,536 and 1,200 to 2,418 bytes (tracemalloc, compiled and
+# pure). A queue that has messages of some priority on disk keeps 1,700 more for each priority. Names count on top,
+# times NAME_FACTOR for what they are keys and parts of.
 ADDRESS_BYTES = 1024
 QUEUE_BYTES = 4096
 CONSUMER_BYTES = 2560
@@ -31,12 +31,12 @@ _NO_LIMIT = 1 << 62
 
 
 def tables_limit(global_max_bytes: int) -> int:
-    """How much clients' addresses, queues, consumers, links and sessions may take in all; -1: no limit."""
+    """Return how many bytes clients' addresses, queues, consumers, links and sessions may take; -1: no limit."""
     return -1 if global_max_bytes < 0 else max(global_max_bytes, LEAST_TABLES_BYTES)
 
 
 class MemoryAccount:
-    """Bytes and messages held, against limits; -1 means no limit. Producers that must wait register here."""
+    """Bytes and messages in use, and their limits; -1 means no limit. Producers that must wait register here."""
 
     __slots__ = (
         "_overdrawn_waiting",
@@ -62,27 +62,27 @@ class MemoryAccount:
         self.max_bytes: int = max_bytes
         self.max_messages: int = max_messages
         self.full_bytes: int = _NO_LIMIT
-        """From this size on it is full: the limit, or a number that is never reached."""
+        """Size from which on it is full: the limit, or a number that is never reached."""
         self.full_messages: int = _NO_LIMIT
         self.tight_bytes: int = _NO_LIMIT
-        """From this size on queues keep only what they need at once in memory."""
+        """Size from which on queues keep in memory only what they need at once."""
         self.overdrawn_bytes: int = _NO_LIMIT
-        """From this size on producers wait even if what they send can go to disk."""
+        """Size from which on producers wait even if their messages can go to disk."""
         self.can_spill: bool = False
-        """Messages that are not durable can go to disk."""
+        """Whether messages that are not durable can go to disk."""
         self.is_full: bool = False
-        """Over a limit, closed, or short of disk: each message needs a closer look before it is taken."""
+        """Whether it is over a limit, closed, or short of disk: each message must be checked before it is accepted."""
         self.is_closed: bool = False
         self.disk_is_full: bool = False
-        """Of the account of the whole broker: the limit of the disk is reached, nobody is told that there is room."""
+        """Whether the disk limit is reached; no producer is then told that there is room. Broker account only."""
         self.disk_is_exhausted: bool = False
-        """Far beyond the limit: messages are refused, whatever the policy."""
+        """Whether the disk limit is far exceeded: messages are refused, whatever the policy."""
         self._waiting: dict[Callable[[], None], None] = {}
         self._overdrawn_waiting: dict[Callable[[], None], None] = {}
         self.set_limits(max_bytes, max_messages)
 
     def set_limits(self, max_bytes: int, max_messages: int) -> None:
-        """Apply new limits; who waits is told if there is room now."""
+        """Apply new limits, and tell waiting producers if there is room now."""
         self.max_bytes = max_bytes
         self.max_messages = max_messages
         self.full_bytes = max_bytes if max_bytes >= 0 else _NO_LIMIT
@@ -92,7 +92,7 @@ class MemoryAccount:
         self.update()
 
     def update(self) -> None:
-        """Decide anew whether the account is full, and tell who waits if it is not."""
+        """Update whether the account is full, and tell waiting producers if it is not."""
         over_limit = self.is_over_limit
         self.is_full = over_limit or self.is_closed or self.disk_is_full
         if not over_limit and not self.disk_is_full and self._waiting:
@@ -115,7 +115,7 @@ class MemoryAccount:
         return self.size_bytes >= self.tight_bytes
 
     def occupy(self, size_bytes: int) -> None:
-        """Count what is no message: a table, a buffer."""
+        """Count memory that is not a message, such as a table or a buffer."""
         self.size_bytes += size_bytes
         if self.size_bytes >= self.full_bytes:
             self.is_full = True
@@ -127,12 +127,12 @@ class MemoryAccount:
             self.update()
 
     def close(self, is_closed: bool = True) -> None:
-        """From now on each message gets a closer look, or does not any more."""
+        """Have each message checked before it is accepted, or (False) no longer."""
         self.is_closed = is_closed
         self.update()
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Run `callback` once, when the account is not full any more."""
+        """Run `callback` once, when the account is no longer full."""
         self._waiting[callback] = None
 
     def when_not_overdrawn(self, callback: Callable[[], None]) -> None:
@@ -140,6 +140,6 @@ class MemoryAccount:
         self._overdrawn_waiting[callback] = None
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Do not run it: whoever waited is gone."""
+        """Do not run `callback`: its producer is gone."""
         self._waiting.pop(callback, None)
         self._overdrawn_waiting.pop(callback, None)

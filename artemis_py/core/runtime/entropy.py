@@ -1,8 +1,8 @@
-"""Chance: the random numbers and identifiers of one broker.
+"""Random numbers and identifiers of one broker.
 
-The core draws from here and from nowhere else, so that a seed repeats a run: a simulation gets the same identifiers
-and the same delays each time. Without a seed, identifiers come from the operating system: the name of a temporary
-queue is all that another client would have to guess. Passwords and logins do not use it (`security/`).
+The core has no other source of randomness, so a seed makes a run repeatable: a simulation gets the same identifiers and
+the same delays each time. Without a seed, identifiers come from the operating system, because the name of a temporary
+queue is all that another client would have to guess. Passwords and logins do not use this module (`security/`).
 """
 
 import random
@@ -17,7 +17,7 @@ class Entropy:
         self._is_repeatable: bool = seed is not None
 
     def random(self) -> float:
-        """Return a number in [0, 1), for what need not be kept from anybody."""
+        """Return a number in [0, 1), for uses that need no secrecy."""
         return self._random.random()
 
     def uuid(self) -> str:

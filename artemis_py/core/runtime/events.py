@@ -1,8 +1,8 @@
-"""Events: what the core tells about its decisions. It never logs by itself.
+"""Events by which the core reports its decisions. It never logs by itself.
 
-The log is the first listener; notifications and metrics listen in the same way. An event is about something that was
-made, ended or refused, and never about a single message that went its way. Events that clients cause often and few
-listeners want are made only if somebody listens (`Events.wants`).
+The log is the first listener; notifications and metrics listen in the same way. An event reports that something was
+created, ended or refused, never that a message was routed or delivered as usual. Events that clients cause often and
+few listeners want are created only if there is a listener (`Events.wants`).
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from artemis_py.core.runtime.access import Permission, Subject
 
 @frozen
 class Event:
-    """Anything that a listener is told."""
+    """Base class of all events."""
 
 
 @frozen
@@ -37,7 +37,7 @@ class AddressRemoved(Event):
 
 @frozen
 class QueueAdded(Event):
-    """A queue was created, or came back with a restart."""
+    """A queue was created, or restored at a restart."""
 
     name: str
     address: str
@@ -95,7 +95,7 @@ class ConsumerClosed(Event):
 
 @frozen
 class SessionOpened(Event):
-    """A client that was let in began to use the broker."""
+    """A client that has logged in opened a session."""
 
     id: int
     user: str
@@ -106,7 +106,7 @@ class SessionOpened(Event):
 
 @frozen
 class SessionClosed(Event):
-    """A client left, or was cut off."""
+    """A client disconnected, or was disconnected."""
 
     id: int
     user: str
@@ -117,7 +117,7 @@ class SessionClosed(Event):
 
 @frozen
 class Unrouted(Event):
-    """No queue of an address wanted a message; told once until its bindings change."""
+    """No queue of an address accepted a message; reported once until its bindings change."""
 
     address: str
 
@@ -133,7 +133,7 @@ class Dropped(Event):
 
 @frozen
 class Duplicate(Event):
-    """A message was not routed: its address had taken one under the same id."""
+    """A message was not routed, because its address had already accepted one with the same duplicate id."""
 
     address: str
     id: str
@@ -141,7 +141,7 @@ class Duplicate(Event):
 
 @frozen
 class AddressIsFull(Event):
-    """An address went over its limit; told once until it has room again."""
+    """An address went over its limit; reported once until it has room again."""
 
     address: str
     policy: str
@@ -157,7 +157,7 @@ class AddressHasRoom(Event):
 
 @frozen
 class LimitReached(Event):
-    """A client was refused what a limit does not allow."""
+    """A client was refused because of a limit."""
 
     text: str
     """Names the user and the limit."""
@@ -166,7 +166,7 @@ class LimitReached(Event):
 
 @frozen
 class Denied(Event):
-    """A client was refused what its user has no permission for."""
+    """A client was refused because its user lacks a permission."""
 
     subject: Subject
     permission: Permission
@@ -184,7 +184,7 @@ class StoreFailed(Event):
 
 @frozen
 class ListenerFailed(Event):
-    """A listener raised an exception; the others were told all the same."""
+    """A listener raised an exception; the others still got the event."""
 
     listener: str
     event: Event
@@ -192,7 +192,7 @@ class ListenerFailed(Event):
 
 
 Listener = Callable[[Event], object]
-"""Called in the middle of the core's work: it returns at once, and changes nothing of the core before the next turn."""
+"""Called in the middle of the core's work: it must return at once, and change nothing in the core in this turn."""
 
 
 class Events:
@@ -202,35 +202,35 @@ class Events:
         self._listeners: Final[list[tuple[Listener, frozenset[type[Event]]]]] = []
 
     def subscribe(self, listener: Listener, *kinds: type[Event]) -> None:
-        """Tell `listener` of every event of these kinds, or of all if none are named, from now on."""
+        """Call `listener` for every event of these kinds, or for all events if none are named, from now on."""
         self._listeners.append((listener, frozenset(kinds)))
 
     def unsubscribe(self, listener: Listener) -> None:
-        """Tell it nothing more; harmless if it does not listen."""
+        """Stop calling `listener`; harmless if it is not subscribed."""
         self._listeners[:] = [each for each in self._listeners if each[0] != listener]
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether anybody listens to this kind: an event that would reach nobody need not be made."""
+        """Tell whether there is a listener for this kind; without one the event need not be created."""
         return any(not kinds or kind in kinds for _, kinds in self._listeners)
 
     def emit(self, event: Event) -> None:
-        """Tell the listeners, in the order in which they subscribed. Raises nothing, whatever they do."""
+        """Call the listeners, in the order in which they subscribed. Raises nothing, whatever they do."""
         if not self._listeners:
             return
         for listener, kinds in tuple(self._listeners):
             if not kinds or type(event) in kinds:
                 try:
                     listener(event)
-                except Exception as error:  # a listener from outside must not stop the core in the middle of its work
+                except Exception as error:  # an external listener must not stop the core in the middle of its work
                     self._tell_failure(listener, event, error)
 
     def _tell_failure(self, listener: Listener, event: Event, error: Exception) -> None:
-        """Tell the others. A listener that cannot take this event either is left alone."""
+        """Report the failure to all listeners. One that fails on that report too is not reported again."""
         if not isinstance(event, ListenerFailed):
             self.emit(ListenerFailed(_name_of(listener), event, error))
 
 
 def _name_of(listener: Listener) -> str:
-    """The name of a listener, for the log: a function's own, or that of the class."""
+    """Return the name of a listener for the log: that of the function or of the class."""
     name = getattr(listener, "__qualname__", type(listener).__qualname__)
     return f"{getattr(listener, '__module__', type(listener).__module__)}.{name}"

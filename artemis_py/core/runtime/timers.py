@@ -1,4 +1,4 @@
-"""What shall happen later: a heap of moments, in milliseconds since 1970. Time is passed in."""
+"""Timers: a heap of planned calls, by their time in milliseconds since 1970. The current time is passed in."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Final
 
 from artemis_py.core.runtime.meter import Meter
 
-# Calls that are made in one run, and units of work done in them: what is planned for the same moment by the thousand
-# does not hold up a turn.
+# Limits of one run: calls, and units of work done in them. Thousands of calls planned for the same time are spread over
+# several turns.
 RUN_CALLS: Final = 200
 RUN_UNITS: Final = 500
 
 
 class Timer:
-    """One planned call; `cancel` makes it never happen."""
+    """One planned call, which `cancel` prevents."""
 
     __slots__ = ("_callback", "when_ms")
 
@@ -23,7 +23,7 @@ class Timer:
         self._callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        """Forget the call; harmless when it already happened."""
+        """Cancel the call; harmless if it has already been made."""
         self._callback = None
 
     @property
@@ -39,13 +39,13 @@ class Timer:
 
 
 class Timers:
-    """All planned calls, earliest first; equal moments keep the order in which they were planned."""
+    """All planned calls, earliest first; calls for the same time keep the order in which they were planned."""
 
     def __init__(self, meter: Meter | None = None) -> None:
         self._meter: Meter = Meter() if meter is None else meter
         self._heap: list[tuple[int, int, Timer]] = []
         self._due: deque[Timer] = deque()
-        """Calls that are due and were too many for the last run."""
+        """Calls that are due but were too many for the last run."""
         self._count = 0
 
     def at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
@@ -56,7 +56,7 @@ class Timers:
         return timer
 
     def next_ms(self) -> int | None:
-        """When the earliest planned call is due."""
+        """Return the time of the earliest planned call; None if there is none."""
         if self._due:
             return self._due[0].when_ms
         heap = self._heap
@@ -65,9 +65,9 @@ class Timers:
         return heap[0][0] if heap else None
 
     def run(self, now_ms: int) -> None:
-        """Make the calls that are due, as many as are done in one run: if some are left, `next_ms` is not later.
+        """Make the calls that are due, up to the limits of one run; if some are left, `next_ms` is not after `now_ms`.
 
-        A call planned meanwhile for a moment already past waits for the next run.
+        A call that is planned during the run for a time already past waits for the next run.
         """
         heap = self._heap
         due = self._due
