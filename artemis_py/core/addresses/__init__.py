@@ -1,1 +1,1 @@
-"""Addresses, and the memory that their messages take."""
+"""Addresses, and accounting for the memory of their messages."""

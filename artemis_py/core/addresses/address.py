@@ -1,7 +1,7 @@
-"""An address, and the memory its messages hold.
+"""An address, and the account of its messages.
 
-An address never stores messages; its queues do. It owns what is counted per address: routing statistics, the
-resolved settings, and the account that `max-size-bytes` and `address-full-policy` are about.
+An address never keeps messages; its queues do. It owns what exists once per address: routing statistics, the resolved
+settings, and the account to which `max-size-bytes` and `address-full-policy` apply.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy
 class Address(MessageAccount):
     """A named end-point that producers send to (artemis-model §1.1)."""
 
-    # CPython shares the keys of up to 30 attributes; with more, each address had a table of its own of 1.3 KB.
+    # CPython shares the keys of up to 30 attributes; with more, each address had its own table of 1.3 KB.
     __slots__ = (
         "auto_created",
         "binding_removed_ms",
@@ -68,27 +68,27 @@ class Address(MessageAccount):
         self.temporary: bool = temporary
         self.internal: bool = internal
         self.creator: str | None = creator
-        """The user whose client had it created on demand (`creations`)."""
+        """The user for whose client it was created on demand (`creations`)."""
         self.neighbours: dict[str, Address] = {} if neighbours is None else neighbours
         """All addresses of its domain, by name."""
         self.sets_aside: bool = False
-        """Its queues keep what was sent to other addresses and is routed there later: all of that counts here, and
-        since nobody consumes it, the broker's limit is all that decides whether it goes to disk."""
+        """Whether its queues keep messages for other addresses, to be routed there later. All of them count here, and
+        because they have no consumers, only the broker's limit decides whether they go to disk."""
         self.owner: object = None
-        """The session a temporary address belongs to: nobody else may consume from it."""
+        """The session that a temporary address belongs to; no other session may consume from it."""
         self.paused: bool = False
         self.is_deleted: bool = False
         self.bindings: list[Binding] = []
-        """What is bound to exactly this address, in the order it was created."""
+        """Bindings to exactly this address, in the order of their creation."""
         self.router: Router | None = None
-        """Chooses where messages go, wildcard bindings included; made when first needed."""
+        """Router that chooses the bindings for a message, including wildcard bindings; made when first needed."""
         self.make_router: RouterMaker | None = None
-        """Makes its routers; None: those of anycast and multicast bindings (`Routers.replace`)."""
+        """Makes its routers; None: the usual ones for anycast and multicast bindings (`Routers.replace`)."""
         self.settings: ResolvedSettings = settings
         self.changes_messages: bool = settings.changes_messages
-        """Whether routing has to look at the settings at all."""
+        """Whether routing has to apply settings to messages."""
         self.paged_bytes: int = 0
-        """What its queues have on disk and not in memory, each on its own."""
+        """Bytes that its queues have on disk and not in memory, added up over the queues."""
         self.paged_count: int = 0
         self.has_page_limit: bool = _has_page_limit(settings)
         self.routed: int = 0
@@ -100,23 +100,24 @@ class Address(MessageAccount):
         self.page_full_reported: bool = False
         self.created_ms: int = 0
         self.binding_removed_ms: int = 0
-        """When the last queue went; 0 if none ever did."""
+        """Time at which the last queue was removed; 0 if none ever was."""
         self.producers: int = 0
-        """Clients that stay attached to send here (`Producer.hold`)."""
+        """Number of producers that stay attached to this address (`Producer.hold`)."""
         self.seen_messages: int = 0
-        """How many had been sent here when the reaper last looked, and when it saw that number change."""
+        """Messages that had been sent here when the reaper last looked."""
         self.used_ms: int = 0
+        """Time at which the reaper last saw `seen_messages` change."""
         self.swept: bool = False
-        """The reaper found it unused in its last pass."""
+        """Whether the reaper found it unused in its last pass."""
 
     @property
     def size_bytes(self) -> int:
-        """Messages sent to this address: memory, and what its queues have on disk only."""
+        """Bytes of messages sent to this address: in memory, and on disk only."""
         return self.account.size_bytes + (self.paged_bytes if self.pages else 0)
 
     @property
     def message_count(self) -> int:
-        """Messages sent to this address: in memory each once, on disk once for each queue."""
+        """Messages sent to this address; one in memory counts once, one on disk only counts once for each queue."""
         return self.account.message_count + (self.paged_count if self.pages else 0)
 
     @property
@@ -137,7 +138,7 @@ class Address(MessageAccount):
         )
 
     def page_out(self, count: int, size_bytes: int) -> None:
-        """Messages are on disk only. With policies that are about all messages they count as before."""
+        """Count messages that are now on disk only. If the policy is not PAGE they still count against the limits."""
         self.paged_count += count
         self.paged_bytes += size_bytes
         if not self.pages:
@@ -165,7 +166,7 @@ class Address(MessageAccount):
         )
 
     def _watch(self) -> None:
-        """While a page limit is reached, each message gets a closer look before it is taken."""
+        """Close the account while a page limit is reached, so that each message is checked before it is accepted."""
         is_full = self.is_page_full
         if is_full != self.account.is_closed:
             self.account.close(is_full)
@@ -177,7 +178,7 @@ class Address(MessageAccount):
         self.account.update()
 
     def apply_settings(self, settings: ResolvedSettings) -> None:
-        """Take over changed address settings."""
+        """Apply changed address settings."""
         paged = self.pages
         self.settings = settings
         self.changes_messages = settings.changes_messages
@@ -190,9 +191,9 @@ class Address(MessageAccount):
 
     @property
     def must_wait(self) -> bool:
-        """Whether producers get no more credit: it or the disk is full, and the policy for that is to hold them back.
+        """Whether producers get no more credit: the address or the disk is full and the policy for that is BLOCK.
 
-        PAGE holds them back as well if nothing can go to disk, and while too much is in memory on its way there.
+        With PAGE they also wait if nothing can go to disk, and while too much in memory is on its way there.
         """
         if self.broker_account.disk_is_full and not self.internal:
             return self.settings.disk_full_policy is DiskFullPolicy.BLOCK

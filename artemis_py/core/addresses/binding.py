@@ -1,6 +1,6 @@
-"""A binding: one place that the messages of an address may go to. Queues and diverts are such places.
+"""A binding: one destination of an address' messages, such as a queue or a divert.
 
-Routing and transactions know only this class, so a further kind of binding is a subclass in a module of its own.
+Routing and transactions know only this class; another kind of binding is a subclass in a module of its own.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Binding:
-    """Takes messages of one address. Compiled code calls the methods directly, those of interpreted subclasses too."""
+    """Takes messages of one address. Compiled code calls the methods directly, even those of interpreted subclasses."""
 
     def __init__(self, name: str, address: "Address", routing_type: RoutingType) -> None:
         self.name: str = name
@@ -25,29 +25,29 @@ class Binding:
         self.address: Address = address
         """The address it is bound to; a wildcard address stands for many."""
         self.routing_type: RoutingType = routing_type
-        """MULTICAST: it gets each message; ANYCAST: it takes turns with the other anycast bindings of its address."""
+        """MULTICAST: it gets every message; ANYCAST: it alternates with the other anycast bindings of its address."""
         self.takes_any_type: bool = False
-        """It gets messages that ask for the other routing type too."""
+        """Whether it also gets messages that ask for the other routing type."""
         self.supersedes: bool = False
-        """What it accepts goes to no other binding of the address, but for those that supersede the others too."""
+        """Whether messages that it accepts go to no other binding of the address, except others that supersede."""
         self.filter: Filter | None = None
         self.is_deleted: bool = False
-        """It takes nothing more: a transaction that ends later passes it over."""
+        """Whether it is gone and takes nothing more; transactions that end later skip it."""
 
     def accepts(self, message: Message) -> bool:
-        """Whether its filter wants the message.
+        """Tell whether its filter matches the message.
 
         A binding without a filter accepts everything, and is asked only if it supersedes others or takes any type.
         """
         return self.filter is None or self.filter.matches(message)
 
     def has_consumer_for(self, message: Message) -> bool:
-        """Whether somebody would take the message at once: anycast prefers such bindings."""
+        """Tell whether a consumer would take the message at once; anycast routing prefers such bindings."""
         return True
 
     @property
     def keeps(self) -> bool:
-        """Whether it does not throw away at once what it takes."""
+        """Whether it keeps the messages that it takes, and does not discard them at once."""
         return True
 
     def take(self, message: Message) -> None:

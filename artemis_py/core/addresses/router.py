@@ -10,17 +10,17 @@ from artemis_py.core.messages.message import Message
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Router:
-    """The table of one address; made again when bindings changed (`is_stale`)."""
+    """The routing table of one address; replaced when bindings have changed (`is_stale`)."""
 
     def __init__(self) -> None:
         self.only: Binding | None = None
-        """Set if every message that is not multicast goes to this one: the usual case needs no choice."""
+        """The binding that gets every message that is not multicast, if there is just one: the usual case."""
         self.is_stale: bool = False
-        """Bindings changed since it was made, and `only` counts no more."""
+        """Whether bindings have changed since it was made; `only` is then no longer valid."""
         self.wildcard_version: int = 0
-        """Version of the wildcard bindings that it was made from."""
+        """Version of the wildcard bindings from which it was made."""
         self.choices: int = 0
-        """Bindings that have to be asked whether they want a message."""
+        """Number of bindings that have to be asked whether they accept a message."""
 
     def select(self, message: Message) -> list[Binding]:
         """Choose the bindings that get this message, each at most once."""
@@ -30,5 +30,5 @@ class Router:
 RouterMaker = Callable[[list[list[Binding]], Router | None], Router]
 """Makes the router of an address from its own bindings and those of each wildcard address that matches it.
 
-The router that it replaces is there for whose turn it is; None if there was none, or one of another kind may come.
+It gets the router that it replaces, to continue the rotation; None if there was none, or one of another kind may come.
 """
