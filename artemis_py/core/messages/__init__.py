@@ -1,1 +1,1 @@
-"""Messages: what the broker knows of one, and its native bytes untouched."""
+"""Messages: the facts that the broker needs about one, and its native bytes unchanged."""

@@ -1,6 +1,6 @@
-"""What messages count for: the account of one address, and that of the whole broker.
+"""Accounting of messages: in the account of one address, and in that of the whole broker.
 
-A message counts once, with the first queue that takes it, at the address it was routed through; each further queue
+A message counts once, with the first queue that takes it, at the address that it was routed through; each further queue
 that has it adds a reference.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MessageAccount:
-    """Counts the messages of one address. An address is one (`addresses.address`); messages know no more of it."""
+    """Counts the messages of one address. `addresses.address` derives from it; messages know only this class."""
 
     __slots__ = ("account", "broker_account", "emptied", "name")
 
@@ -24,7 +24,7 @@ class MessageAccount:
         self.account: MemoryAccount = account
         self.broker_account: MemoryAccount = broker_account
         self.emptied: Callable[[str], None] | None = None
-        """Called with the name when the last message is gone that was sent here, in the middle of what takes it."""
+        """Called with the name when the last message of the address is gone, in the middle of removing it."""
 
     @property
     def must_spill(self) -> bool:
@@ -32,7 +32,7 @@ class MessageAccount:
         return False
 
     def charge(self, message: "Message") -> None:
-        """Count a message that the first queue takes; called once per message, and with it comes one reference."""
+        """Count a message that the first queue takes, together with one reference; called once per message."""
         account = self.account
         account.size_bytes += message.size
         account.message_count += 1
@@ -45,7 +45,7 @@ class MessageAccount:
             account.is_full = True
 
     def charge_reference(self) -> None:
-        """Count one more queue that holds a message which was charged."""
+        """Count one more queue that holds a message that has been charged."""
         account = self.account
         account.size_bytes += REFERENCE_BYTES
         if account.size_bytes >= account.full_bytes:
@@ -56,7 +56,7 @@ class MessageAccount:
             account.is_full = True
 
     def discharge_reference(self) -> None:
-        """Give back what `charge_reference` counted: one queue let go, and others still hold the message."""
+        """Undo `charge_reference`: one queue removed the message, and others still hold it."""
         account = self.account
         account.size_bytes -= REFERENCE_BYTES
         if account.is_full:
@@ -67,7 +67,7 @@ class MessageAccount:
             account.update()
 
     def take_over(self, message: "Message") -> None:
-        """Count a message that somebody holds here, and no longer where it was sent through before."""
+        """Count a message that is already held here, and no longer at the address that it was routed through before."""
         origin = message.origin
         further = message.references - 1
         if further >= 0 and origin is not self:
@@ -81,7 +81,7 @@ class MessageAccount:
         message.origin = self
 
     def discharge(self, message: "Message") -> None:
-        """Give back what `charge` counted; called when the last queue let go."""
+        """Undo `charge`; called when the last queue has removed the message."""
         account = self.account
         account.size_bytes -= message.size
         account.message_count -= 1

@@ -1,12 +1,12 @@
-"""Messages that the broker itself writes: in no client protocol's encoding.
+"""Format of messages that the broker itself writes, which is no client protocol's encoding.
 
 Such a message (a management reply, a notification) is built from a `MessageView`; a protocol that delivers it
-converts the view as it would convert any foreign message. Its bytes are JSON, so that a store can keep it and a
-restart can read it. JSON has no bytes, UUIDs or non-text keys; those are written as one-key objects:
+converts the view as it would convert any message of another protocol. Its bytes are JSON, so that a store can keep it
+and a restart can read it. JSON has no bytes, UUIDs or non-text keys; those are written as one-key objects:
 
     {"$bytes": "<base64>"}   {"$uuid": "<text>"}   {"$map": [[key, value], ...]}
 
-Every map is written in the last form, so nothing a message says can be taken for a tag.
+Every map is written in the last form, so no content of a message can be taken for a tag.
 """
 
 import base64
@@ -19,7 +19,7 @@ from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
 
-# What is written of a view, in this order; the fields of `MessageView` by name.
+# Fields of `MessageView` that are written, in this order.
 FIELDS: Final = (
     "message_id",
     "correlation_id",
@@ -38,7 +38,7 @@ FIELDS: Final = (
     "body",
 )
 
-# Names a selector may use for fields that are not application properties (artemis-model §3.12).
+# Names that a selector may use for fields that are not application properties (artemis-model §3.12).
 SELECTOR_FIELDS: Final = {
     "AMQUserID": "message_id",
     "JMSMessageID": "message_id",
@@ -60,7 +60,7 @@ class PlainFormat:
 
     @property
     def name(self) -> str:
-        """As a store remembers it."""
+        """Name of the format in the store."""
         return "plain"
 
     def view(self, message: Message) -> MessageView:
@@ -68,7 +68,7 @@ class PlainFormat:
         return _decode(message.data)
 
     def lookup(self, message: Message, name: str) -> object:
-        """The application property `name`, or the field that the selector language calls so; else None."""
+        """Return the application property `name`, or the field that selectors call so; None if there is neither."""
         view = message.view
         if name in view.properties:
             return view.properties[name]
@@ -82,9 +82,9 @@ PLAIN_FORMAT: Final = PlainFormat()
 def plain_message(
     address: str, view: MessageView, durable: bool = False, priority: int = DEFAULT_PRIORITY, routing_type: int = -1
 ) -> Message:
-    """A message for `address` that says what `view` says; the view is shared from then on and must not change.
+    """Return a message for `address` with the content of `view`, which is shared from then on and must not change.
 
-    Raises TypeError for a value that a `MessageView` may not hold.
+    Raises TypeError for a value that a `MessageView` must not contain.
     """
     message = Message(
         PLAIN_FORMAT, address, _encode(view), durable=durable, priority=priority, routing_type=routing_type

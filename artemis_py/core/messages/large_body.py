@@ -1,8 +1,8 @@
-"""A large body: the part of a message that is too large for memory, and who still needs it.
+"""A large body: the part of a message that is too large for memory, with a count of its holders.
 
-A message whose body is large keeps in memory only what stands before it (`Message.data`), and a handle to the rest.
-Several messages may share one body: a dead letter has the same octets as what it was made of. The core counts
-holders; where the octets are, and what makes them durable, is the storage's business.
+A message with a large body keeps in memory only the part before it (`Message.data`), and a handle to the body. Several
+messages may share one body: a dead letter has the same octets as the original message. The core counts holders; the
+storage decides where the octets are and how they become durable.
 """
 
 from typing import Final
@@ -13,65 +13,65 @@ DEFAULT_MIN_LARGE_BYTES: Final = 102_400
 """Messages from this size on are large, unless their acceptor says otherwise (artemis-model §3.17)."""
 
 LOADED_BODY_LIMIT_BYTES: Final = 64 * 1024 * 1024
-"""The largest body that is brought into memory, for other protocols and for whoever looks at the body: a converter
-holds it two or three times for a moment, which a process of a few hundred MiB can afford."""
+"""The largest body that is loaded into memory, for other protocols and to be looked at. For a moment a converter has
+two or three copies of it, which a process of a few hundred MiB can afford."""
 
 
 class LargeReader:
-    """Reads one body from its start. It stays readable when the body's last holder lets go meanwhile."""
+    """Reads one body from its start, even after the body's last holder has released it."""
 
     def read(self, size: int) -> bytes:
-        """The next octets, `size` of them unless the end is nearer.
+        """Return the next `size` octets, fewer at the end.
 
-        Raises StoreError if they cannot be read, or at the end if all of them together are not what was written.
+        Raises StoreError if they cannot be read, or at the end if the whole body differs from what was written.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Read no more; harmless the second time."""
+        """Stop reading; harmless if already closed."""
         raise NotImplementedError
 
 
 class LargeBody:
-    """One body. Whoever creates it is its first holder; it goes with its last."""
+    """One body. Its creator is its first holder; it is deleted with its last."""
 
     def __init__(self, id: int, size: int = 0, checksum: int = 0, holders: int = 1) -> None:
         self.id: Final = id
         """Unique among the bodies of a storage."""
         self.size: int = size
-        """Bytes taken so far."""
+        """Bytes appended so far."""
         self.checksum: int = checksum
-        """CRC-32 of them."""
+        """CRC-32 of the bytes appended so far."""
         self.holders: int = holders
 
     def append(self, data: bytes) -> None:
-        """Take the next octets. Raises StoreError; then the body can only be released."""
+        """Append the next octets. Raises StoreError; then the body can only be released."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Nothing more comes. Raises StoreError if what came cannot be kept; then the body can only be released."""
+        """Complete the body. Raises StoreError if it cannot be kept; then it can only be released."""
         raise NotImplementedError
 
     def reader(self) -> LargeReader:
-        """Read a finished body. Raises StoreError if it is not there any more."""
+        """Return a reader of a finished body. Raises StoreError if the body is gone."""
         raise NotImplementedError
 
     def hold(self) -> None:
-        """One more needs it."""
+        """Add a holder."""
         self.holders += 1
 
     def release(self) -> None:
-        """One less needs it; without any it is given up."""
+        """Remove a holder; without any the body is deleted."""
         self.holders -= 1
         if self.holders == 0:
             self.discard()
 
     def discard(self) -> None:
-        """No message needs it any more."""
+        """Delete the body: no message needs it any more."""
         raise NotImplementedError
 
     def load(self) -> bytes:
-        """All of it. Raises StoreError, also if it is larger than `LOADED_BODY_LIMIT_BYTES`."""
+        """Return the whole body. Raises StoreError, also if it is larger than `LOADED_BODY_LIMIT_BYTES`."""
         if self.size > LOADED_BODY_LIMIT_BYTES:
             raise StoreError(f"a body of {self.size} bytes; at most {LOADED_BODY_LIMIT_BYTES} are loaded into memory")
         reader = self.reader()

@@ -1,7 +1,7 @@
-"""A message: what routing needs to know, and its native bytes untouched.
+"""A message: the facts that routing needs, and its native bytes unchanged.
 
-A protocol reads the few facts below when a message arrives and keeps the rest encoded; `format` knows how to
-read it should a filter or another protocol ask. One `Message` is shared by every queue it is routed to.
+A protocol reads these few facts when a message arrives and keeps the rest encoded; `format` can decode it if a filter
+or another protocol asks. One `Message` is shared by every queue that it is routed to.
 """
 
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,39 +16,39 @@ DEFAULT_PRIORITY: Final = 4
 """JMS and AMQP 1.0 §3.2.1 agree on this default."""
 
 LATEST_MS: Final = 1 << 55
-"""The latest delivery time, a million years from now: stores keep it in seven octets. Later ones mean the same."""
+"""Latest delivery time, a million years from now, which a store writes in seven octets. Later times mean the same."""
 
 # Bytes that a message and its bookkeeping cost beyond its encoded form, measured with tracemalloc on CPython 3.11
-# and rounded up: memory limits count what is really held, not the payload.
+# and rounded up: memory limits count the memory in use, not the payload.
 MESSAGE_OVERHEAD_BYTES: Final = 512
 
-# Bytes that each further queue, transaction or retained message costs that holds the same message; the first is part of
-# the above. A reference that waits takes 152 bytes compiled and 176 pure, one that a consumer has 228 and 220 with its
-# place in that consumer's table (tracemalloc, CPython 3.11), one that is to be stored some 320 with its place in the
-# batch and what LMDB has of it until the commit (memory of the process, 800,000 of them).
+# Bytes that each further reference to the same message costs, from a queue, a transaction or a retained message; the
+# first is part of the above. A reference that waits takes 152 bytes compiled and 176 pure, one that a consumer has 228
+# and 220 with its place in that consumer's table (tracemalloc, CPython 3.11), one that is to be stored some 320 with
+# its place in the batch and what LMDB has of it until the commit (memory of the process, 800,000 of them).
 REFERENCE_BYTES: Final = 320
 
 
 class MessageFormat(Protocol):
-    """What one protocol knows about its native bytes; a stateless singleton per protocol."""
+    """Decodes the native bytes of one protocol; a stateless singleton per protocol."""
 
     @property
     def name(self) -> str:
-        """Stored with the message, so that a restart finds the format again."""
+        """Name that is stored with each message, so that a restart finds the format."""
 
     def view(self, message: "Message") -> MessageView:
         """Decode `message`; raises ProtocolError if its bytes are damaged."""
 
     def lookup(self, message: "Message", name: str) -> object:
-        """The value a selector finds under `name`; None if there is none (SQL NULL).
+        """Return the value that a selector finds under `name`; None if there is none (SQL NULL).
 
-        Answers for application properties, and for the protocol's own names; the broker's names (`AMQPriority`
-        and its kin) were answered by the message already.
+        Covers application properties and the protocol's own names; the message itself answers for the broker's names
+        (`AMQPriority` and the like).
         """
 
 
 class Message:
-    """One message. Everything but `extra` is fixed once it was routed; copies share the bytes."""
+    """One message. Everything but `extra` is fixed once it has been routed; copies share the bytes."""
 
     __slots__ = (
         "address",
@@ -87,50 +87,49 @@ class Message:
         producer: str = "",
     ) -> None:
         self.id: int = 0
-        """Unique in this broker; the post office assigns it when it accepts the message."""
+        """Unique in this broker; the domain assigns it when it accepts the message."""
         self.format: MessageFormat = format
         self.address: str = address
-        """Where the message was sent to, without prefix and queue part."""
+        """Address that the message was sent to, without prefix and queue part."""
         self.data: bytes = data
-        """The part nobody may change, in the encoding of `format`; of a large message what stands before its body."""
+        """The part that must not change, in the encoding of `format`; for a large message, what precedes its body."""
         self.annotations: bytes = annotations
-        """What travels beside `data`, in a private encoding of `format`; empty if there is nothing."""
+        """Annotations that travel beside `data`, in a private encoding of `format`; may be empty."""
         self.durable: bool = durable
         self.priority: int = priority
         """0 to 9; protocols clamp."""
         self.expires_ms: int = expires_ms
-        """Milliseconds since 1970 after which nobody wants the message; 0 means never."""
+        """Time at which the message expires, in milliseconds since 1970; 0 means never."""
         self.delivery_time_ms: int = delivery_time_ms
-        """Milliseconds since 1970 before which nobody may have the message; 0 means at once."""
+        """Time before which the message must not be delivered, in milliseconds since 1970; 0 means at once."""
         self.routing_type: int = routing_type
         """A `RoutingType`, or -1 if the producer left it to the address."""
         self.producer: str = producer
         """Client id of the connection that sent it (`__AMQ_CID`, what no-local compares)."""
         self.large: LargeBody | None = None
-        """What follows `data`, kept outside of memory. The message holds it while queues hold the message."""
+        """Body that follows `data`, kept outside of memory. The message holds it while queues hold the message."""
         self.size: int = len(data) + len(annotations) + MESSAGE_OVERHEAD_BYTES
-        """Bytes this message counts for in memory limits: what is in memory of it."""
+        """Bytes that this message counts for in memory limits: the part of it that is in memory."""
         self.references: int = 0
-        """How many queues hold this message; memory accounting counts it once."""
+        """Number of queues that hold this message; memory accounting counts it once."""
         self.stored_first: bool = False
-        """Nobody may have it before it is as durable as it asks to be: a crash that took it back from somebody who has
-        seen it would break a promise. Part of a transaction, a move, and a message that comes exactly once are such."""
+        """Whether it must be as durable as it asks to be before it is delivered: a crash that took back a message that
+        was seen would break a promise. True in transactions and moves, and for messages sent exactly once."""
         self.origin: MessageAccount | None = None
-        """The address it was routed through: whose memory account it counts for."""
+        """The address that it was routed through, in whose memory account it counts."""
         self.original: Message | None = None
-        """What it was before consumers of one queue added to it (`amended`); None for nearly every message."""
+        """The message before consumers of one queue added to it (`amended`); None for nearly every message."""
         self.extra: dict[str, object] | None = None
-        """Properties the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, artemis-model §8)."""
+        """Properties that the broker added, under their core names (`_AMQ_ORIG_ADDRESS`…, artemis-model §8)."""
         self.encodings: dict[str, bytes] | None = None
         """Other protocols' encodings of this message, made when first asked for, by format name."""
         self.view_cache: MessageView | None = None
 
     @property
     def view(self) -> MessageView:
-        """The decoded message, decoded once. Shared: treat it as read-only.
+        """The decoded message, decoded once. It is shared, so treat it as read-only.
 
-        A large message is brought into memory for it, and decoded anew each time. Raises StoreError if it is too
-        large for that.
+        A large message is loaded into memory and decoded each time. Raises StoreError if it is too large for that.
         """
         view = self.view_cache
         if view is None:
@@ -141,15 +140,15 @@ class Message:
 
     @property
     def content_size(self) -> int:
-        """Bytes of the content, wherever they are."""
+        """Size of the content in bytes, including a large body."""
         return len(self.data) if self.large is None else len(self.data) + self.large.size
 
     def content(self) -> bytes:
-        """All of the content. Raises StoreError if it is too large for memory, or cannot be read."""
+        """Return all of the content. Raises StoreError if it is too large for memory or cannot be read."""
         return self.data if self.large is None else self.data + self.large.load()
 
     def copy(self, address: str) -> "Message":
-        """A new message with the same content for another address: no id, expiry, schedule or routing type."""
+        """Return a new message with the same content for another address: no id, expiry, schedule or routing type."""
         copy = Message(self.format, address, self.data, self.annotations, self.durable, self.priority)
         copy.producer = self.producer
         copy.large = self.large
@@ -159,9 +158,9 @@ class Message:
         return copy
 
     def amended(self, annotations: bytes, extra: "dict[str, object] | None") -> "Message":
-        """The same message with other annotations and extra properties, for one reference to it (`Queue.amend`).
+        """Return the same message with other annotations and extra properties, for one reference to it (`Queue.amend`).
 
-        It counts as much as before: who makes it keeps what is added small.
+        Its `size` stays the same, so the caller has to keep additions small.
         """
         original = self if self.original is None else self.original
         amended = Message(
@@ -186,13 +185,13 @@ class Message:
         return amended
 
     def set_extra(self, name: str, value: object) -> None:
-        """Set a property of the broker's own."""
+        """Set a property that belongs to the broker."""
         if self.extra is None:
             self.extra = {}
         self.extra[name] = value
 
     def lookup(self, name: str) -> object:
-        """The value a selector finds under `name` (artemis-model §3.12); None if there is none."""
+        """Return the value that a selector finds under `name` (artemis-model §3.12); None if there is none."""
         if self.extra is not None and name in self.extra:
             return self.extra[name]
         if name.startswith(("AMQ", "JMS", "__AMQ")):

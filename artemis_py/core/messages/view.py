@@ -1,11 +1,11 @@
-"""A message in no protocol's words; kept apart from `message`, which mypyc compiles, because attrs makes the class."""
+"""A message in a protocol-neutral form. Not in `message`, which mypyc compiles, because attrs makes the class."""
 
 from attrs import define, field
 
 
 @define(kw_only=True)
 class MessageView:
-    """A message in no protocol's words: the form that every converter reads or writes.
+    """A message in a protocol-neutral form, which every converter reads or writes.
 
     `body` is bytes (opaque data), str (text), dict or list (structured), any other value, or None (no body).
     `message_id` and `correlation_id` keep the Python type of their wire type: str, int, bytes or `uuid.UUID`.
@@ -26,5 +26,5 @@ class MessageView:
     properties: dict[str, object] = field(factory=dict)
     """Application properties."""
     annotations: dict[str, object] = field(factory=dict)
-    """What brokers and clients noted beside the message; not part of what its producer wrote."""
+    """Notes of brokers and clients beside the message; not part of its content."""
     body: object = None
