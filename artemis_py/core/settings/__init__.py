@@ -1,4 +1,4 @@
-"""Settings of addresses, queues and the broker: their declarations, and which of them apply to a name.
+"""Settings of addresses, queues and the broker: their declarations, and the lookup of those for a name.
 
 declaration <- queue_settings <- address_settings <- queue_config
                                         ^

@@ -1,7 +1,7 @@
-"""The settings of addresses, and which match decides.
+"""The settings of addresses, and how several matches are merged.
 
-Each setting is declared in `ResolvedSettings`, except for the `default-...` settings of queues: each of them is
-declared with its attribute of the queue (`queue_settings`). `AddressSettings`, one match, has its fields from both.
+Each setting is declared in `ResolvedSettings`, except for the `default-...` settings of queues, each of which is
+declared with its queue attribute (`queue_settings`). `AddressSettings`, for one match, has the fields of both.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from artemis_py.core.settings.queue_settings import RESOLVED_ATTRIBUTES, QueueSe
 
 
 class FullPolicy(Enum):
-    """What happens to a message for an address that is at its limit (artemis-model §3.15)."""
+    """Policy for messages to an address that is at its limit (artemis-model §3.15)."""
 
     PAGE = "PAGE"
     DROP = "DROP"
@@ -25,14 +25,14 @@ class FullPolicy(Enum):
 
 
 class PageFullPolicy(Enum):
-    """What happens to a message for an address that pages and has reached its page limit (artemis-model §3.15)."""
+    """Policy for messages to an address that pages and has reached its page limit (artemis-model §3.15)."""
 
     DROP = "DROP"
     FAIL = "FAIL"
 
 
 class DiskFullPolicy(Enum):
-    """What happens to a message while the disk is nearly full (artemis-model §3.15)."""
+    """Policy for messages while the disk is nearly full (artemis-model §3.15)."""
 
     BLOCK = "BLOCK"
     DROP = "DROP"
@@ -40,7 +40,7 @@ class DiskFullPolicy(Enum):
 
 
 class DeletionPolicy(Enum):
-    """What happens to an address or a queue that the configuration does not have any more (artemis-model §6.10)."""
+    """Policy for addresses and queues that are no longer in the configuration (artemis-model §6.10)."""
 
     OFF = "OFF"
     FORCE = "FORCE"
@@ -48,7 +48,7 @@ class DeletionPolicy(Enum):
 
 @frozen(kw_only=True)
 class ResolvedSettings:
-    """The settings that apply to one address; delays are milliseconds. Defaults are Artemis' (artemis-model §2.1)."""
+    """Settings that apply to one address; delays are milliseconds. Defaults as in Artemis (artemis-model §2.1)."""
 
     dead_letter_address: str | None = option(
         Kind.TEXT,
@@ -142,7 +142,7 @@ class ResolvedSettings:
         "messages are discarded, or refused.",
     )
     queue_defaults: QueueSettings = field(factory=QueueSettings)
-    """Values for queues that do not say otherwise, from the settings that `QueueSettings` names."""
+    """Values for queues that have none of their own, from the settings that `QueueSettings` names."""
     default_address_routing_type: RoutingType = option(  # noqa: RUF009  `option` makes a field
         RoutingType,
         RoutingType.MULTICAST,
@@ -202,10 +202,10 @@ class ResolvedSettings:
     )
 
     resolved_queues: dict[object, QueueSettings] = field(factory=dict, init=False, eq=False, repr=False)
-    """Values that `QueueConfig.resolved` found for queues with these settings, by what the queues say."""
+    """Cache of `QueueConfig.resolved`: values for queues with these settings, by the values that the queues set."""
 
     changes_messages: bool = field(init=False)
-    """Whether any setting changes what passes through: most addresses have none, and routing asks per message."""
+    """Whether any setting changes messages; most addresses have none such, and routing asks for each message."""
 
     @changes_messages.default
     def _any_that_changes_messages(self) -> bool:
@@ -221,11 +221,11 @@ class ResolvedSettings:
 QUEUE_DEFAULTS: Final[Mapping[str, str]] = {
     each.setting.attribute: each.attribute for each in RESOLVED_ATTRIBUTES.values() if each.setting is not None
 }
-"""Settings that decide for queues that do not say, each with its attribute of the queue."""
+"""Settings that give queues their default values, each with its attribute of the queue."""
 
 
 def _in_order() -> list[Option]:
-    """Return all settings in the order of the documentation; those of queues stand where `queue_defaults` does."""
+    """Return all settings in the order of the documentation; those of queues take the place of `queue_defaults`."""
     own = {each.attribute: each for each in options_of(ResolvedSettings)}
     of_queues = [each.setting for each in RESOLVED_ATTRIBUTES.values() if each.setting is not None]
     return [
@@ -237,7 +237,7 @@ def _in_order() -> list[Option]:
 
 
 ADDRESS_SETTINGS: Final = tuple(_in_order())
-"""Every address setting this broker knows."""
+"""Every address setting that this broker supports."""
 
 
 _BY_FIELD: Final = {each.attribute: each for each in ADDRESS_SETTINGS}
@@ -245,13 +245,13 @@ _BY_FIELD: Final = {each.attribute: each for each in ADDRESS_SETTINGS}
 
 @frozen(kw_only=True, init=False, field_transformer=with_partial(_BY_FIELD))
 class AddressSettings:
-    """What one `<address-setting match>` says; None leaves the word to the next broader match.
+    """Settings of one `<address-setting match>`; None leaves the decision to the next broader match.
 
-    It has a field for each of ADDRESS_SETTINGS, which explain them.
+    It has a field for each of ADDRESS_SETTINGS, which document them.
     """
 
     def __init__(self, **values: Any) -> None:
-        """Raises TypeError for a name that is no setting, and for a value that is not of its kind."""
+        """Raise TypeError for an unknown setting, and for a value that is not of its kind."""
         check_kinds(values, _BY_FIELD)
         self.__attrs_init__(**values)
 
@@ -262,11 +262,11 @@ class AddressSettings:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The fields are known at run time only."""
+            """Satisfy type checkers: the fields are known at run time only."""
 
 
 def merge(layers: list[AddressSettings]) -> ResolvedSettings:
-    """Fill each setting from the first layer that has it, the most specific layer being first."""
+    """Take each setting from the first layer that has it; the most specific layer comes first."""
     values: dict[str, Any] = {}
     for layer in reversed(layers):
         values |= {name: value for name, value in asdict(layer).items() if value is not None}
@@ -274,7 +274,7 @@ def merge(layers: list[AddressSettings]) -> ResolvedSettings:
     resolved = ResolvedSettings(queue_defaults=QueueSettings(**of_queues), **values)
     if resolved.max_redelivery_delay < 0:
         resolved = evolve(resolved, max_redelivery_delay=10 * resolved.redelivery_delay)
-    # An empty name is how a narrow match takes back the address that a broader one gave.
+    # With an empty name, a narrow match switches off the address that a broader one has set.
     return evolve(
         resolved,
         dead_letter_address=resolved.dead_letter_address or None,

@@ -1,4 +1,4 @@
-"""What can be set about the broker as a whole, as far as the core acts on it."""
+"""Settings of the broker as a whole that the core acts on."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from attrs import field, frozen
 from artemis_py.core.names.syntax import WildcardSyntax, parse_fqqn
 from artemis_py.core.settings.declaration import Kind, option, options_of
 
-# Names that clients and brokers make up for temporary resources: a UUID, or OpenWire's ID:host-port-time-n:n:n.
+# Generated names of temporary resources, from clients and brokers: a UUID, or OpenWire's ID:host-port-time-n:n:n.
 _MADE_UP_NAME: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|ID:.+-\d+-\d+-\d+:\d+:\d+", re.IGNORECASE
 )
@@ -16,7 +16,7 @@ _MADE_UP_NAME: Final = re.compile(
 
 @frozen(kw_only=True)
 class BrokerSettings:
-    """The core's own options; times are milliseconds. Defaults are Artemis' (artemis-model §6.4)."""
+    """Options of the core; times are in milliseconds. Defaults are those of Artemis (artemis-model §6.4)."""
 
     name: str = option(Kind.TEXT, "localhost", "The broker's name, shown to clients and in the log.", minimum=1)
     management_address: str = option(
@@ -82,9 +82,9 @@ class BrokerSettings:
     wildcards: WildcardSyntax = field(factory=WildcardSyntax)
 
     def name_in_matches(self, name: str) -> str:
-        """The name under which the matches of settings and permissions see an address or FQQN.
+        """Return the name under which the matches of settings and permissions see an address or FQQN.
 
-        A made-up name is put below `uuid_namespace`, so that one match covers all temporary resources
+        A generated name is put below `uuid_namespace`, so that one match covers all temporary resources
         (artemis-model §1.8).
         """
         if self.uuid_namespace is None or not _MADE_UP_NAME.fullmatch(parse_fqqn(name)[0]):

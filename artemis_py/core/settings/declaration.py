@@ -1,7 +1,7 @@
-"""Declaration of an option: once, as a field of an attrs class, with everything that other parts ask about it.
+"""Declarations of options: each once, as a field of an attrs class, with everything that other parts need to know.
 
-`options_of` makes tables of such classes. The reader of broker.xml, the test of its schema, management, the command
-line and the manual read these tables. The values come from elsewhere.
+`options_of` makes tables from such classes. The reader of broker.xml, the test of its schema, management, the command
+line and the manual use these tables. The values come from elsewhere.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,11 +15,11 @@ _Fields: TypeAlias = "list[Attribute[Any]]"
 _OPTION: Final = "option"
 
 FIRST_RELEASE: Final = "0.1.0"
-"""`since` of everything that was there from the beginning."""
+"""`since` of everything that exists since the first release."""
 
 
 class Kind(Enum):
-    """How the text of an option is read, where it is not the name of an enum's member."""
+    """Kind of an option whose text is not the name of an enum member; it decides how the text is read."""
 
     TEXT = "text"
     BOOLEAN = "true or false"
@@ -45,7 +45,7 @@ _TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
 
 @frozen(kw_only=True)
 class Option:
-    """One thing that can be set."""
+    """One option."""
 
     name: str
     """Name of the XML element or attribute."""
@@ -59,23 +59,23 @@ class Option:
     """Largest legal number, or most characters of a text."""
     help: str
     since: str
-    """Release that had it first."""
+    """First release with this option."""
 
     types: tuple[type, ...] = field(init=False, repr=False)
-    """Types of its values."""
+    """Types that its values may have."""
 
     @types.default
     def _types_of_kind(self) -> tuple[type, ...]:
         return _TYPES[self.kind] if isinstance(self.kind, Kind) else (self.kind,)
 
     def holds(self, value: object) -> bool:
-        """Whether a value is of this kind; its bounds are checked where texts and JSON come in."""
+        """Tell whether a value is of this kind; bounds are checked where texts and JSON are read."""
         if type(value) in self.types:
             return True
         return isinstance(value, self.types) and not isinstance(value, bool)
 
 
-# -1 is how Artemis says "no limit", "never" or "not set".
+# In Artemis -1 means "no limit", "never" or "not set".
 _SMALLEST: Final[Mapping[Kind, float]] = {
     Kind.COUNT: -1,
     Kind.BYTES: -1,
@@ -95,9 +95,9 @@ def option(
     since: str = FIRST_RELEASE,
     **more: object,
 ) -> Any:  # an attrs field, whatever the annotation beside it says
-    """Declare a field that can be set; without `name` its XML name is the attribute's, with dashes.
+    """Declare a field as an option; without `name` its XML name is that of the attribute, with dashes.
 
-    `more` is for classes derived from `Option`: their own fields.
+    `more` has the additional fields of a class derived from `Option`.
     """
     if minimum is None and isinstance(kind, Kind):
         minimum = _SMALLEST.get(kind)
@@ -106,7 +106,7 @@ def option(
 
 
 def declarations_of(owner: type) -> list[dict[str, Any]]:
-    """Parameters of an `Option` for each declared field of an attrs class, in order."""
+    """Return the parameters of an `Option` for each declared field of an attrs class, in order."""
     return [
         declared
         | {
@@ -120,14 +120,14 @@ def declarations_of(owner: type) -> list[dict[str, Any]]:
 
 
 def options_of(owner: type) -> tuple[Option, ...]:
-    """The options declared in an attrs class, in order."""
+    """Return the options declared in an attrs class, in order."""
     return tuple(Option(**declared) for declared in declarations_of(owner))
 
 
 def with_partial(options: Iterable[str]) -> Callable[[type, _Fields], _Fields]:
-    """Make a `field_transformer` of attrs that gives a class a field for each of these options, None by default.
+    """Return an attrs `field_transformer` that gives a class a field for each of these options, None by default.
 
-    For the class of what was asked for, beside the class of what applies: it need not list the same fields again. Its
+    A class of requested values, beside the class of values that apply, then need not list the same fields again. Its
     constructor calls `check_kinds`.
     """
 
@@ -140,7 +140,7 @@ def with_partial(options: Iterable[str]) -> Callable[[type, _Fields], _Fields]:
 
 @frozen(kw_only=True)
 class _Template:
-    """attrs has no public way to make an `Attribute`, only to change one."""
+    """Source of an `Attribute` to copy: attrs has no public way to make one, only to change one."""
 
     template: Any = None
 
@@ -148,7 +148,7 @@ class _Template:
 def check_kinds(values: Mapping[str, object], options: Mapping[str, Option]) -> None:
     """Raise TypeError for a value that is not of the kind of its option.
 
-    Not a validator of attrs, which is called for each field: queues are created by the thousand, and say little.
+    Not an attrs validator, which is called for each field: thousands of queues are created, and each sets few fields.
     """
     for name, value in values.items():
         declared = options.get(name)

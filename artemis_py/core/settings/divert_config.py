@@ -1,4 +1,4 @@
-"""What somebody asks for: diverts that are to be created."""
+"""Diverts that are to be created."""
 
 from enum import Enum
 from typing import Final
@@ -9,12 +9,12 @@ from artemis_py.core.settings.declaration import Kind, option, options_of
 
 
 class DivertType(Enum):
-    """The routing type that a copy asks for."""
+    """Routing type that a copy asks for."""
 
     PASS = "PASS"
-    """That of the message."""
+    """The routing type of the message."""
     STRIP = "STRIP"
-    """None: the address that the copy goes to decides."""
+    """No routing type: the address that the copy goes to decides."""
     ANYCAST = "ANYCAST"
     MULTICAST = "MULTICAST"
 

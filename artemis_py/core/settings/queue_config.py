@@ -1,4 +1,4 @@
-"""Queues and addresses as somebody asks for them."""
+"""Queues and addresses that are to be created."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -79,10 +79,10 @@ class QueueConfig:
     internal: bool = False
     auto_created: bool = False
     creator: str | None = None
-    """The user whose client had it created on demand (`creations`)."""
+    """The user for whose client it is created on demand (`creations`)."""
 
     def __init__(self, *, name: str, address: str, **values: Any) -> None:
-        """Raises TypeError for a name that is no field, and for a value that is not of its kind."""
+        """Raise TypeError for an unknown field, and for a value that is not of its kind."""
         check_kinds(values, RESOLVED_ATTRIBUTES)
         self.__attrs_init__(name=name, address=address, **values)
 
@@ -93,12 +93,12 @@ class QueueConfig:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The fields of `QueueSettings` are known at run time only."""
+            """Satisfy type checkers: the fields of `QueueSettings` are known at run time only."""
 
     def resolved(self, settings: ResolvedSettings) -> QueueSettings:
         """Return the values that apply to the queue on an address with these settings.
 
-        Queues that say the same share the value: of a hundred thousand subscriptions most do.
+        Queues that set the same values share the result, as most of a hundred thousand subscriptions do.
         """
         key = (_said(self), self.auto_created, self.configuration_managed or self.temporary)
         found = settings.resolved_queues.get(key)
@@ -119,10 +119,10 @@ class QueueConfig:
 _said: Final = attrgetter(*RESOLVED_ATTRIBUTES)
 
 MAX_SHARED: Final = 1000
-"""Different values that are shared below one set of address settings; each is some 100 bytes."""
+"""Number of results that one set of address settings keeps to be shared; each is some 100 bytes."""
 
 QUEUE_ATTRIBUTES: Final = (*queue_attributes_of(QueueConfig), *RESOLVED_ATTRIBUTES.values())
-"""Every attribute that a queue can be given."""
+"""Every attribute that can be set for a queue."""
 
 QUEUE_OPTIONS: Final = tuple(
     each for each in QUEUE_ATTRIBUTES if each.place is Place.ATTRIBUTE or each.place is Place.ELEMENT
@@ -130,7 +130,7 @@ QUEUE_OPTIONS: Final = tuple(
 """The plain attributes and child elements of `<queue>` in broker.xml."""
 
 CHANGEABLE: Final = frozenset(each.attribute for each in QUEUE_ATTRIBUTES if each.mutability is not Mutability.FIXED)
-"""Fields of `QueueConfig` that may differ for a queue that exists already."""
+"""Fields of `QueueConfig` that can be changed for an existing queue."""
 
 
 @frozen(kw_only=True)

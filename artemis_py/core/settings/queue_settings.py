@@ -1,8 +1,8 @@
-"""The attributes of a queue, each declared once, and the values that apply to a queue in the end.
+"""The attributes of a queue, each declared once, and the values that finally apply to a queue.
 
-A declaration holds everything that other parts ask about an attribute: its place in broker.xml, its name in the JSON of
-management, the right to change it, the address setting that decides when the queue does not say. docs/configuration.md
-("A new setting, a new attribute of queues") lists those parts.
+A declaration has everything that other parts need to know about an attribute: its place in broker.xml, its name in the
+JSON of management, the right to change it, the address setting that applies if the queue has no value.
+docs/configuration.md ("A new setting, a new attribute of queues") lists those parts.
 """
 
 from enum import Enum
@@ -14,7 +14,7 @@ from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option, de
 
 
 class Place(Enum):
-    """Where broker.xml writes an attribute of a queue."""
+    """Place of a queue attribute in broker.xml."""
 
     ATTRIBUTE = "an attribute of <queue>"
     ELEMENT = "an element in <queue>"
@@ -23,7 +23,7 @@ class Place(Enum):
 
 
 class Mutability(Enum):
-    """Right to change an attribute of a queue that exists: its values name those that have it."""
+    """Right to change an attribute of an existing queue; the values say who has it."""
 
     FIXED = "nobody"
     BROKER = "broker.xml at a start, and the broker itself"
@@ -35,17 +35,17 @@ class QueueAttribute(Option):
     """One attribute of a queue."""
 
     json: str | None
-    """Name in the JSON of management; None: management does not know it."""
+    """Name in the JSON of management; None: not visible there."""
     place: Place
     mutability: Mutability
     setting: Option | None
-    """Address setting that decides if the queue does not say."""
+    """Address setting that applies if the queue has no value."""
     in_file: object
-    """Value for a queue of broker.xml that does not say; None: the address setting decides there, too."""
+    """Value for a queue of broker.xml that has none; None: the address setting applies there too."""
 
     @property
     def shown(self) -> str:
-        """Name of the attribute that management shows, as in `getMaxConsumers`."""
+        """Name under which management shows the attribute, as in `getMaxConsumers`."""
         words = (self.json or self.name).removesuffix("-string").split("-")
         return "".join(word.capitalize() for word in words)
 
@@ -65,9 +65,9 @@ def queue_attribute(
     maximum: float | None = None,
     since: str = FIRST_RELEASE,
 ) -> Any:  # an attrs field, whatever the annotation beside it says
-    """Declare an attribute of queues; see `QueueAttribute`. Without `json` its name in JSON is that in broker.xml.
+    """Declare a queue attribute; see `QueueAttribute`. Without `json` its name in JSON is that in broker.xml.
 
-    `setting` names the address setting that decides if the queue does not say; it needs no declaration of its own.
+    `setting` names the address setting that applies if the queue has no value; it needs no declaration of its own.
     """
     return option(
         kind,
@@ -86,7 +86,7 @@ def queue_attribute(
 
 
 def queue_attributes_of(owner: type) -> tuple[QueueAttribute, ...]:
-    """The attributes declared in an attrs class, in order."""
+    """Return the attributes declared in an attrs class, in order."""
     return tuple(_queue_attribute(declared) for declared in declarations_of(owner))
 
 
@@ -113,9 +113,9 @@ def _help_of_setting(declared: dict[str, Any]) -> str:
 
 @frozen(kw_only=True)
 class QueueSettings:
-    """Values that apply to one queue, where its address has a say; delays are milliseconds (artemis-model §2.2).
+    """Values that apply to one queue, with defaults from its address; delays in milliseconds (artemis-model §2.2).
 
-    The settings of an address hold one, for queues that say nothing.
+    The settings of an address contain one of these, with the defaults.
     """
 
     max_consumers: int = queue_attribute(
@@ -155,8 +155,8 @@ class QueueSettings:
         setting="default-ring-size",
         in_file=-1,
     )
-    # The reference does not call these three changeable, and Artemis' updateQueue passes them by: they are the word of
-    # the creator. The broker itself turns auto-delete off, when a reader that will come back takes a lease.
+    # The reference does not call these three changeable, and Artemis' updateQueue ignores them: the creator decides.
+    # The broker itself turns auto-delete off when a reader that will come back takes a lease.
     auto_delete: bool = queue_attribute(
         Kind.BOOLEAN,
         False,
@@ -186,6 +186,6 @@ class QueueSettings:
 
 
 RESOLVED_ATTRIBUTES: Final = {each.attribute: each for each in queue_attributes_of(QueueSettings)}
-"""The attributes for which the address may decide, by field."""
+"""The attributes that have defaults from the address, by field."""
 
 DEFAULT_QUEUE_SETTINGS: Final = QueueSettings()

@@ -1,4 +1,4 @@
-"""Which settings apply to an address: those of all its matches, merged."""
+"""Lookup of the settings that apply to an address: those of all its matches, merged."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,9 +9,9 @@ from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, Br
 
 
 class SettingsRepository:
-    """All address settings of the broker, and the answer to "what applies to this address?".
+    """All address settings of the broker, by match, and their merged values by address.
 
-    Addresses under the same matches share one `ResolvedSettings`, so a hundred thousand addresses cost a handful.
+    Addresses with the same matches share one `ResolvedSettings`, so a hundred thousand addresses need only a few.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class SettingsRepository:
         hierarchy.on_change(self._merged.clear)
 
     def add(self, match: str, settings: AddressSettings) -> bool:
-        """Add a match; False, and no change, if it is there already. Raises InvalidRequest for an illegal match."""
+        """Add a match; return False and change nothing if it exists. Raises InvalidRequest for an illegal match."""
         return self._hierarchy.add(match, settings)
 
     def put(self, match: str, settings: AddressSettings) -> None:
@@ -31,17 +31,17 @@ class SettingsRepository:
         self._hierarchy.put(match, settings)
 
     def remove(self, match: str) -> bool:
-        """Take a match away; False if it was not there."""
+        """Remove a match; return False if it did not exist."""
         return self._hierarchy.remove(match)
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Run `callback` after each change, when `resolve` already gives the new answer."""
+        """Run `callback` after each change, when `resolve` already returns the new settings."""
         self._hierarchy.on_change(callback)
 
     def resolve(self, address: str) -> ResolvedSettings:
-        """The settings of an address, merged field by field from the most specific match to the broadest.
+        """Return the settings of an address, merged field by field from the most specific match to the broadest.
 
-        Of a fully qualified queue name only the address counts (artemis-model §1.8).
+        In a fully qualified queue name only the address counts (artemis-model §1.8).
         """
         layers = self._hierarchy.resolve(self._options.name_in_matches(parse_fqqn(address)[0]))
         key = tuple([id(layer) for layer in layers])  # the hierarchy keeps them alive until the next change
