@@ -1,1 +1,1 @@
-"""Names of addresses: their syntax, wildcards, and what matches what. Text only."""
+"""Names of addresses: their syntax, wildcards and matching. Text only."""

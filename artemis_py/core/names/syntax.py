@@ -1,8 +1,8 @@
-"""Names of addresses: words, wildcards, `address::queue`, and which settings a name is under.
+"""Names of addresses: words, wildcards, `address::queue`, and the matches that cover a name.
 
-Everything here is text. Whether an address exists, and what a wildcard address does with messages, is the post
-office's knowledge. Words are compared as written, escapes included: who translates a name from another syntax
-(`WildcardSyntax.translate`) escapes the same way every time, so equal meanings have equal spellings.
+Everything here is text. Only the domain knows whether an address exists, and what a wildcard address does with
+messages. Words are compared as written, including escapes: `WildcardSyntax.translate` escapes a name from another
+syntax the same way every time, so equal meanings have equal spellings.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ FQQN_SEPARATOR: Final = "::"
 ESCAPE: Final = "\\"
 """Fixed, as in Artemis (artemis-model §1.7)."""
 RESERVED: Final = "$"
-"""Begins names that a wildcard in the first word does not cover: what brokers say of themselves (MQTT 5.0 §4.7.2)."""
+"""First character of names that a wildcard in the first word does not cover, for brokers' own use (MQTT 5.0 §4.7.2)."""
 
-# Names are chosen by clients, so what is remembered about them is bounded. 10,000 results cost a few MB; when they are
-# used up, all are dropped, because finding one again costs microseconds and bookkeeping would cost that at every hit.
+# Clients choose names, so the number of cached results is bounded. 10,000 results cost a few MB. A full cache is
+# cleared, because a new search takes microseconds, and bookkeeping would cost as much at every hit.
 CACHE_LIMIT: Final = 10_000
 CACHED_NAME_LIMIT: Final = 1_000
-"""Characters; so that 10,000 names are at most some 10 MB. Real names are far shorter."""
+"""Characters of a name that is cached, so that 10,000 names are at most some 10 MB. Real names are far shorter."""
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8; one that came as JSON may have halves of characters (surrogates)."""
+    """Tell whether a text can be encoded as UTF-8; a text from JSON may contain lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -44,14 +44,14 @@ def parse_fqqn(text: str) -> tuple[str, str | None]:
 
 
 class WildcardSyntax:
-    """How a protocol or a broker writes words and wildcards (`<wildcard-addresses>`, artemis-model §1.7). Immutable."""
+    """Syntax of words and wildcards in a protocol or broker (`<wildcard-addresses>`, artemis-model §1.7); immutable."""
 
     __slots__ = ("any_words", "delimiter", "routing_enabled", "single_word")
 
     def __init__(
         self, delimiter: str = ".", any_words: str = "#", single_word: str = "*", routing_enabled: bool = True
     ) -> None:
-        """Raises InvalidRequest unless the three are different single characters and none is the escape character."""
+        """Raise InvalidRequest unless the three are different single characters, none of them the escape character."""
         special = (delimiter, any_words, single_word)
         if any(len(character) != 1 for character in special) or len({*special, ESCAPE}) != 4:
             raise InvalidRequest(
@@ -64,8 +64,8 @@ class WildcardSyntax:
         self.single_word: Final[str] = single_word
         """Stands for exactly one word."""
         self.routing_enabled: Final[bool] = routing_enabled
-        """Whether wildcard addresses receive what is sent to the addresses they match. The methods of this class
-        only say what a text means, and do not look at it."""
+        """Whether wildcard addresses receive what is sent to the addresses that they match. The methods of this class
+        only interpret text, and ignore this."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WildcardSyntax) and self._key() == other._key()
@@ -83,7 +83,7 @@ class WildcardSyntax:
         return self.delimiter, self.any_words, self.single_word, self.routing_enabled
 
     def words(self, name: str) -> list[str]:
-        """The words of `name`, escapes kept; an empty name is one empty word."""
+        """Split `name` into words, with their escapes; an empty name is one empty word."""
         if ESCAPE not in name:
             return name.split(self.delimiter)
         words: list[str] = []
@@ -100,7 +100,7 @@ class WildcardSyntax:
         return words
 
     def is_wild(self, name: str) -> bool:
-        """Whether an un-escaped wildcard character occurs, even within a word that it then does not make wild."""
+        """Tell whether an unescaped wildcard character occurs, even within a longer word, where it is no wildcard."""
         if self.any_words not in name and self.single_word not in name:
             return False
         if ESCAPE not in name:
@@ -116,16 +116,19 @@ class WildcardSyntax:
         return False
 
     def matches(self, pattern: str, name: str) -> bool:
-        """Whether `pattern` covers `name`; any-words may stand anywhere. Time: words of one times words of other."""
+        """Tell whether `pattern` covers `name`; any-words may be anywhere.
+
+        The time is proportional to the words of `pattern` times the words of `name`.
+        """
         trie: WildcardTrie[bool] = WildcardTrie(self)
         trie.add(pattern, True)
         return bool(trie.match(name))
 
     def translate(self, name: str, to: "WildcardSyntax") -> str:
-        """The same name in another syntax, word by word (artemis-model §1.7).
+        """Return the same name in another syntax, word by word (artemis-model §1.7).
 
-        Characters of a literal word that are special in `to` are escaped, those that were escaped here and are plain
-        there are unescaped; translating back gives the original if that was escaped no more than needed.
+        Characters of a literal word are escaped if they are special in `to`, and unescaped if they are plain there.
+        Translating back gives the original if that had no needless escapes.
         """
         translated: list[str] = []
         for word in self.words(name):
@@ -146,11 +149,11 @@ class WildcardSyntax:
         )
 
     def _is_escape(self, text: str, index: int) -> bool:
-        """A backslash before anything that needs no escape is an ordinary character."""
+        """Tell whether a backslash at `index` escapes; before a character that needs no escape it is ordinary."""
         return text[index] == ESCAPE and index + 1 < len(text) and self._is_special(text[index + 1])
 
     def unescape(self, word: str) -> str:
-        """A word as it is meant, without escapes."""
+        """Return a word without its escapes."""
         if ESCAPE not in word:
             return word
         plain: list[str] = []
@@ -163,7 +166,7 @@ class WildcardSyntax:
         return "".join(plain)
 
     def escape(self, word: str) -> str:
-        """A literal word as it stands in a name.
+        """Return a literal word with the escapes that it needs in a name.
 
         A backslash is doubled only where it would otherwise be read as an escape: `a\\b` stays as it is.
         """
@@ -177,7 +180,7 @@ class WildcardSyntax:
         escaped: list[str] = []
         for index, character in enumerate(word):
             if character == ESCAPE:
-                # At the end of a word a delimiter may follow.
+                # A delimiter may follow the end of a word.
                 if index + 1 == len(word) or self._is_special(word[index + 1]):
                     escaped.append(ESCAPE)
             elif self._is_special(character):
@@ -187,7 +190,7 @@ class WildcardSyntax:
 
 
 class _Node(Generic[T]):
-    """One word of a pattern: where it leads, and the values of the patterns that end with it."""
+    """One word of a pattern: the words that may follow, and the values of the patterns that end with it."""
 
     __slots__ = ("any_words", "children", "entered", "loops", "single_word", "values")
 
@@ -196,11 +199,11 @@ class _Node(Generic[T]):
         self.single_word: _Node[T] | None = None
         self.any_words: _Node[T] | None = None
         self.loops: bool = loops
-        """True for an any-words node: another word leads back to it."""
+        """Whether it is an any-words node: a further word leads back to it."""
         self.values: dict[T, None] = {}
-        """A dict for its order and its constant-time removal."""
+        """Values as keys of a dict, for its order and its constant-time removal."""
         self.entered: int = 0
-        """The last step of a search that came here, so that each step visits a node once."""
+        """Number of the last search step that came here, so that each step visits a node once."""
 
     def is_empty(self) -> bool:
         return not (self.values or self.children or self.single_word or self.any_words)
@@ -210,20 +213,20 @@ class WildcardTrie(Generic[T]):
     """Values under patterns, found by the names that the patterns cover. Values must be hashable.
 
     A search follows all possible nodes word by word, like a state machine with several current states. Without
-    any-words patterns there are at most two ways on from a node, and in practice a handful of current nodes: the
-    number of patterns does not matter. Whatever the patterns are, a step visits each node at most once, so the worst
-    case is the words of the name times the nodes behind any-words, and never exponential.
+    any-words patterns a node has at most two successors for a word, and in practice there are a few current nodes: the
+    number of patterns does not matter. For all patterns, a step visits each node at most once, so the worst case is the
+    words of the name times the nodes behind any-words, and never exponential.
     """
 
     def __init__(self, syntax: WildcardSyntax) -> None:
         self.syntax: Final[WildcardSyntax] = syntax
         self.steps: int = 0
-        """Node visits of all searches; what tests count instead of time."""
+        """Node visits of all searches, which tests count instead of time."""
         self._root: _Node[T] = _Node(False)
         self._stamp = 0
 
     def add(self, pattern: str, value: T) -> None:
-        """Put `value` under `pattern`; a second time has no effect."""
+        """Put `value` under `pattern`; repeating it has no effect."""
         node = self._root
         for word in self.syntax.words(pattern):
             child = self._child(node, word)
@@ -233,7 +236,7 @@ class WildcardTrie(Generic[T]):
         node.values[value] = None
 
     def remove(self, pattern: str, value: T) -> None:
-        """Undo `add`; no effect if it never happened."""
+        """Undo `add`; no effect if `value` is not under `pattern`."""
         path: list[tuple[_Node[T], str]] = []
         node = self._root
         for word in self.syntax.words(pattern):
@@ -256,9 +259,9 @@ class WildcardTrie(Generic[T]):
             node = parent
 
     def match(self, name: str) -> list[T]:
-        """All values whose pattern covers `name`, each once per pattern, in an order that is stable but arbitrary.
+        """Return all values whose pattern covers `name`, each once per pattern, in a stable but arbitrary order.
 
-        `name` is taken literally: a wildcard in it is an ordinary word that only wildcards and itself cover.
+        `name` is read literally: a wildcard in it is an ordinary word, covered only by wildcards and by itself.
         """
         self._stamp += 1
         current: list[_Node[T]] = []
@@ -280,7 +283,7 @@ class WildcardTrie(Generic[T]):
         return [value for node in current for value in node.values]
 
     def _enter(self, node: _Node[T], current: list[_Node[T]]) -> None:
-        """Any-words also stands for no word at all: who is before it is at it."""
+        """Add a node to `current`, and the any-words node below it: any-words also stands for no word at all."""
         if node.entered == self._stamp:
             return
         node.entered = self._stamp
@@ -327,19 +330,19 @@ class _Entry(Generic[T]):
             len(match),
             match,
         )
-        """Sorts by the rules 3 to 3d of artemis-model §1.8; the text itself makes the order total."""
+        """Sort key for rules 3 to 3d of artemis-model §1.8; the text itself makes the order total."""
 
 
 class MatchHierarchy(Generic[T]):
     """Values under matches such as `orders.#`, the most specific first (artemis-model §1.8).
 
-    In a match, any-words is only legal as the last word, and single-word covers a word that is not empty. A match
-    within the two `literal_markers` is meant for the address with exactly that name (artemis-model §1.9). A fully
+    In a match, any-words is legal only as the last word, and single-word covers only a word that is not empty. A match
+    between the two `literal_markers` is meant for the address with exactly that name (artemis-model §1.9). A fully
     qualified name is looked up by its exact match first and then by its address part; no wildcard crosses `::`.
     """
 
     def __init__(self, syntax: WildcardSyntax, literal_markers: str | None = None) -> None:
-        """Raises InvalidRequest unless `literal_markers` is None or two characters."""
+        """Raise InvalidRequest unless `literal_markers` is None or two characters."""
         if literal_markers is not None and len(literal_markers) != 2:
             raise InvalidRequest(f"literal-match-markers must be two characters, not {literal_markers!r}")
         self._syntax = syntax
@@ -353,7 +356,7 @@ class MatchHierarchy(Generic[T]):
         self._listeners: list[Callable[[], None]] = []
 
     def add(self, match: str, value: T) -> bool:
-        """Put `value` under `match`; False, and nothing changes, if that match has one already.
+        """Put `value` under `match`; return False and change nothing if that match already has one.
 
         Raises InvalidRequest for any-words before the last word.
         """
@@ -363,7 +366,7 @@ class MatchHierarchy(Generic[T]):
         return True
 
     def put(self, match: str, value: T) -> None:
-        """Put `value` under `match`, in place of what was there; raises as `add`."""
+        """Put `value` under `match`, in place of an earlier value; raises as `add`."""
         literal = self._literal_name(match)
         if literal is not None:
             self._literal[literal] = value
@@ -378,7 +381,7 @@ class MatchHierarchy(Generic[T]):
         self._changed()
 
     def remove(self, match: str) -> bool:
-        """Take a match out; False if it was not there."""
+        """Remove a match; return False if it did not exist."""
         if match not in self._values:
             return False
         del self._values[match]
@@ -393,20 +396,20 @@ class MatchHierarchy(Generic[T]):
         return True
 
     def resolve(self, name: str) -> list[T]:
-        """The values of all matches that cover `name`, most specific first."""
+        """Return the values of all matches that cover `name`, most specific first."""
         return list(self._resolve(name))
 
     def best(self, name: str) -> T | None:
-        """The value of the most specific match, or None."""
+        """Return the value of the most specific match, or None."""
         found = self._resolve(name)
         return found[0] if found else None
 
     def items(self) -> list[tuple[str, T]]:
-        """Every match as it was written, with its value, in the order they were first added."""
+        """Return every match as it was written, with its value, in the order in which they were first added."""
         return list(self._values.items())
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after each change, when look-ups already see it."""
+        """Call `callback` after each change, when searches already see it."""
         self._listeners.append(callback)
 
     def _resolve(self, name: str) -> tuple[T, ...]:
@@ -437,7 +440,7 @@ class MatchHierarchy(Generic[T]):
     def _single_words_are_filled(self, entry: _Entry[T], words: list[str]) -> bool:
         if "" not in words:
             return True
-        # Any-words is last, so before it the words of match and name stand opposite each other.
+        # Any-words is last, so the words of match and name before it correspond one to one.
         return all(
             word or pattern != self._syntax.single_word for pattern, word in zip(entry.words, words, strict=False)
         )
