@@ -1,1 +1,1 @@
-"""Selectors: the SQL-like conditions of JMS, parsed once and asked for each message."""
+"""Selectors: the SQL-like conditions of JMS, parsed once and evaluated for each message."""

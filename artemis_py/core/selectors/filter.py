@@ -1,11 +1,11 @@
 """Selectors: text -> predicate (artemis-model §3.12).
 
-The SQL-92 subset of JMS as Artemis reads it. A text is parsed once into a tree (`selector_parser`) and the tree into
-nested functions; nothing is ever handed to `eval`. Conditions are true, false or unknown (None) after SQL's rules,
-and only true lets a message pass. Where a message comes from, and what its names mean, is the `Lookup`'s knowledge.
+This is the SQL-92 subset of JMS as Artemis reads it. A text is parsed once into a tree (`selectors.parser`), and the
+tree is compiled into nested functions; nothing is ever passed to `eval`. Conditions are true, false or unknown (None)
+by the rules of SQL, and only true lets a message pass. A `Lookup` decides where values come from and what names mean.
 
-The cost of an evaluation is linear in the selector and in the values it looks at: no operator builds a value that is
-larger than 64 bits, and LIKE passes each character once (`selector_like`).
+The cost of an evaluation is linear in the selector and in the values that it looks at: no operator builds a number
+larger than 64 bits, and LIKE reads each character once (`selectors.like`).
 """
 
 import math
@@ -34,19 +34,19 @@ from artemis_py.errors import ProtocolError
 
 
 class Lookup(Protocol):
-    """What a filter looks at: a message, or one queue's reference to it."""
+    """Source of the values for a filter: a message, or one queue's reference to it."""
 
     def lookup(self, name: str) -> object:
-        """The value under `name`; None if there is none."""
+        """Return the value under `name`; None if there is none."""
 
 
 Truth = bool | None
 Condition = Callable[[Lookup], Truth]
 Value = Callable[[Lookup], object]
 Order = Callable[[Any, Any], bool]
-"""Any: who calls it has checked that the two have an order."""
+"""Compares two values; the arguments are Any because the caller has checked that they have an order."""
 
-# Consumers come and go with the same few selectors. The limits keep the worst case at some 40 MB.
+# Many consumers use the same few selectors. The limits keep the worst case at some 40 MB.
 CACHE_LIMIT: Final = 256
 CACHED_LENGTH_LIMIT: Final = 1024
 
@@ -58,14 +58,14 @@ _MIRRORED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": 
 
 
 class Filter:
-    """A selector, ready to be asked; immutable, and equal to every other one of the same text."""
+    """A compiled selector; immutable, and equal to every other one with the same text."""
 
     __slots__ = ("_condition", "text")
 
     def __init__(self, text: str, condition: Condition) -> None:
-        """Use `parse_filter`."""
+        """Initialize a filter; use `parse_filter` instead."""
         self.text: Final[str] = text
-        """As the client wrote it."""
+        """Text as the client wrote it."""
         self._condition: Condition = condition
 
     def __eq__(self, other: object) -> bool:
@@ -78,10 +78,10 @@ class Filter:
         return f"Filter({self.text!r})"
 
     def matches(self, source: Lookup) -> bool:
-        """Whether the selector is true for `source`.
+        """Tell whether the selector is true for `source`.
 
-        What cannot be evaluated (a string in a sum, a division by zero, a result beyond 64 bits, a message whose
-        bytes are damaged) makes the whole selector false, as in Artemis. Never raises.
+        If a part cannot be evaluated (a string in a sum, a division by zero, a result beyond 64 bits, a message whose
+        bytes are damaged), the whole selector is false, as in Artemis. Never raises.
         """
         try:
             return self._condition(source) is True
@@ -107,11 +107,11 @@ def _parse(text: str) -> Filter:
 
 
 _parse_remembered = lru_cache(maxsize=CACHE_LIMIT)(_parse)
-"""Pure, so sharing it between brokers of one process changes nothing but speed."""
+"""Cached `_parse`, which is pure, so sharing results between the brokers of one process is safe."""
 
 
 def _read_prefixes(text: str) -> tuple[int, bool, bool]:
-    """Where the selector proper starts, and the two switches that may stand before it; the last word counts."""
+    """Return where the selector proper starts, and the two switches that may precede it; the last of each counts."""
     start = len(text) - len(text.lstrip())
     convert = hyphenated = False
     while True:
@@ -132,14 +132,14 @@ def _read_prefixes(text: str) -> tuple[int, bool, bool]:
 
 
 class _Compiler:
-    """Turns a tree into functions; the depth limit of the parser bounds its recursion, and theirs."""
+    """Turns a tree into functions; the depth limit of the parser bounds the recursion of both."""
 
     def __init__(self, convert: bool) -> None:
         self._convert = convert
-        """Whether strings are read as what they are compared with."""
+        """Whether strings are converted to the kind of the value that they are compared with."""
 
     def condition(self, node: Node) -> Condition:
-        """A function that says true, false or unknown."""
+        """Return a function that evaluates a node to true, false or unknown."""
         match node:
             case Literal(bool() | None as value):
                 return lambda source: value
@@ -164,7 +164,7 @@ class _Compiler:
                 return _truth_of(self.value(node))
 
     def value(self, node: Node) -> Value:
-        """A function that finds or computes a value; None is NULL."""
+        """Return a function that finds or computes a value; None is NULL."""
         match node:
             case Name(name):
                 return lambda source: source.lookup(name)
@@ -202,7 +202,7 @@ class _Compiler:
         return (isinstance(left, bool) is isinstance(right, bool)) and left == right
 
     def _order_of(self, order: Order, left: object, right: object) -> bool:
-        """Values of one kind have an order; a string and a number have none."""
+        """Apply `order` to values of one kind; false for values of different kinds, such as a string and a number."""
         if self._convert:
             left, right = _converted(left, right), _converted(right, left)
         if isinstance(left, bool) or isinstance(right, bool):
@@ -213,7 +213,7 @@ class _Compiler:
 
 
 def _converted(value: object, other: object) -> object:
-    """A string as the kind of what it is compared with, if it is the text of one (`convert_string_expressions:`)."""
+    """Convert a string to the kind of `other` if it is the text of such a value (`convert_string_expressions:`)."""
     if not isinstance(value, str):
         return value
     if isinstance(other, bool):
@@ -225,7 +225,7 @@ def _converted(value: object, other: object) -> object:
 
 
 def _all_of(conditions: list[Condition]) -> Condition:
-    """False beats unknown, unknown beats true."""
+    """Return the AND of conditions: false beats unknown, unknown beats true."""
 
     def both(source: Lookup) -> Truth:
         left = first(source)
@@ -249,7 +249,7 @@ def _all_of(conditions: list[Condition]) -> Condition:
 
 
 def _any_of(conditions: list[Condition]) -> Condition:
-    """True beats unknown, unknown beats false."""
+    """Return the OR of conditions: true beats unknown, unknown beats false."""
 
     def any_of(source: Lookup) -> Truth:
         result: Truth = False
@@ -277,7 +277,7 @@ def _negated_if(negated: bool, condition: Condition) -> Condition:
 
 
 def _truth_of(value: Value) -> Condition:
-    """A property used as a condition: what is no boolean is false."""
+    """Return a condition for a property used as one; a value that is not a boolean is false."""
 
     def truth_of(source: Lookup) -> Truth:
         found = value(source)
@@ -299,7 +299,7 @@ def _name_equals(name: str, wanted: str) -> Condition:
 
 
 def _annotation_equals(name: str, text: str, number: int | float | None) -> Condition:
-    """Azure's clients quote numbers, so the kind of the annotation decides how the text is read."""
+    """Compare an annotation with a text, read as a number if the annotation is one: Azure's clients quote numbers."""
 
     def annotation_equals(source: Lookup) -> Truth:
         found = source.lookup(name)
@@ -322,7 +322,7 @@ def _equals(left: Value, right: Value, equal: Callable[[object, object], bool]) 
 
 
 def _name_ordered(name: str, order: Order, bound: object) -> Condition:
-    """The parser lets only numbers be bounds."""
+    """Return a condition on the order of a property and a bound; the parser allows only numbers as bounds."""
 
     def name_ordered(source: Lookup) -> Truth:
         found = source.lookup(name)
@@ -346,7 +346,7 @@ def _ordered(left: Value, right: Value, order: Order, order_of: Callable[[Order,
 
 
 def _between(value: Value, low: Value, high: Value, order_of: Callable[[Order, object, object], bool]) -> Condition:
-    """The same as `value >= low AND value <= high`, with `value` computed once."""
+    """Return the condition `value >= low AND value <= high`, with `value` computed once."""
 
     def between(source: Lookup) -> Truth:
         found = value(source)
@@ -374,7 +374,7 @@ def _like(value: Value, fits: Callable[[str], bool]) -> Condition:
 def _in(name: str, values: frozenset[str], negated: bool) -> Condition:
     def is_in(source: Lookup) -> Truth:
         found = source.lookup(name)
-        # Unknown also for a value of another kind: neither IN nor NOT IN a list of strings says anything about it.
+        # A value of another kind is unknown too: neither IN nor NOT IN a list of strings applies to it.
         return (found in values) is not negated if isinstance(found, str) else None
 
     return is_in
@@ -384,7 +384,7 @@ Step = Callable[[int | float, int | float], int | float]
 
 
 def _divide(left: int | float, right: int | float) -> int | float:
-    """Integers give an integer, rounded towards zero."""
+    """Divide; the quotient of two integers is an integer, rounded towards zero."""
     if isinstance(left, int) and isinstance(right, int):
         quotient = abs(left) // abs(right)
         return quotient if (left < 0) is (right < 0) else -quotient
@@ -392,7 +392,7 @@ def _divide(left: int | float, right: int | float) -> int | float:
 
 
 def _remainder(left: int | float, right: int | float) -> int | float:
-    """What `_divide` leaves: it has the sign of the left side."""
+    """Return the remainder of `_divide`, which has the sign of the left side."""
     if isinstance(left, int) and isinstance(right, int):
         remainder = abs(left) % abs(right)
         return -remainder if left < 0 else remainder
@@ -417,7 +417,7 @@ def _number(value: object) -> int | float:
 
 
 def _arithmetic(first: Value, rest: list[tuple[Step, Value]]) -> Value:
-    """From left to right; one NULL makes the result NULL."""
+    """Return a function that computes from left to right; one NULL makes the result NULL."""
 
     def arithmetic(source: Lookup) -> object:
         found = first(source)

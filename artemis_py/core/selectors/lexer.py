@@ -1,6 +1,6 @@
-"""The words of a selector: text -> tokens (artemis-model §3.12).
+"""Lexer of selectors: text -> tokens (artemis-model §3.12).
 
-Knows spelling only: what a name, a number or a string looks like, not where it may stand.
+It knows what a name, a number or a string looks like, but not where it may stand.
 """
 
 import re
@@ -18,7 +18,7 @@ INTEGER_LIMIT: Final = 1 << 64
 """Integers of a selector stay below this magnitude: the widest type of any protocol is AMQP's unsigned long."""
 
 ANNOTATION_PREFIX: Final = "amqp.annotation."
-"""How Event Hubs spells a message annotation (amqp10 §11.1)."""
+"""Prefix of a message annotation, as Event Hubs writes it (amqp10 §11.1)."""
 
 KEYWORDS: Final = frozenset(
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "XPATH", "XQUERY"]
@@ -26,7 +26,7 @@ KEYWORDS: Final = frozenset(
 
 
 class Kind(Enum):
-    """What a token is; the values are how error texts call it."""
+    """Kind of a token; the values are the words for it in error texts."""
 
     NAME = "a name"
     NUMBER = "a number"
@@ -44,14 +44,14 @@ class Token:
     value: str | int | float
     """The name, the number, the contents of the string, the keyword in capitals or the operator."""
     offset: int
-    """Where it starts in the text, from 0."""
+    """Offset of its first character in the text, from 0."""
     text: str
-    """As it was written."""
+    """Text as it was written."""
 
 
 # One alternative per kind of token. Every repetition is possessive, so nothing is ever tried twice: the time is linear
-# in the text. A hyphen belongs to a name only in front of another letter or digit, so that `m.x--why` ends in a
-# comment; where hyphens are part of names is decided by the prefix of the name, or for all by `hyphenated_props:`.
+# in the text. A hyphen belongs to a name only before another letter or digit, so that `m.x--why` ends in a comment.
+# Hyphens are part of names with certain prefixes, or of all names with `hyphenated_props:`.
 _HYPHENATED: Final = r"(?:[A-Za-z0-9_$.]++|-(?=[A-Za-z0-9_$]))*+"
 _PLAIN: Final = r"[A-Za-z0-9_$]*+(?:\.[A-Za-z0-9_$]++)*+"
 _TOKEN: Final = r"""
@@ -72,12 +72,12 @@ _NUMBER_LENGTH_LIMIT: Final = 64
 
 
 def invalid(offset: int, message: str) -> InvalidFilter:
-    """The one way to complain about a selector; positions count from 1."""
+    """Return the error for a mistake in a selector; positions in its text count from 1."""
     return InvalidFilter(f"selector, character {offset + 1}: {message}")
 
 
 def tokenize(text: str, start: int, hyphenated: bool) -> list[Token]:
-    """The tokens of `text` from `start` on, the last one of kind END. Raises InvalidFilter."""
+    """Return the tokens of `text` from `start` on, the last one of kind END. Raises InvalidFilter."""
     pattern = _ALL_HYPHENATED if hyphenated else _STANDARD
     tokens: list[Token] = []
     offset = start
@@ -95,14 +95,14 @@ def tokenize(text: str, start: int, hyphenated: bool) -> list[Token]:
 
 
 def to_number(text: str) -> int | float | None:
-    """The number that a string holds, in decimal; None if it holds none. Looks at a bounded number of characters."""
+    """Return the decimal number that a string contains, or None. Looks at a bounded number of characters."""
     if len(text) > _NUMBER_LENGTH_LIMIT or not _NUMBER.fullmatch(text):
         return None
     return float(text) if any(character in text for character in ".eE") else int(text)
 
 
 def shorten(text: str) -> str:
-    """A client's text for an error message: quoted, escaped and not longer than a line."""
+    """Return a client's text for an error message: quoted, escaped and cut to the length of a line."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
 
@@ -126,10 +126,10 @@ def _token(kind: str | None, word: str, offset: int) -> Token:
 
 
 def _integer(word: str, offset: int) -> int:
-    """Decimal, `0x` hexadecimal or `0` octal, each with an optional `L` that changes nothing."""
+    """Read a decimal, `0x` hexadecimal or `0` octal number, with an optional `L` that has no effect."""
     digits = word.rstrip("lL")
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10
-    # Octal needs the most digits for a value: 22. The length is looked at first because int() of a long text is slow.
+    # Octal needs the most digits for a value: 22. The length is checked first because int() of a long text is slow.
     too_large = len(digits.lstrip("0")) > 22
     try:
         value = INTEGER_LIMIT if too_large else int(digits, base)

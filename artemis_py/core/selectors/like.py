@@ -1,43 +1,43 @@
 """LIKE: a pattern of literal characters, `_` (one character) and `%` (any number of them).
 
-No regular expression: `%a%a%a%b` must not try every division of the value. The pattern is cut at each `%` into
-parts. The first part is compared at the start of the value, the last one at its end, and each part between is
-searched from where the one before it ended; taking the leftmost place is always right, because a later start never
-leaves more room. So each character of the value is passed once.
+Regular expressions are not used, because `%a%a%a%b` must not try every division of the value. The pattern is cut at
+each `%` into parts. The first part is compared at the start of the value, the last one at its end, and each part
+between is searched from the end of the one before it. The leftmost match is always right, because a later one never
+leaves more room. So each character of the value is read once.
 
-Within a search, a part without `_` is looked up by `str.find`, which is linear. A part with `_` inside is looked up by
-a bit-parallel automaton: one integer whose bit i says "the last i+1 characters fit the first i+1 of the part". A step
-costs the part's length divided by the machine's word, which `GAP_PART_LIMIT` bounds, so the worst case is a constant
+A part without `_` is searched by `str.find`, which is linear. A part with `_` inside is searched by a bit-parallel
+automaton: one integer whose bit i means "the last i+1 characters fit the first i+1 of the part". A step costs the
+part's length divided by the machine's word, which `GAP_PART_LIMIT` bounds, so the worst case is a constant
 (about 9 words) per character of the value.
 """
 
 from typing import Final
 
 GAP_PART_LIMIT: Final = 256
-"""Longest part between two `%` that has a `_` inside, from its first to its last literal character."""
+"""Length limit of a part between two `%` with a `_` inside, from its first to its last literal character."""
 
 ANY_CHARACTER: Final = ""
-"""How `_` appears in a parsed part; every other element is one literal character."""
+"""Element of a parsed part that stands for `_`; every other element is one literal character."""
 
 Part = list[str]
 
 
 class LikePattern:
-    """One compiled pattern; immutable but for its counter."""
+    """One compiled pattern; immutable except for its counter."""
 
     __slots__ = ("_first", "_last", "_middle", "steps")
 
     def __init__(self, pattern: str, escape: str | None) -> None:
-        """Raises ValueError, with a text for the client, for a trailing escape or a part that is too long."""
+        """Raise ValueError, with a text for the client, for a trailing escape or a part that is too long."""
         parts = _split(pattern, escape)
         self.steps: int = 0
-        """Characters passed by the automaton in all matches so far; what tests count instead of time."""
+        """Characters read by the automaton in all matches so far, which tests count instead of time."""
         self._first: _Anchored = _Anchored(parts[0])
         self._middle: list[_Floating] = [_Floating(part) for part in parts[1:-1] if part]
         self._last: _Anchored | None = _Anchored(parts[-1]) if len(parts) > 1 else None
 
     def matches(self, value: str) -> bool:
-        """Whether the whole of `value` fits."""
+        """Tell whether the whole of `value` fits."""
         first = self._first
         last = self._last
         if last is None:
@@ -56,7 +56,7 @@ class LikePattern:
 
 
 class _Anchored:
-    """A part whose place is known."""
+    """A part whose position is known."""
 
     __slots__ = ("length", "literals")
 
@@ -65,7 +65,7 @@ class _Anchored:
         self.literals: list[tuple[int, str]] = _literals(part)
 
     def fits(self, value: str, offset: int) -> bool:
-        """The caller made sure that `length` characters are left."""
+        """Tell whether the part fits at `offset`; the caller has made sure that `length` characters are left."""
         return all(value.startswith(literal, offset + start) for start, literal in self.literals)
 
 
@@ -76,11 +76,11 @@ class _Floating:
 
     def __init__(self, part: Part) -> None:
         literals = [index for index, element in enumerate(part) if element != ANY_CHARACTER]
-        # `_` at the ends need no search: they only ask for room.
+        # `_` at the ends need no search, only room.
         begin, end = (literals[0], literals[-1] + 1) if literals else (len(part), len(part))
         core = part[begin:end]
         self.steps: int = 0
-        """Characters passed by the automaton in the latest search."""
+        """Characters read by the automaton in the latest search."""
         self._before: int = begin
         self._after: int = len(part) - end
         self._length: int = len(core)
@@ -103,7 +103,7 @@ class _Floating:
         self._final = 1 << len(core) - 1
 
     def find(self, value: str, start: int, end: int) -> int:
-        """The offset after the leftmost occurrence within `value[start:end]`, or -1."""
+        """Return the offset after the leftmost occurrence within `value[start:end]`, or -1."""
         self.steps = 0
         start += self._before
         end -= self._after
@@ -124,7 +124,7 @@ class _Floating:
 
 
 def _split(pattern: str, escape: str | None) -> list[Part]:
-    """The parts between the `%`; one more than there are of them."""
+    """Split a pattern at each `%`; there is one part more than there are `%`."""
     parts: list[Part] = [[]]
     escaped = False
     for character in pattern:
@@ -142,7 +142,7 @@ def _split(pattern: str, escape: str | None) -> list[Part]:
 
 
 def _literals(part: Part) -> list[tuple[int, str]]:
-    """The runs of literal characters of a part, with their offsets."""
+    """Return the runs of literal characters of a part, with their offsets."""
     runs: list[tuple[int, str]] = []
     start = 0
     for index in range(len(part) + 1):

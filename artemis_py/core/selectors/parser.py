@@ -2,11 +2,11 @@
 
     or  >  and  >  = <> IS [NOT] NULL  >  > >= < <= [NOT] LIKE, BETWEEN, IN  >  + -  >  * / %  >  unary + - NOT
 
-from loosest to tightest, every level associating to the left. `NOT` is as tight as a sign, as in Artemis:
+from loosest to tightest; every level associates to the left. `NOT` is as tight as a sign, as in Artemis:
 `NOT a = 1` is `(NOT a) = 1`, so the error texts here suggest parentheses.
 
-The parser keeps its own stacks instead of calling itself, so that no text can exhaust Python's. The tree it returns
-is at most `DEPTH_LIMIT` deep, because chains of one operator (`a AND b AND c`) are one node.
+The parser keeps its own stacks instead of calling itself, so that no text can exhaust Python's stack. The tree is
+at most `DEPTH_LIMIT` deep, because chains of one operator (`a AND b AND c`) are one node.
 """
 
 from typing import Final
@@ -64,7 +64,7 @@ class Logic:
 
 @define
 class Arithmetic:
-    """A value and what is done to it from left to right; nothing at all for a unary plus, which asks for a number."""
+    """A value and operations on it from left to right; none for a unary plus, which only requires a number."""
 
     level: int
     first: "Node"
@@ -84,7 +84,7 @@ class Comparison:
 
 @frozen
 class Between:
-    """Both bounds belong to the range."""
+    """A test for a range that includes both bounds."""
 
     operand: "Node"
     low: "Node"
@@ -148,7 +148,7 @@ _BINARY: Final = {
     "%": _PRODUCT,
 }
 
-# Entries of the operator stack that wait for a word of their own; whatever is looser must not pass them.
+# Entries of the operator stack that wait for a word of their own; looser operators must not pass them.
 _PARENTHESIS: Final = -1
 _BETWEEN: Final = 0
 
@@ -161,18 +161,18 @@ class _Pending:
     word: str
     token: Token
     negated: bool = False
-    """NOT BETWEEN."""
+    """Whether it is NOT BETWEEN."""
     low: Node | None = None
     """The first bound of BETWEEN."""
 
 
 def parse(text: str, start: int, hyphenated: bool) -> Node:
-    """The tree of `text` from `start` on. Raises InvalidFilter, which names the character and what was expected."""
+    """Return the tree of `text` from `start` on. Raises InvalidFilter, naming the position and what was expected."""
     return _Parser(tokenize(text, start, hyphenated)).parse()
 
 
 def is_condition(node: Node) -> bool:
-    """Whether it is true, false or unknown by its form; a name may be anything."""
+    """Tell whether a node is a condition by its form; a name may be anything."""
     if isinstance(node, Literal):
         return node.value is None or isinstance(node.value, bool)
     return isinstance(node, (Not, Logic, Comparison, Between, Like, In, IsNull))
@@ -199,7 +199,7 @@ class _Parser:
         return token
 
     def _take(self, word: str) -> bool:
-        """Step over a keyword or symbol if it comes next."""
+        """Skip a keyword or symbol if it comes next; return False if it does not."""
         token = self.tokens[self.index]
         if token.value != word or token.kind not in (Kind.KEYWORD, Kind.SYMBOL):
             return False
@@ -211,7 +211,7 @@ class _Parser:
             raise _unexpected(self.tokens[self.index], word)
 
     def _read_operand(self) -> None:
-        """Everything up to and including one name or literal."""
+        """Read everything up to and including one name or literal."""
         while True:
             token = self._next()
             if token.kind in (Kind.NUMBER, Kind.STRING):
@@ -237,7 +237,7 @@ class _Parser:
             raise _unexpected(token, "a name, a literal or (")
 
     def _read_operators(self) -> bool:
-        """Everything after an operand, up to where the next operand starts (False) or to the end (True)."""
+        """Read everything after an operand, up to where the next operand starts (False) or to the end (True)."""
         while True:
             token = self._next()
             word = str(token.value)
@@ -261,7 +261,7 @@ class _Parser:
                 return False
 
     def _is_second_bound(self) -> bool:
-        """Whether this AND belongs to the BETWEEN that is being read."""
+        """Tell whether this AND belongs to the BETWEEN that is being read; if so, keep the first bound."""
         self._reduce(_SUM, self.tokens[self.index - 1])
         if not self.operators or self.operators[-1].level != _BETWEEN:
             return False
@@ -278,7 +278,7 @@ class _Parser:
         self.open_parentheses -= 1
 
     def _read_test(self, token: Token) -> bool:
-        """IS NULL, LIKE and IN, which end here (False), or BETWEEN, whose bounds follow (True)."""
+        """Read IS NULL, LIKE or IN, which end here (False), or BETWEEN, whose bounds follow (True)."""
         if token.value == "IS":
             self._reduce(_EQUALITY, token)
             negated = self._take("NOT")
@@ -418,7 +418,7 @@ class _Parser:
 
 
 def _unquote(node: Node, other: Node) -> Node:
-    """A number that is written as a string, beside an annotation: how Azure's clients ask for offsets."""
+    """Return the number in a string that is compared with an annotation, as Azure's clients write offsets."""
     if isinstance(node, Literal) and isinstance(node.value, str):
         if isinstance(other, Name) and other.name.startswith(ANNOTATION_PREFIX):
             number = to_number(node.value)
@@ -427,7 +427,7 @@ def _unquote(node: Node, other: Node) -> Node:
 
 
 def _above(token: Token, *nodes: Node) -> int:
-    """The depth of a node over these."""
+    """Return the depth of a node above these. Raises InvalidFilter if it is over DEPTH_LIMIT."""
     depth = 1 + max(node.depth for node in nodes)
     if depth > DEPTH_LIMIT:
         raise _too_deep(token)
