@@ -10,8 +10,8 @@ from collections.abc import Callable
 # of it messages are refused whatever the policy: memory stays bounded even against a thousand links with full credit.
 GLOBAL_REJECT_FACTOR = 2
 
-# Under PAGE durable messages are in memory until a commit has written them, even while the limit is reached: the limit
-# divided by this, on top of it, is enough for what gathers during a commit. Beyond that producers wait.
+# Under PAGE durable messages are in memory until a commit has written them, even while the limit is reached. An
+# overdraft of the limit divided by this is enough for what gathers during a commit; beyond it producers wait.
 OVERDRAFT_SHARE = 8
 
 # Addresses, queues, consumers, links and sessions that clients make are counted apart from messages, because messages
@@ -62,12 +62,12 @@ class MemoryAccount:
         self.max_bytes: int = max_bytes
         self.max_messages: int = max_messages
         self.full_bytes: int = _NO_LIMIT
-        """Size from which on it is full: the limit, or a number that is never reached."""
+        """Size at which it is full: the limit, or a number that is never reached."""
         self.full_messages: int = _NO_LIMIT
         self.tight_bytes: int = _NO_LIMIT
-        """Size from which on queues keep in memory only what they need at once."""
+        """Size at which queues keep in memory only what they need at once."""
         self.overdrawn_bytes: int = _NO_LIMIT
-        """Size from which on producers wait even if their messages can go to disk."""
+        """Size at which producers wait even if their messages can go to disk."""
         self.can_spill: bool = False
         """Whether messages that are not durable can go to disk."""
         self.is_full: bool = False

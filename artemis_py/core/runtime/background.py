@@ -2,7 +2,8 @@
 
 A piece of work is a generator: each `yield` ends a slice. The yielded value says when it continues: None in the next
 turn, a `Wait` when that calls back. Anything can happen between two slices, so every piece of work defines how it
-treats messages that arrive or leave in between. One slice is done each turn, in rotation among all work that can continue.
+treats messages that arrive or leave in between. One slice is done each turn, in rotation among all work that can
+continue.
 
 The first slice is done at once, so short work ends in the turn in which it began. Work cannot be stopped: it ends by
 itself, or with the broker. Work that must survive a stop is recorded in the store first, and is restarted with the

@@ -29,6 +29,6 @@ class Numbers:
         return number
 
     def go_on_from(self, message_id: int, queue_id: int) -> None:
-        """Number new messages and queues from at least these on; the store knows what earlier runs have used."""
+        """Start new numbers of messages and queues at these, or higher; the store knows what earlier runs have used."""
         self.message_id = max(self.message_id, message_id)
         self.queue_id = max(self.queue_id, queue_id)
