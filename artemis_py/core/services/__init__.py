@@ -1,1 +1,1 @@
-"""Services above routing, each of which goes with its module: staging, retained messages, the reaper, leases."""
+"""Services above routing, each in a module that can be removed: staging, retained messages, the reaper, leases."""

@@ -1,16 +1,16 @@
-"""Epochs that are decided: which was the last of each writer, and what of it is still to be routed.
+"""Decided epochs: the last one of each writer, and its stages that are still to be routed.
 
-The decision is one record, and the commit point: writer, epoch, and the stages that make it up. From then on it is
-committed, whatever happens; its messages go from their stages to the queues in slices, each of which is one turn, so
-that a message is in its stage or in the queues after any crash, and never in both. The next start goes on where the
-last run ended. Readers see an epoch that takes more than one slice appear bit by bit, in the order of its attempts.
+The decision is one record, and the commit point: writer, epoch, and the stages that make it up. From then on the epoch
+is committed, whatever happens. Its messages move from their stages to the queues in slices, each in one turn of the
+loop, so after any crash a message is in its stage or in the queues, and never in both. The next start continues where
+the last run ended. If an epoch takes more than one slice, readers see it appear in parts, in the order of its attempts.
 
-Of one writer one request is served at a time, in the order they came. So an epoch waits for those before it, and who
-asks again for one that is being routed hears when it is done.
+Each writer has one request served at a time, in the order of arrival. So an epoch waits for those before it, and a
+client that asks again for one that is being routed gets its answer when that is done.
 
-Nothing can refuse a message after the decision: permissions and addresses were looked at before. If its address is
-deleted meanwhile it is dropped, as it would have been with the address, and the log says so. An address whose policy is
-BLOCK takes the epoch as its consumers make room.
+Nothing can refuse a message after the decision: permissions and addresses were checked before. If its address is
+deleted in the meantime the message is discarded, as it would have been with the address, and the log says so. An
+address whose policy is BLOCK takes the epoch as its consumers make room.
 """
 
 import json
@@ -31,69 +31,69 @@ if TYPE_CHECKING:
 
 EPOCHS: Final = "epochs"
 COMMITS: Final = "commits"
-"""Spaces of the store's records, by user and writer: the last epoch, and the stages of it that are to be routed."""
+"""Spaces of the store's records, by user and writer: the last epoch, and its stages that are to be routed."""
 
 SLICE_MESSAGES: Final = 200
 """Messages routed in one turn: some 3 ms."""
 STAGE_COST: Final = 10
-"""What the end of a stage counts for there: its queue is deleted."""
+"""Cost of the end of a stage, in messages of a slice: its queue is deleted."""
 
 UNSTORED_MESSAGES: Final = 5000
 UNSTORED_BYTES: Final = 16 << 20
-"""So much is routed before the store has to have it: what is not on disk yet is in memory."""
+"""Messages, and their bytes, that are routed before the store must have written them: until then they are in memory."""
 
 MAX_WAITING: Final = 100
-"""Requests of one writer that wait for their turn. A job has one, and may have lost sight of some."""
+"""Waiting requests of one writer. A job usually has one, and may have given up on some."""
 
 DUE: Final = "_AMQ_STAGED_DELIVERY_TIME"
 EXPIRES: Final = "_AMQ_STAGED_EXPIRY"
-"""Where a staged message has its delivery time and expiry: they count from the commit on."""
+"""Properties of a staged message for its delivery time and expiry, which apply from the commit on."""
 
 WriterKey = tuple[str, str]
 
 
 class Epochs:
-    """What was decided, for all writers of a broker."""
+    """The decided epochs of all writers of a broker."""
 
     def __init__(self, postoffice: Domain, on_routed: Callable[["Stage"], None]) -> None:
-        """`on_routed` is told of each stage that is empty now, in the turn in which its last message left it."""
+        """Create an empty table; `on_routed` is called for each stage in the turn in which its last message left it."""
         self._office: Final = postoffice
         self._on_routed: Final = on_routed
         self._last: Final[dict[WriterKey, int]] = {}
         self._undone: Final[dict[WriterKey, deque[Stage]]] = {}
         """Stages of decided epochs that are still to be routed."""
         self._served: Final[dict[WriterKey, deque[Callable[[], None]]]] = {}
-        """Writers of whom a request is served, and what calls the next ones."""
+        """Writers with a request in progress, and callbacks that continue the waiting ones."""
 
     def __len__(self) -> int:
-        """Writers that are remembered."""
+        """Return the number of writers in the table."""
         return len(self._last)
 
     def __contains__(self, key: WriterKey) -> bool:
         return key in self._last
 
     def last(self, key: WriterKey) -> int:
-        """The epoch that was decided last; -1 if none was."""
+        """Return the epoch that was decided last; -1 if none was."""
         return self._last.get(key, -1)
 
-    # -- life ------------------------------------------------------------------------------------------------
+    # -- restart ------------------------------------------------------------------------------------------------
 
     def restore(self) -> dict[WriterKey, list[str]]:
-        """Take up what an earlier run left behind: the names of the stages that are still to be routed, by writer."""
+        """Load what an earlier run left; return the names of the stages that are still to be routed, by writer."""
         storage = self._office.storage
         for key, value in storage.load_records(EPOCHS):
             self._last[_read_key(key)] = int(value)
         return {_read_key(key): json.loads(value) for key, value in storage.load_records(COMMITS)}
 
     def resume(self, key: WriterKey, stages: Iterable["Stage"]) -> None:
-        """Go on with what an earlier run decided, from the next turn on."""
+        """Continue, from the next turn on, to route what an earlier run decided."""
         self._undone[key] = deque(stages)
         self._served[key] = deque()
         self._office.dispatcher.slices.start(self._resume(key))
 
     def _resume(self, key: WriterKey) -> Steps:
         try:
-            # Addresses and queues of the configuration come first.
+            # Addresses and queues of the configuration are created first.
             yield None
             yield from self.route(key)
         finally:
@@ -103,7 +103,7 @@ class Epochs:
     # -- one after the other ---------------------------------------------------------------------------------
 
     def await_turn(self, key: WriterKey) -> Steps:
-        """Wait until no other request of this writer is served; `end_turn` is to follow. Raises LimitExceeded."""
+        """Wait until no other request of this writer is in progress; `end_turn` must follow. Raises LimitExceeded."""
         waiting = self._served.get(key)
         if waiting is None:
             self._served[key] = deque()
@@ -114,7 +114,7 @@ class Epochs:
         return None
 
     def end_turn(self, key: WriterKey) -> None:
-        """Let the next one be served."""
+        """End this request of the writer and continue the next one."""
         if self._served[key]:
             self._served[key].popleft()()
         else:
@@ -123,7 +123,7 @@ class Epochs:
     # -- committing ------------------------------------------------------------------------------------------
 
     def decide(self, key: WriterKey, epoch: int, stages: list["Stage"]) -> None:
-        """Commit an epoch: with the batch of this turn it is certain. `route` is to follow."""
+        """Commit an epoch; it is durable with the store's batch of this turn. `route` must follow."""
         storage = self._office.storage
         self._last[key] = epoch
         storage.save_record(EPOCHS, record_key(key), str(epoch).encode())
@@ -131,7 +131,7 @@ class Epochs:
         storage.save_record(COMMITS, record_key(key), json.dumps([stage.queue.name for stage in stages]).encode())
 
     def route(self, key: WriterKey) -> Steps:
-        """Route what was decided and is not routed yet. Raises StoreError; what is left is routed another time."""
+        """Route what was decided and is not routed yet. Raises StoreError; the rest is then routed another time."""
         undone = self._undone.get(key)
         if undone is None:
             return None
@@ -169,7 +169,7 @@ class Epochs:
         return None
 
     def _move(self, stage: "Stage", address: Address | None, limit: int) -> tuple[int, int]:
-        """Route the next messages of a stage, fewer than `limit` if the address is full; their number and size."""
+        """Route the next messages of a stage, fewer than `limit` if the address is full; return number and size."""
         queue = stage.queue
         moved = moved_bytes = 0
         while moved < limit and (address is None or not _is_blocked(address)):
@@ -189,7 +189,7 @@ class Epochs:
 
 
 def record_key(key: WriterKey) -> bytes:
-    """The key of a writer's records."""
+    """Return the key of a writer's records."""
     return "\0".join(key).encode()
 
 
@@ -199,7 +199,7 @@ def _read_key(key: bytes) -> WriterKey:
 
 
 def _is_blocked(address: Address) -> bool:
-    """Whether only consumers can make room. What is short for the whole broker does not count: staged is in it."""
+    """Tell whether only consumers can make room. The broker-wide limit is ignored: it counts staged messages too."""
     return address.settings.address_full_policy is FullPolicy.BLOCK and address.account.is_over_limit
 
 
@@ -208,11 +208,11 @@ def _when_room(address: Address) -> Callable[[Callable[[], None], Callable[[str]
 
 
 def _as_sent(message: Message) -> Message:
-    """A staged message with its delivery time and expiry."""
+    """Return a staged message with the delivery time and expiry that its producer gave it."""
     extra = message.extra
     if extra is None or not (DUE in extra or EXPIRES in extra):
         return message
-    # The store may be about to write the staged one, so that stays as it is.
+    # The store may be about to write the staged message, so that must not change.
     sent = message.copy(message.address)
     sent.id = message.id
     sent.routing_type = message.routing_type

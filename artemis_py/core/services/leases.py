@@ -1,9 +1,9 @@
-"""Who reads a queue by numbers for as long as nobody else may.
+"""Leases: exclusive rights to read a queue by message numbers, for a limited time.
 
-A reader that acknowledges what it has read must be the only one of its queue: of two each would remove what the other
-has not read. A lease is renewed with every request of its holder and ends by itself, for a client that dies says
-nothing. It is a promise among readers: consumers and browsers are not kept away, and a broker that starts again knows
-of none.
+A reader that acknowledges what it has read must be the only one of its queue: with two, each would remove messages that
+the other has not read. Every request of the holder renews its lease, and a lease ends by itself, because a client that
+dies says nothing. It is an agreement among readers: consumers and browsers are not affected, and after a restart of the
+broker there are no leases.
 """
 
 from collections.abc import Iterable
@@ -15,28 +15,28 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.errors import InUse
 
 MAX_LEASE_S: Final = 24 * 3600.0
-"""A reader that says nothing for a day is gone."""
+"""Limit of a lease: a reader that is silent for a day is gone."""
 
 
 @frozen
 class Lease:
-    """One queue's holder."""
+    """A reader's lease."""
 
     holder: str
-    """What the reader calls itself: the same after it was started again."""
+    """Name that the reader chose, which stays the same when it is restarted."""
     client: str
-    """User and network address, for those who are refused."""
+    """User and network address, for the error text to readers that are refused."""
     until_ms: int
 
 
 class Leases:
-    """The leases of one broker, by queue id; as many as there are queues at most."""
+    """The leases of one broker, by queue id; at most one for each queue."""
 
     def __init__(self) -> None:
         self._leases: dict[int, Lease] = {}
 
     def take(self, queues: Iterable[Queue], lease: Lease, now_ms: int) -> None:
-        """Take all of these queues or renew their leases. Raises InUse if another holder has one of them."""
+        """Lease all of these queues, or renew their leases. Raises InUse if another holder has one of them."""
         self._leases = {id: each for id, each in self._leases.items() if each.until_ms > now_ms}
         wanted = list(queues)
         for queue in wanted:
@@ -50,7 +50,7 @@ class Leases:
         self._leases |= {queue.id: lease for queue in wanted}
 
     def release(self, queues: Iterable[Queue], holder: str) -> int:
-        """End what the holder has of these; how many."""
+        """End the holder's leases of these queues; return how many it had."""
         held = [queue.id for queue in queues if queue.id in self._leases and self._leases[queue.id].holder == holder]
         for id in held:
             del self._leases[id]

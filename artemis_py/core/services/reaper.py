@@ -1,7 +1,7 @@
-"""What happens again and again: unused addresses and queues go, messages expire, forgotten transactions end.
+"""Periodic clean-up: delete unused addresses and queues, expire messages, roll back forgotten transactions.
 
-The reaper deletes only what two consecutive passes found unused (artemis-model §2.4), so that nothing vanishes between
-a consumer's leaving and its coming back.
+The reaper deletes only what two consecutive passes found unused (artemis-model §2.4), so that nothing vanishes while a
+consumer reconnects.
 """
 
 from collections.abc import Callable
@@ -12,23 +12,23 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
 from artemis_py.core.sessions.sessions import Sessions
 
-# How fast queues are searched on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
+# Rate of the search on disk for expired messages: 2 ms of work every 50 ms, a million messages in 100 s.
 SWEEP_PERIOD_MS: Final = 50
 SWEEP_MESSAGES: Final = 500
 
-# A deletion takes as long as a look at so many queues that stay; a slice of a pass takes some 2 ms.
+# A deletion takes as long as checking this many queues that stay; a slice of a pass takes some 2 ms.
 DELETION_COST: Final = 25
 
 
 class Reaper:
-    """Plans its own passes on the post office's timers, from `start` to `stop`."""
+    """Plans its own passes on the timers of the domain's dispatcher, from `start` to `stop`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._office = sessions.postoffice
         self._sessions = sessions
         self._is_running = False
         self._to_sweep: dict[Queue, None] = {}
-        """In the order of their turns."""
+        """Queues that are to be searched on disk, the next one first."""
         self._is_sweeping = False
         self._is_searching = False
         self._is_reaping = False
@@ -58,9 +58,9 @@ class Reaper:
         self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + period_ms, run)
 
     def expire_messages(self) -> None:
-        """Expire what is due in every queue but those of expiry addresses; what is on disk only is looked at later.
+        """Expire due messages in every queue but those of expiry addresses; messages on disk only are checked later.
 
-        In slices: a search begins when the one before has ended.
+        It is done in slices; a search does not begin before the one before it has ended.
         """
         if not self._is_searching:
             self._is_searching = True
@@ -89,7 +89,7 @@ class Reaper:
         self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + SWEEP_PERIOD_MS, self._sweep)
 
     def _sweep(self) -> None:
-        """Look at some messages of one queue, then at some of the next."""
+        """Expire some messages on disk of one queue; the next call takes the next queue."""
         queue = next(iter(self._to_sweep))
         del self._to_sweep[queue]
         if not queue.is_deleted and not queue.expiry.sweep(SWEEP_MESSAGES):
@@ -109,7 +109,7 @@ class Reaper:
     def reap_at_start(self) -> None:
         """Delete empty auto-delete queues, and auto-created addresses without queues, at once if there is no delay.
 
-        When somebody used them is not known any more: a delay begins with the start.
+        The time of their last use is not known after a restart, so a delay begins with the start.
         """
         now_ms = self._office.dispatcher.now_ms
         for queue in list(self._office.queues.values()):
@@ -128,7 +128,7 @@ class Reaper:
     def reap(self) -> None:
         """Begin a periodic pass, unless the one before has not ended.
 
-        In slices: each decides about some queues or addresses as they are then, and deletes them at once.
+        It is done in slices; each checks some queues or addresses as they are then, and deletes unused ones at once.
         """
         if not self._is_reaping:
             self._is_reaping = True
@@ -198,7 +198,7 @@ class Reaper:
         settings = address.settings
         sent = address.routed + address.unrouted
         if sent != address.seen_messages:
-            # Queues of wildcard addresses get them, or nobody: an address that is sent to is in use.
+            # An address that gets messages is in use, even if only queues of wildcard addresses take them, or none.
             address.seen_messages = sent
             address.used_ms = self._office.dispatcher.now_ms
             return False
@@ -209,7 +209,7 @@ class Reaper:
             since_ms = address.created_ms
         if self._office.dispatcher.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
             return False
-        # With the address its duplicate ids would be forgotten, and a message could be taken twice.
+        # Deleting the address would also forget its duplicate ids, and a message could be accepted twice.
         return len(self._office.duplicates.of(address)) == 0
 
     def _may_go(self, address: Address) -> bool:

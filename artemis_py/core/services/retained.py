@@ -1,19 +1,19 @@
-"""Retained messages: the last message of an address, kept for those who come later.
+"""Retained messages: the last message of an address, kept for later subscribers.
 
-It decides what is kept, for how long and how many; who asks for it, and what "retain" is called on the wire, is the
-protocol's knowledge. Messages hang in a tree of the words of their addresses, so that a pattern finds them without
-looking at the others. A search can be interrupted: over a million messages it goes on in slices, and others have their
-turn in between.
+This module decides what is kept, for how long and how much; the protocol knows who asks for it, and what "retain" is
+called on the wire. Messages are in a tree of the words of their addresses, so that a pattern finds them without
+visiting the others. A search can be interrupted: a search through a million messages is done in slices, with other work
+in between.
 
-All of them are in memory, and in the store so that a restart has them again: a value per address, under a running
-number (`storage`, space "retained"):
+All of them are in memory, and in the store so that they survive a restart: one value per address, under a serial number
+(`storage`, space "retained"):
 
     +---------+---------+----------+--------+---------+----------+-------------+
     | u64     | u8      | u8       | u16    | u16     | u16      | u32         |
     | expires | durable | priority | format | address | producer | annotations |
     | ms      |         |          | length | length  | length   | length      |
     +---------+---------+----------+--------+---------+----------+-------------+
-    then format, address and producer in UTF-8, annotations, and the rest is data
+    followed by format, address and producer in UTF-8, annotations, and data
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ from artemis_py.core.runtime.timers import Timer
 from artemis_py.errors import LimitExceeded
 
 SPACE: Final = "retained"
-# What a word of an address costs in the tree beside its text (272 bytes with tracemalloc, compiled and pure), and what
-# retained messages may have of `global-max-size`: they do not go to disk, and would leave nothing for others.
+# Bytes of a word of an address in the tree without its text (272 with tracemalloc, compiled and pure), and the divisor
+# of `global-max-size` that limits retained messages: they do not go to disk, and could use up all memory.
 NODE_BYTES: Final = 320
 RETAINED_SHARE: Final = 2
 
@@ -49,12 +49,12 @@ class _Node:
         self.children: dict[str, _Node] | None = None
         self.message: Message | None = None
         self.number: int = 0
-        """Of its record; 0: none."""
+        """Number of its record; 0: none."""
         self.timer: Timer | None = None
 
 
 class RetainedSearch:
-    """One walk over the messages that a pattern covers; it sees what is there when it comes by."""
+    """One walk through the messages that a pattern covers; it sees each address as it is when the walk gets there."""
 
     __slots__ = ("_dispatcher", "_stack", "_syntax", "_words")
 
@@ -63,16 +63,16 @@ class RetainedSearch:
         self._words: list[str] = syntax.words(pattern)
         self._dispatcher: Dispatcher = dispatcher
         self._stack: list[tuple[list[_Node], int]] = []
-        """Nodes to look at, last one first, and which word of the pattern comes below them."""
+        """Nodes to visit, last one first, and the index of the word of the pattern that comes below them."""
         self._push(root, 0)
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing more."""
+        """Whether the walk has ended."""
         return not self._stack
 
     def next(self, limit: int, steps: int) -> list[Message]:
-        """The next messages, at most `limit`, after at most `steps` nodes."""
+        """Return the next messages, at most `limit`, after visiting at most `steps` nodes."""
         found: list[Message] = []
         now_ms = self._dispatcher.now_ms
         while self._stack and len(found) < limit and steps > 0:
@@ -90,12 +90,12 @@ class RetainedSearch:
         return found
 
     def _ends(self, index: int) -> bool:
-        """Whether the pattern may end here: any-words also stands for none."""
+        """Tell whether the pattern may end here: any-words also stands for no word."""
         words = self._words
         return index == len(words) or (index == len(words) - 1 and words[index] == self._syntax.any_words)
 
     def _push(self, node: _Node, index: int) -> None:
-        """Go on below a node. Any-words is looked for as the last word only; elsewhere it is a literal."""
+        """Continue below a node. Any-words is a wildcard only as the last word; elsewhere it is a literal."""
         children = node.children
         if not children or index == len(self._words):
             return
@@ -115,24 +115,24 @@ class RetainedSearch:
 
 
 class RetainedMessages:
-    """All of a broker's; the last message counts."""
+    """All retained messages of a broker, one for each address."""
 
     def __init__(self, dispatcher: Dispatcher, syntax: WildcardSyntax, addresses: Mapping[str, Address]) -> None:
-        """`addresses`: all of the domain, by name."""
+        """Create an empty tree; `addresses` has all addresses of the domain, by name."""
         self._dispatcher: Final = dispatcher
         self._addresses: Final = addresses
         self._syntax: Final = syntax
         self._root = _Node()
         self._next_number = 1
         self.count = 0
-        """Addresses that have one."""
+        """Number of addresses that have a retained message."""
         self.size_bytes = 0
         """Memory of the messages and of the tree."""
 
     def check_room(self, address: str, size_bytes: int) -> None:
-        """Raises LimitExceeded if a message of this size cannot be kept for an address: memory for them is used up.
+        """Raise LimitExceeded if a message of this size cannot be kept, as memory for retained messages is used up.
 
-        One that takes no more than the one it replaces can.
+        A message that is not larger than the one it replaces can always be kept.
         """
         limit = self._dispatcher.account.max_bytes
         if limit < 0 or self.size_bytes < limit // RETAINED_SHARE:
@@ -142,7 +142,7 @@ class RetainedMessages:
             raise LimitExceeded(f"retained messages take {self.size_bytes} bytes of memory, as much as they may")
 
     def put(self, message: Message) -> None:
-        """Keep a message that was routed as the last one of its address; durable with this turn's messages."""
+        """Keep a routed message as the last one of its address; durable with the messages of this turn."""
         node = self._find(message.address)
         if node is None:
             node = self._make(message.address)
@@ -153,7 +153,7 @@ class RetainedMessages:
         self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), _encode(message))
 
     def remove(self, address: str) -> bool:
-        """Forget the message of an address; False if there is none."""
+        """Delete the message of an address; return False if there is none."""
         node = self._find(address)
         if node is None or node.message is None:
             return False
@@ -170,7 +170,7 @@ class RetainedMessages:
         return True
 
     def get(self, address: str) -> Message | None:
-        """The message of exactly this address."""
+        """Return the message of exactly this address; None if there is none or it has expired."""
         node = self._find(address)
         message = None if node is None else node.message
         if message is not None and 0 < message.expires_ms <= self._dispatcher.now_ms:
@@ -178,11 +178,11 @@ class RetainedMessages:
         return message
 
     def search(self, pattern: str) -> RetainedSearch:
-        """A walk over all that `pattern` covers."""
+        """Return a walk through all messages that `pattern` covers."""
         return RetainedSearch(self._root, pattern, self._syntax, self._dispatcher)
 
     def load(self, formats: Mapping[str, MessageFormat]) -> int:
-        """Take back what an earlier run kept; returns how many records were of no use, and are forgotten."""
+        """Load what an earlier run kept; return the number of unusable records, which are deleted."""
         useless = 0
         for key, value in self._dispatcher.storage.load_records(SPACE):
             number = int(_NUMBER.unpack(key)[0])
@@ -202,7 +202,7 @@ class RetainedMessages:
     def _set(self, node: _Node, message: Message) -> None:
         hold(message)
         if message.origin is None:
-            # Read from the store, and its address is not there any more.
+            # It was read from the store, and its address does not exist any more.
             self._dispatcher.account.occupy(message.size)
         self.size_bytes += message.size
         if node.message is None:
@@ -241,7 +241,7 @@ class RetainedMessages:
         return node
 
     def _prune(self, address: str) -> None:
-        """Take nodes out that lead nowhere any more."""
+        """Remove nodes that no longer lead to a message."""
         path: list[tuple[_Node, str]] = []
         node = self._root
         for word in self._syntax.words(address):
@@ -285,7 +285,7 @@ def _encode(message: Message) -> bytes:
 
 
 def _decode(value: bytes, formats: Mapping[str, MessageFormat]) -> Message | None:
-    """None: no message, or of a protocol that is not installed."""
+    """Return the message of a record; None if it is damaged, or of a protocol that is not installed."""
     try:
         expires_ms, durable, priority, *lengths = _HEAD.unpack_from(value)
         parts: list[bytes] = []

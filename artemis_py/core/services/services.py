@@ -1,6 +1,6 @@
-"""The services of a broker: what stands above routing and sessions, and what nothing below them names.
+"""The services of a broker: parts above routing and sessions, which nothing below may name.
 
-A further service is made here, beside the others; protocols and management get all of them through `Host`.
+A new service is created here, beside the others; protocols and management get all of them through `Host`.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from artemis_py.core.sessions.sessions import Sessions
 
 
 class Services:
-    """Holds the services of one domain; made by what assembles a broker."""
+    """The services of one domain; created when a broker is assembled."""
 
     def __init__(self, sessions: Sessions) -> None:
         postoffice = sessions.postoffice

@@ -1,4 +1,4 @@
-"""The inlet of a stage: takes the place of an address in a producer whose messages wait for their epoch."""
+"""The inlet of a stage: replaces the inlet of an address for a producer whose messages wait for their epoch."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class StageInlet(Inlet):
-    """Stages what would have gone to an address."""
+    """Stages messages that would have gone to an address."""
 
     def __init__(self, staging: "Staging", stage: "Stage", target: Inlet) -> None:
-        """`target`: the inlet of the address that the epoch will be routed to."""
+        """Create an inlet; `target` is that of the address to which the epoch will be routed."""
         super().__init__()
         self._staging: Final = staging
         self._stage: Final = stage
@@ -24,7 +24,7 @@ class StageInlet(Inlet):
         self.address = target.address
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
-        """Stage a message. A duplicate id counts for nothing: what is sent twice is in an attempt that is not named."""
+        """Stage a message. Duplicate ids are ignored: a repeated message is in an attempt that no commit names."""
         if transaction is not None:
             raise InvalidRequest("a stage takes no transactions: its epoch is one")
         address = self.address
@@ -35,16 +35,16 @@ class StageInlet(Inlet):
         return 1
 
     def refused(self) -> None:
-        """Count it in the stage: see `Staging.refuse`."""
+        """Count a refused message in the stage; see `Staging.refuse`."""
         self._staging.refuse(self._stage)
 
     def prepare(self) -> Address | None:
-        """Make sure that the address of the epoch is there."""
+        """Make sure that the address of the epoch exists."""
         self.address = self._target.prepare()
         return self.address
 
     def hold(self) -> None:
-        """Keep that address in use."""
+        """Keep the address of the epoch in use."""
         self._target.hold()
 
     def let_go(self) -> None:

@@ -1,18 +1,18 @@
-"""Writes that wait for their commit: messages that are stored, but not routed until a whole epoch is.
+"""Staging: messages that are stored, but not routed until the whole epoch is committed.
 
-A job that is restarted, or runs a part of itself twice, writes again what it wrote before. So it writes into stages: a
-*writer* (the job) numbers its *epochs*, each *attempt* at a part of one has a stage of its own, and `commit` decides
-for exactly the attempts it names, in one commit of the store, and routes them (`epochs`). Committed again, or committed
-late, an epoch changes nothing. Stages that no commit names are dropped by the next one of their writer, by `abort`, or
-when nobody touched them for an hour.
+A job that is restarted, or that runs a part twice, writes the same messages again. So it writes into stages: a *writer*
+(the job) numbers its *epochs*, each *attempt* at a part of an epoch has a stage of its own, and `commit` decides for
+exactly the attempts that it names, in one commit of the store, and routes them (`epochs`). Committing an epoch again,
+or late, changes nothing. Stages that no commit names are deleted by the next commit of their writer, by `abort`, or
+after an hour without use.
 
-A stage is a queue nobody can reach. Nobody can make room in it by consuming, so its messages do not count for the
-limits of the address they will go to, as long as they are there; they keep their delivery time and expiry for then.
-What may be staged depends on the policy of that address:
+A stage is a queue that clients cannot reach. Because no consumer can make room in it, its messages do not count against
+the limits of their target address while they are staged; their delivery time and expiry apply from the commit on. The
+amount that may be staged depends on the policy of that address:
 
-    PAGE         as much as the disk holds, or the address' page limits together with what it has there already
-    BLOCK        MAX_STAGED_BYTES; the address' own limits hold the routing back
-    FAIL, DROP   what fits into the address together with what it has
+    PAGE         as much as fits on disk, within the address' page limits, which include what it already has there
+    BLOCK        MAX_STAGED_BYTES; the address' own limits delay the routing
+    FAIL, DROP   as much as fits into the address with what it already has
 """
 
 import json
@@ -37,35 +37,35 @@ from artemis_py.errors import AddressFull, InvalidRequest, LimitExceeded, NoSuch
 
 STAGING_ADDRESS: Final = "$artemis.staging"
 STAGES: Final = "stages"
-"""Space of the store's records of stages, by the name of their queue."""
+"""Space of the store's records of stages, by name of the queue."""
 
 TIMEOUT_MS: Final = 3_600_000
-"""A job whose tasks take longer than this between two messages is broken, not slow."""
+"""Time without use after which a stage is deleted: a task that is silent for so long is broken, not slow."""
 SWEEP_MS: Final = 60_000
 MAX_STAGES: Final = 4096
-"""In all. One is a task of a job; it costs what an empty queue costs."""
+"""Limit of stages in all. A stage is one task of a job, and costs as much as an empty queue."""
 DROPPED_STAGES: Final = 50
-"""Of those that are deleted, in one turn."""
+"""Stages that are deleted in one turn."""
 MAX_EPOCH: Final = 2**63 - 1
 MAX_WRITER_LENGTH: Final = 200
-"""Octets: user and writer are the key of a record."""
+"""Octets of user and writer together, because they are the key of a record."""
 MAX_ATTEMPT_LENGTH: Final = 200
 MAX_WRITERS: Final = 10_000
-"""In all: the last epoch of each is remembered for good. One is a job, and has a name of its own."""
+"""Limit of writers in all, because the last epoch of each is kept forever. A writer is a job with a name of its own."""
 MAX_STAGED_BYTES: Final = 1 << 30
-"""For one address whose policy is BLOCK, in all stages together: what it is meant to bound is bounded, and an epoch may
-be much larger than the address."""
+"""Limit for one address whose policy is BLOCK, in all stages together. Epochs are bounded, but may be much larger
+than the address."""
 
 
 class Holder(Protocol):
     """The link that fills a stage."""
 
     def stolen(self) -> None:
-        """Another link fills it now: nothing that still arrives here may count."""
+        """Stop filling the stage, because another link does so now; messages that still arrive here must not count."""
 
 
 class Stage:
-    """What one attempt has written so far."""
+    """Messages that one attempt has written so far."""
 
     def __init__(self, user: str, writer: str, epoch: int, attempt: str, address: str, queue: Queue) -> None:
         self.user: Final = user
@@ -75,30 +75,30 @@ class Stage:
         self.address: Final = address
         self.queue: Final = queue
         self.refused: int = 0
-        """Messages that a link brought and the broker did not take."""
+        """Messages that a link brought and the broker refused."""
         self.dropped: int = 0
-        """Messages that it took and dropped, for its address is full and wants that."""
+        """Messages that it accepted and discarded, because its address is full and its policy is DROP."""
         self.holder: Holder | None = None
         self.touched_ms: int = queue.dispatcher.now_ms
         self.is_over: bool = False
-        """Its epoch is decided, or it was dropped: it takes nothing more."""
+        """Whether its epoch is decided or it was discarded; it takes nothing more then."""
         self.taken: int = queue.message_count
-        """Messages, and their size, that it took in all."""
+        """Number of messages that it has taken in all; their size is `size_bytes`."""
         self.size_bytes: int = queue.backlog.size_bytes
 
     @property
     def key(self) -> "StageKey":
-        """Whose it is."""
+        """User, writer, epoch and attempt."""
         return self.user, self.writer, self.epoch, self.attempt
 
     @property
     def count(self) -> int:
-        """Messages taken so far: what a client knows to be accepted."""
+        """Number of messages that were accepted so far, as the client knows it."""
         return self.queue.message_count + self.dropped
 
 
 class _Awaited:
-    """What is staged for one address."""
+    """Totals of what is staged for one address."""
 
     __slots__ = ("message_count", "size_bytes", "stages")
 
@@ -119,14 +119,14 @@ class Staging:
         self._stages: Final[dict[StageKey, Stage]] = {}
         self._epochs: Final = Epochs(postoffice, self._end)
         self._awaited: Final[dict[str, _Awaited]] = {}
-        """What is staged, by address."""
+        """Totals of what is staged, by address."""
         self._count = 0
-        """Stages, those included whose epoch is being routed."""
+        """Number of stages, including those whose epoch is being routed."""
         self._is_sweeping = False
         postoffice.in_use.append(self.awaits)
 
     def restore(self) -> None:
-        """Take up what an earlier run left behind; called once, when the queues are there."""
+        """Restore what an earlier run left; called once, when the queues exist."""
         storage = self._office.storage
         decided = self._epochs.restore()
         names = {name for chosen in decided.values() for name in chosen}
@@ -155,7 +155,7 @@ class Staging:
             self._plan_sweep()
 
     def _await(self, stage: Stage) -> None:
-        """A stage more is there."""
+        """Count a stage in the totals of its address."""
         awaited = self._awaited.setdefault(stage.address, _Awaited())
         awaited.stages += 1
         awaited.message_count += stage.taken
@@ -163,18 +163,18 @@ class Staging:
         self._count += 1
 
     def awaits(self, address: str) -> bool:
-        """Whether messages are staged for an address: it and its queues are then in use, though they look empty."""
+        """Tell whether messages are staged for an address; if so, it and its queues are in use even if empty."""
         return address in self._awaited
 
     def last_epoch(self, user: str, writer: str) -> int:
-        """The epoch that was decided last, though it may not all be routed yet; -1 if none was."""
+        """Return the epoch that was decided last, which may not be completely routed yet; -1 if none was."""
         return self._epochs.last((user, writer))
 
     def open(self, user: str, writer: str, epoch: int, attempt: str, address: str, holder: Holder) -> Stage:
-        """The stage of an attempt, for one more link: whoever filled it before does so no longer.
+        """Return the stage of an attempt for a new link, in place of the link that filled it before.
 
-        An epoch that is committed is staged again like any other: its next commit drops it, or a start. Raises
-        InvalidRequest for names and numbers that cannot be and for an address other than before, LimitExceeded.
+        An epoch that is already committed can be staged again; its next commit, or a restart, discards that. Raises
+        InvalidRequest for invalid names and numbers and for an address other than before, LimitExceeded.
         """
         self._check(user, writer, epoch)
         if not attempt or not is_unicode(attempt) or len(attempt) > MAX_ATTEMPT_LENGTH:
@@ -192,7 +192,7 @@ class Staging:
         return stage
 
     def _check(self, user: str, writer: str, epoch: int) -> None:
-        """Raises InvalidRequest, LimitExceeded: what cannot be the key of a record must not reach the store."""
+        """Raise InvalidRequest or LimitExceeded, so that no invalid key of a record reaches the store."""
         if not writer or not is_unicode(writer) or len(f"{user}\0{writer}".encode()) > MAX_WRITER_LENGTH:
             raise InvalidRequest(f"a writer needs a name in Unicode, of {MAX_WRITER_LENGTH} octets with the user's")
         if not 0 <= epoch <= MAX_EPOCH:
@@ -225,7 +225,7 @@ class Staging:
         return stage
 
     def plug(self, stage: Stage, producer: Producer) -> None:
-        """Have what a producer sends from now on go into a stage, until its epoch is committed."""
+        """Put everything that a producer sends from now on into a stage, until its epoch is committed."""
         producer.inlet = StageInlet(self, stage, producer.inlet)
 
     def take(self, stage: Stage, message: Message, address: Address) -> None:
@@ -245,7 +245,7 @@ class Staging:
         awaited.size_bytes += message.size
         message.origin = stage.queue.address
         stage.touched_ms = self._office.dispatcher.now_ms
-        # In the stage it is neither due nor late: both count from the commit on.
+        # In the stage neither delivery time nor expiry apply; they do from the commit on.
         if message.delivery_time_ms:
             message.set_extra(DUE, message.delivery_time_ms)
             message.delivery_time_ms = 0
@@ -255,10 +255,11 @@ class Staging:
         stage.queue.take(message)
 
     def refuse(self, stage: Stage) -> None:
-        """A message for the stage was not taken.
+        """Count a message for the stage that was refused.
 
-        A client that lost its connection before it heard that learns it from the number: by the count of messages alone
-        it would take those that came after for the one that is missing. Those are not on disk before the number is.
+        A client that lost its connection before it got the refusal learns of it from this number: from the count of
+        messages alone it would mistake a later message for the missing one. No later message is on disk before the
+        number is.
         """
         stage.refused += 1
         if not stage.queue.is_deleted:
@@ -269,7 +270,7 @@ class Staging:
         self._office.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
     def _is_dropped(self, awaited: _Awaited, address: Address) -> bool:
-        """Whether a message is dropped because of what is staged already. Raises AddressFull."""
+        """Tell whether a message is discarded because of what is staged already. Raises AddressFull."""
         settings, account = address.settings, address.account
         policy = settings.address_full_policy
         count, size = awaited.message_count, awaited.size_bytes
@@ -300,17 +301,17 @@ class Staging:
         return True
 
     def release(self, stage: Stage, holder: Holder) -> None:
-        """A link that filled a stage is gone."""
+        """Note that a link that filled a stage is gone."""
         if stage.holder is holder:
             stage.holder = None
 
     def commit(self, session: Session, writer: str, epoch: int, attempts: dict[str, int]) -> Steps:
-        """Route what these attempts hold, each with as many messages as it says; all of it or nothing.
+        """Route the messages of these attempts, all or nothing; `attempts` says how many messages each one must have.
 
-        The result is False if the epoch was committed before: nothing is done then. In both cases all other stages of
-        the writer up to this epoch are dropped. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and InvalidRequest
-        for an attempt that is not there or holds another number: it must be written again. Raises StoreError if not all
-        could be routed, though the epoch is decided: the next request or start goes on.
+        The result is False if the epoch was committed before: nothing is routed then. In both cases all other stages of
+        the writer up to this epoch are deleted. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and InvalidRequest
+        for an attempt that does not exist or has another number of messages: it must be written again. Raises
+        StoreError if the epoch is decided but not all of it could be routed: the next request or start continues.
         """
         user = session.subject.name
         self._check(user, writer, epoch)
@@ -345,7 +346,7 @@ class Staging:
         return chosen
 
     def abort(self, session: Session, writer: str, epoch: int, attempts: Collection[str] | None = None) -> Steps:
-        """Drop what is staged for an epoch and those before it, or some attempts at it; how many stages there were."""
+        """Delete the stages of an epoch and those before it, or of some attempts at it; the result is their number."""
         stages = [stage for stage in self._of(session.subject.name, writer) if stage.epoch <= epoch]
         if attempts is not None:
             stages = [stage for stage in stages if stage.epoch == epoch and stage.attempt in attempts]
@@ -355,7 +356,7 @@ class Staging:
         return [stage for stage in self._stages.values() if stage.user == user and stage.writer == writer]
 
     def _drop(self, stages: list[Stage], reason: str) -> Steps:
-        """Close these at once, and delete them; how many there were."""
+        """Close these stages at once, then delete them in slices; return their number."""
         self._close(stages)
         for index, stage in enumerate(stages):
             if index % DROPPED_STAGES == DROPPED_STAGES - 1:
@@ -364,13 +365,13 @@ class Staging:
         return len(stages)
 
     def _close(self, stages: list[Stage]) -> None:
-        """They take nothing more, and nobody finds them."""
+        """Let these stages take nothing more, and remove them from the table."""
         for stage in stages:
             del self._stages[stage.key]
             stage.is_over = True
 
     def _end(self, stage: Stage, reason: str = "its epoch is committed") -> None:
-        """A closed stage is deleted, with what is still in it."""
+        """Delete a closed stage with what is still in it."""
         self._count -= 1
         awaited = self._awaited[stage.address]
         awaited.stages -= 1
