@@ -50,6 +50,7 @@ class Address(MessageAccount):
         "used_ms",
     )
 
+    # Long because it declares and documents every attribute.
     def __init__(
         self,
         name: str,

@@ -73,6 +73,7 @@ class Message:
         "view_cache",
     )
 
+    # Long because it declares and documents every attribute.
     def __init__(
         self,
         format: MessageFormat,
@@ -105,7 +106,7 @@ class Message:
         self.routing_type: int = routing_type
         """A `RoutingType`, or -1 if the producer left it to the address."""
         self.producer: str = producer
-        """Client id of the connection that sent it (`__AMQ_CID`, what no-local compares)."""
+        """Client id of the connection that sent it (`__AMQ_CID`, compared by no-local)."""
         self.large: LargeBody | None = None
         """Body that follows `data`, kept outside of memory. The message holds it while queues hold the message."""
         self.size: int = len(data) + len(annotations) + MESSAGE_OVERHEAD_BYTES

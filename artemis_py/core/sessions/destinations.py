@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
 
 
+# Long because it is one rule, with its conditions in the order of the model.
 def ensure_destination(session: "Session", name: str, queue_name: str, routing_type: RoutingType) -> None:
     """Create the address, and for ANYCAST or an FQQN the queue, if they do not exist and that is allowed.
 
