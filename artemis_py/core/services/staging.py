@@ -77,7 +77,7 @@ class Stage:
         self.refused: int = 0
         """Messages that a link brought and the broker refused."""
         self.dropped: int = 0
-        """Messages that it accepted and discarded, because its address is full and its policy is DROP."""
+        """Messages that it accepted and discarded, because its address is full and the policy for that is DROP."""
         self.holder: Holder | None = None
         self.touched_ms: int = queue.dispatcher.now_ms
         self.is_over: bool = False
@@ -308,10 +308,10 @@ class Staging:
     def commit(self, session: Session, writer: str, epoch: int, attempts: dict[str, int]) -> Steps:
         """Route the messages of these attempts, all or nothing; `attempts` says how many messages each one must have.
 
-        The result is False if the epoch was committed before: nothing is routed then. In both cases all other stages of
-        the writer up to this epoch are deleted. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and InvalidRequest
-        for an attempt that does not exist or has another number of messages: it must be written again. Raises
-        StoreError if the epoch is decided but not all of it could be routed: the next request or start continues.
+        The result is False if the epoch was committed before: these attempts are ignored then. In both cases all other
+        stages of the writer up to this epoch are deleted. Raises NotAuthorized, NoSuchAddress, LimitExceeded, and
+        InvalidRequest for an attempt that does not exist or has another number of messages: it must be written again.
+        Raises StoreError if the epoch is decided but not all of it could be routed: the next request or start resumes.
         """
         user = session.subject.name
         self._check(user, writer, epoch)
