@@ -1,1 +1,1 @@
-"""Queues: order, priority, paging, dispatch to consumers, and what becomes of each delivery."""
+"""Queues: order, priority, paging, dispatch to consumers, and settlement of deliveries."""

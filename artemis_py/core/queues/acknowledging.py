@@ -1,4 +1,4 @@
-"""Acknowledging waiting messages by their numbers, for readers that took nothing out of the queue."""
+"""Acknowledging waiting messages by their sequences, for readers that removed nothing from the queue."""
 
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def acknowledge_below(queue: "Queue", sequence: int, limit: int, start: int = 0) -> int:
-    """Acknowledge what waits below `sequence`, at most `limit` messages; how many went. What is delivered stays.
+    """Acknowledge waiting messages from `start` up to but excluding `sequence`, at most `limit`; return how many.
 
-    What is below `start` stays as well. What is past its time expires instead: nobody got it, or not in time.
+    Delivered messages stay. Messages past their expiry time expire instead: no consumer got them in time.
     """
     expired_before = queue.messages_expired
     count = 0
@@ -60,7 +60,7 @@ def _end_on_disk(queue: "Queue", priority: int, start: int, stop: int, limit: in
 
 
 def _end(queue: "Queue", reference: Reference) -> None:
-    """End a message that was taken out of the backlog."""
+    """End a message that was removed from the backlog."""
     if 0 < reference.message.expires_ms <= queue.dispatcher.now_ms:
         queue.expiry.end(reference)
     else:
@@ -68,9 +68,9 @@ def _end(queue: "Queue", reference: Reference) -> None:
 
 
 def acknowledge_numbers(queue: "Queue", wanted: set[int]) -> int:
-    """Acknowledge what waits under these numbers; how many. What is delivered stays.
+    """Acknowledge the waiting messages with these sequences; return how many. Delivered messages stay.
 
-    Everything from the lowest of them to the highest is looked at.
+    Every waiting message from the lowest of the sequences to the highest is examined.
     """
     count = 0
     low, high = min(wanted), max(wanted)

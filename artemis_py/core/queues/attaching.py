@@ -1,4 +1,4 @@
-"""Consumers come to a queue and leave it, and what becomes of the deliveries that one leaves behind."""
+"""Attaching consumers to a queue and detaching them, and returning the deliveries that a consumer leaves behind."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def attach(consumer: "Consumer") -> None:
-    """Attach a consumer to its queue; limits were checked by the session."""
+    """Attach a consumer to its queue; the session has checked the limits."""
     queue = consumer.queue
     queue.consumers.append(consumer)
     queue.dispatcher.tables.occupy(CONSUMER_BYTES)
@@ -24,7 +24,7 @@ def attach(consumer: "Consumer") -> None:
 
 
 def detach(consumer: "Consumer", failed: bool) -> None:
-    """Detach a consumer; what it did not settle goes back to its place, as failed attempts if `failed`."""
+    """Detach a consumer; its unsettled deliveries go back to their places, as failed attempts if `failed`."""
     queue = consumer.queue
     consumer.is_closed = True
     queue.consumers.remove(consumer)
@@ -48,10 +48,10 @@ def detach(consumer: "Consumer", failed: bool) -> None:
 
 
 def _take_back(queue: "Queue", references: list[Reference], outcome: int) -> Steps:
-    """Put back what a consumer had, in slices. Nothing is delivered until the last is back, so that order holds."""
+    """Put back a consumer's deliveries, in slices. Nothing is delivered until the last is back, to preserve order."""
     queue.dispatch.returning += 1
     left = SLICE_MESSAGES
-    # Newest first: each finds its place at the head at once.
+    # Newest first, so that each finds its place at the head at once.
     for reference in references:
         give_back(reference, outcome)
         left -= 1

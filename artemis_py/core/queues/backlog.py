@@ -1,11 +1,11 @@
 """The waiting messages of a queue in the order in which they leave it: a window of them in memory, the rest on disk.
 
-Of each priority there is a sorted list of references in memory, and, if more wait than the window takes, a `Tail`.
+Each priority has a sorted list of references in memory and, if more messages wait than fit the window, a `Tail`.
 While there is a tail, durable messages go to its end, and the list is filled from its front when everything before
 the frontier is gone. References behind the frontier may be in the list as well: messages that are not durable, and
-those a selector picked. They wait until the frontier passes them.
+those that a selector picked. They wait until the frontier passes them.
 
-Adding, taking and putting back are O(1) whatever the length.
+Appending, removing and putting back are O(1) whatever the length.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
     from artemis_py.core.queues.queue import Queue
 
-# What is read from disk at a time: some 2 ms, so that the sockets do not wait.
+# The most that is read from disk at a time: about 2 ms, so that the sockets do not wait.
 PAGE_MESSAGES: Final = 500
 PAGE_BYTES: Final = 1 << 20
 
-# The same while memory is tight: enough not to wait for each message.
+# The same while memory is tight: enough to avoid a read for each message.
 TIGHT_PAGE_MESSAGES: Final = 50
 TIGHT_PAGE_BYTES: Final = 1 << 16
 
-# The same while memory is full: what was read for a consumer that does not take it adds up over thousands of queues.
+# The same while memory is full: pages read for consumers that do not take them add up over thousands of queues.
 FULL_PAGE_MESSAGES: Final = 8
 FULL_PAGE_BYTES: Final = 1 << 13
 
-# With nobody to read it a queue keeps this share of its window: 10,000 queues without consumers are no rare thing.
+# A queue without consumers keeps the window divided by this in memory: 10,000 such queues are not unusual.
 IDLE_SHARE: Final = 16
 
 
@@ -67,34 +67,34 @@ class Backlog:
         self.dispatcher: Dispatcher = dispatcher
         self.lists: Final[list[ReferenceList]] = [ReferenceList() for _ in range(PRIORITIES)]
         self.mask: int = 0
-        """Bit p is set if the list of priority p has something."""
+        """Bit mask: bit p is set if the list of priority p is not empty."""
         self.tails: Final[list[Tail | None]] = [None] * PRIORITIES
         self.cold_mask: int = 0
-        """Bit p is set if priority p has a tail."""
+        """Bit mask: bit p is set if priority p has a tail."""
         self.count: int = 0
-        """All that wait."""
+        """Number of all waiting messages."""
         self.cold_count: int = 0
-        """Messages that wait on disk only."""
+        """Number of messages that wait on disk only."""
         self.memory_bytes: int = 0
-        """Size of those in memory."""
+        """Size of the waiting messages in memory, in bytes."""
         self.emptied: int = 0
-        """Times that everything was taken out: a place in a list that was remembered before is of no use."""
+        """Number of times that everything was removed; a place in a list that was remembered before is then invalid."""
         self._window_messages: int = END
         self._window_bytes: int = END
 
     def set_window(self, max_messages: int, max_bytes: int) -> None:
-        """Set how much may be in memory; -1: no limit."""
+        """Set how many messages and bytes may be in memory; -1: no limit."""
         self._window_messages = max_messages if max_messages >= 0 else END
         self._window_bytes = max_bytes if max_bytes >= 0 else END
 
     @property
     def last_sequence(self) -> int:
-        """Nothing waits behind this position, of any priority."""
+        """The highest sequence that may be waiting, in any priority."""
         return self._queue.next_sequence - 1
 
     @property
     def size_bytes(self) -> int:
-        """Size of all that wait, in memory or not."""
+        """Size of all waiting messages in bytes, in memory or not."""
         size = self.memory_bytes
         for tail in self.tails:
             if tail is not None:
@@ -107,13 +107,13 @@ class Backlog:
         return self._queue.restored_below
 
     def priority_of(self, reference: Reference) -> int:
-        """Which list it belongs to: an internal queue has one."""
+        """Return the priority whose list the reference belongs to; an internal queue uses only one."""
         return 4 if self._queue.internal else reference.message.priority
 
     # -- in ----------------------------------------------------------------------------------------------------
 
     def append(self, reference: Reference, is_stored: bool) -> None:
-        """Add the newest. If it ends up COLD the caller still has to put it into the storage, if `is_stored`."""
+        """Add the newest reference. If it becomes COLD, and `is_stored`, the caller must put it into the storage."""
         message = reference.message
         origin = message.origin
         reference.state = WAITING
@@ -123,7 +123,7 @@ class Backlog:
             or self.count > self._window_messages
             or self.memory_bytes > self._window_bytes
             or self._address.account.is_full
-            # Behind a wildcard the message counts at another address than its queue's.
+            # With a wildcard queue the message counts for another address than the queue's own.
             or (origin is not None and origin.account.is_full)
             or self._broker_account.size_bytes >= self._broker_account.tight_bytes
             or len(self._consumers) == 0
@@ -135,19 +135,19 @@ class Backlog:
         self.memory_bytes += message.size
 
     def _page_out(self, reference: Reference, is_stored: bool) -> bool:
-        """Whether the newest message goes to disk only."""
+        """Move the newest message to disk only, if it should be there; return whether it went."""
         if is_stored:
             return self._page_out_stored(reference)
         address = self._address
         message = reference.message
         if message.large is not None or (self.count == 1 and self._consumers):
-            # The body of a large one is on disk already, and goes when nobody holds it.
+            # The body of a large message is on disk already, and is deleted when nothing refers to it.
             return False
         if not address.must_spill and (message.origin is None or not message.origin.must_spill):
             return False
         scratch = self.dispatcher.scratch
         if scratch is None or not scratch.is_usable:
-            # From now on producers are held back instead.
+            # From now on producers are blocked instead.
             address.broker_account.can_spill = False
             return False
         priority = self.priority_of(reference)
@@ -169,7 +169,7 @@ class Backlog:
             share = IDLE_SHARE
             if self._consumers:
                 share = 1
-                # The only one that waits is about to leave, however short memory is.
+                # If it is the only one waiting, it is about to leave, however short memory is.
                 is_short = is_short and waiting > 1
             if (
                 waiting <= max(1, self._window_messages // share)
@@ -191,7 +191,7 @@ class Backlog:
         return tail
 
     def insert(self, reference: Reference, near: Reference | None) -> None:
-        """Put one back at its place, looking for it from `near`, or from the head."""
+        """Put a reference back at its place, searching from `near`, or from the head."""
         reference.state = WAITING
         priority = self.priority_of(reference)
         self.lists[priority].insert(reference, near)
@@ -200,7 +200,7 @@ class Backlog:
         self.memory_bytes += reference.message.size
 
     def restore(self, priority: int, count: int, size_bytes: int) -> None:
-        """An earlier run left these on disk."""
+        """Register `count` messages of a priority that an earlier run left on disk."""
         self._tail(priority, 0).restore(count, size_bytes)
         self.count += count
         self.cold_count += count
@@ -208,7 +208,7 @@ class Backlog:
     # -- out ---------------------------------------------------------------------------------------------------
 
     def head(self) -> Reference | None:
-        """The message whose turn it is, read from disk if need be; None if nothing waits, or cannot be read now."""
+        """Return the next message, read from disk if necessary; None if nothing waits or it cannot be read now."""
         while True:
             mask = self.mask | self.cold_mask
             if not mask:
@@ -222,7 +222,10 @@ class Backlog:
                 return None
 
     def oldest(self) -> Reference | None:
-        """The message with the lowest number, read from disk if need be; None if there is none that can be read now."""
+        """Return the waiting message with the lowest sequence, read from disk if necessary.
+
+        None if nothing waits or it cannot be read now.
+        """
         oldest: Reference | None = None
         for priority in range(PRIORITIES):
             while True:
@@ -237,7 +240,7 @@ class Backlog:
         return oldest
 
     def unlink(self, reference: Reference) -> None:
-        """Take one out of its list."""
+        """Remove a reference from its list."""
         priority = 4 if self._queue.internal else reference.message.priority
         references = self.lists[priority]
         references.unlink(reference, priority)
@@ -247,7 +250,7 @@ class Backlog:
         self.memory_bytes -= reference.message.size
 
     def load(self, priority: int) -> bool:
-        """Move the frontier of a priority with a tail: what is next comes into memory. False if it cannot be read."""
+        """Read the next page of a priority's tail into memory and move the frontier. False if it cannot be read."""
         tail = self.tails[priority]
         assert tail is not None
         max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
@@ -272,7 +275,7 @@ class Backlog:
         return True
 
     def fetch(self, tail: Tail, reference: Reference, page: Page) -> None:
-        """Bring one of a page behind the frontier into memory, at its place in the list."""
+        """Bring one reference of a page behind the frontier into memory, at its place in the list."""
         self._take(tail, reference, self.priority_of(reference), page)
 
     def _take(self, tail: Tail, reference: Reference, priority: int, page: Page) -> None:
@@ -295,15 +298,15 @@ class Backlog:
         self.memory_bytes += reference.message.size
 
     def _lose(self, count: int) -> None:
-        """Count out what was damaged on disk."""
+        """Subtract messages that are lost, for example because they were damaged on disk."""
         self.cold_count -= count
         self.count -= count
 
     def close(self, tail: Tail, priority: int) -> None:
-        """End a tail if it has nothing any more."""
+        """End a tail that has become empty."""
         if tail.count > 0 and tail.frontier < END:
             return
-        # A count that is wrong (a damaged store) may not keep the queue waiting for messages that are not there.
+        # A wrong count (a damaged store) must not keep the queue waiting for messages that do not exist.
         self._lose(tail.count)
         self._end_tail(tail, priority)
 
@@ -316,20 +319,20 @@ class Backlog:
     # -- all at once -------------------------------------------------------------------------------------------
 
     def scan(self, tail: Tail, after: int, upto: int, max_messages: int) -> Page | None:
-        """Read what is on disk behind a position, to look for something; the frontier stays."""
+        """Read what is on disk behind position `after`, without moving the frontier; None if it cannot be read."""
         page = tail.read(after, upto, max_messages, PAGE_BYTES)
         if page is not None and page.lost:
             self._lose(len(page.lost))
         return page
 
     def pull(self, tail: Tail, reference: Reference) -> None:
-        """Take one of a page out of the backlog: the caller ends it."""
+        """Remove one reference of a page from the backlog; the caller ends it."""
         tail.take(reference)
         self.cold_count -= 1
         self.count -= 1
 
     def take_lists(self) -> list[Reference]:
-        """Take out all that are in memory: the heads of the lists they make up. The caller ends them."""
+        """Remove all references in memory; return the heads of the lists they form. The caller ends them."""
         heads: list[Reference] = []
         for references in self.lists:
             if references.head is not None:
@@ -343,7 +346,7 @@ class Backlog:
         return heads
 
     def drop(self) -> None:
-        """Forget all that is on disk only."""
+        """Forget all messages that are on disk only."""
         for priority in range(PRIORITIES):
             tail = self.tails[priority]
             if tail is None:

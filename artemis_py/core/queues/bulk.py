@@ -1,12 +1,12 @@
-"""Operations on all messages of a queue: emptying it, removing what a selector wants, and counting that.
+"""Operations on all messages of a queue: emptying it, and removing or counting the messages that a selector matches.
 
-Each is long work (`runtime/background`), because a queue may have millions of messages. It is about the messages that
-are in the queue when it begins; what comes later is left alone.
+Each runs in the background (`runtime/background`), because a queue may have millions of messages. It covers the
+messages that are in the queue when it begins; later ones are left alone.
 
-Emptying is true at once: lists and tails are taken out as a whole, and only giving back what they held takes slices. A
-crash between these may bring back messages that were in memory, so it is answered only when the last slice is done.
-Removing and counting look at each message when they come to it. Messages that a consumer has by then are passed over,
-and so are those that it gives back behind them.
+Emptying takes effect at once: lists and tails are removed as a whole, and only freeing their contents takes slices. A
+crash between slices may bring back messages that were in memory, so the request is answered only after the last slice.
+Removing and counting examine each message when they reach it. Messages that a consumer has at that time are skipped,
+and so are messages that it gives back at a place already examined.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Place:
-    """A position in one priority of a queue that is looked through."""
+    """A position in one priority of a queue that is being searched."""
 
     __slots__ = ("_emptied", "_hints", "_priority", "_queue", "_upto", "cold", "position", "warm")
 
@@ -33,16 +33,16 @@ class _Place:
         self._upto: int = upto
         self._emptied: int = queue.backlog.emptied
         self._hints: list[Reference] = []
-        """The last message in memory of each slice: the search continues behind the last that is still there."""
+        """The last message in memory of each slice: the search continues after the last one that still waits."""
         self.position: int = 0
-        """Everything up to here was looked at."""
+        """Everything up to this sequence was examined."""
         self.warm: list[Reference] = []
-        """The next messages that are in memory."""
+        """The next messages in memory."""
         self.cold: list[Reference] = []
-        """The next ones that are on disk only."""
+        """The next messages that are on disk only."""
 
     def move(self) -> bool:
-        """Go on to the next messages; False at the end. Raises StoreError if they cannot be read."""
+        """Move to the next messages; False at the end. Raises StoreError if they cannot be read."""
         if self.position >= self._upto:
             return False
         backlog = self._queue.backlog
@@ -63,7 +63,7 @@ class _Place:
         return True
 
     def _find_warm(self, end: int) -> int:
-        """Collect what comes next in memory; up to where nothing of it is missing."""
+        """Collect the next messages in memory; return the sequence up to which they are complete."""
         warm: list[Reference] = []
         self.warm = warm
         candidate = self._after_hint()
@@ -90,7 +90,7 @@ class _Place:
 
 
 def count(queue: "Queue", filter: Filter) -> Steps:
-    """Count the waiting messages that `filter` wants. Raises StoreError if some cannot be read."""
+    """Count the waiting messages that `filter` matches. Raises StoreError if some cannot be read."""
     found = 0
     left = SLICE_MESSAGES
     upto = queue.next_sequence - 1
@@ -109,7 +109,7 @@ def count(queue: "Queue", filter: Filter) -> Steps:
 
 
 def remove(queue: "Queue", filter: Filter) -> Steps:
-    """Remove the waiting and scheduled messages that `filter` wants; how many. Raises StoreError as `count`.
+    """Remove the waiting and scheduled messages that `filter` matches; return how many. Raises StoreError as `count`.
 
     Each slice is durable as a whole or not at all.
     """
@@ -148,7 +148,7 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
 
 
 def _remove_found(queue: "Queue", place: _Place, priority: int, filter: Filter) -> int:
-    """Remove what `filter` wants of the messages that were found next."""
+    """Remove the messages that `filter` matches among those that `place` found."""
     removed = 0
     backlog = queue.backlog
     for reference in place.warm:
@@ -169,14 +169,14 @@ def _remove_found(queue: "Queue", place: _Place, priority: int, filter: Filter) 
 
 
 def empty(queue: "Queue") -> Steps:
-    """Remove all waiting and scheduled messages; how many there were. The queue is empty after the first slice."""
+    """Remove all waiting and scheduled messages; return how many. The queue is empty after the first slice."""
     removed, rest = take_out(queue)
     yield from rest
     return removed
 
 
 def take_out(queue: "Queue") -> tuple[int, Steps]:
-    """Take all waiting and scheduled messages out of a queue; how many, and the work that ends them."""
+    """Take all waiting and scheduled messages out of a queue; return how many, and the work that ends them."""
     backlog = queue.backlog
     for consumer in queue.consumers:
         if consumer.cursor is not None:

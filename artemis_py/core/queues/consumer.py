@@ -1,7 +1,7 @@
-"""A consumer: credit, what it has and did not settle, and how deliveries end from its side.
+"""A consumer: its credit, its unsettled deliveries, and how it settles them.
 
-A consumer without conditions takes the head of the queue; one that may pass messages over has a cursor (`cursors`).
-Its `Sink` turns deliveries into bytes.
+A consumer without conditions takes the head of the queue; one that may skip messages has a cursor (`cursors`). Its
+`Sink` turns deliveries into bytes.
 """
 
 from typing import TYPE_CHECKING
@@ -32,20 +32,20 @@ class Sink:
     """
 
     def deliver(self, reference: Reference) -> None:
-        """Write the delivery. Called from the queue's dispatch: must not add or remove consumers."""
+        """Write the delivery. Called from the queue's dispatch, so it must not add or remove consumers."""
         raise NotImplementedError
 
     def drained(self) -> None:
-        """There is nothing more for a draining consumer; its credit is gone."""
+        """Report that there is nothing more for a draining consumer; its credit is now 0."""
         raise NotImplementedError
 
     def ended(self, reason: str) -> None:
-        """The queue was deleted: the consumer is closed already."""
+        """Report that the queue was deleted; the consumer is closed already."""
         raise NotImplementedError
 
 
 class ConsumerOptions:
-    """Wishes of a consumer when it attaches."""
+    """Options of a consumer when it attaches."""
 
     __slots__ = ("browse", "cursor", "filter", "presettled", "priority")
 
@@ -59,17 +59,17 @@ class ConsumerOptions:
     ) -> None:
         self.filter: Filter | None = filter
         self.browse: bool = browse
-        """It looks at messages and takes none."""
+        """Whether it looks at messages without taking them."""
         self.priority: int = priority
-        """Among the consumers of the queue: the highest is served first."""
+        """Priority among the consumers of the queue: the highest is served first."""
         self.presettled: bool = presettled
-        """Its deliveries are acknowledged when they are handed over."""
+        """Whether its deliveries are acknowledged when they are handed over."""
         self.cursor: Cursor | None = cursor
-        """How it walks through the queue; None: as its filter and `browse` demand."""
+        """The cursor that walks through the queue; None: chosen by `filter` and `browse`."""
 
 
 class Consumer:
-    """One taker of messages from one queue, with credit."""
+    """One consumer of one queue, with credit."""
 
     __slots__ = (
         "accepted",
@@ -98,41 +98,41 @@ class Consumer:
         self.sink: Sink = sink
         self.filter: Filter | None = options.filter
         self.browse: bool = options.browse or queue.keeps_messages
-        """It looks at messages and takes none."""
+        """Whether it looks at messages without taking them."""
         self.priority: int = options.priority
         self.presettled: bool = options.presettled and not self.browse
-        """Its deliveries are acknowledged when they are handed over."""
+        """Whether its deliveries are acknowledged when they are handed over."""
         self.user: str = user
-        """User of its client, for management."""
+        """The user of its client, for management."""
         self.cursor: Cursor | None = options.cursor
-        """How it walks through the queue; None: it takes the head."""
+        """The cursor that walks through the queue; None: it takes the head."""
         if self.cursor is None and self.browse:
             self.cursor = BrowsingCursor()
         elif self.cursor is None and self.filter is not None:
             self.cursor = SelectiveCursor()
         self.credit: int = 0
-        """Messages it may still get."""
+        """Number of messages it may still get."""
         self.blocked: bool = False
-        """Its connection cannot take more output now."""
+        """Whether its connection cannot take more output now."""
         self.draining: bool = False
         self.in_ring: bool = False
         self.is_closed: bool = False
         self.outstanding: dict[int, Reference] = {}
-        """Deliveries that it did not settle, by sequence."""
+        """Unsettled deliveries by sequence."""
         self.unsettled_bytes: int = 0
-        """Size of the messages in `outstanding`."""
+        """Size of the messages in `outstanding`, in bytes."""
         self.is_starved: bool = False
-        """It gets nothing until it settles something or memory is free."""
+        """Whether it gets nothing until it settles something or memory is free."""
         self.accepted: int = 0
-        """Deliveries it acknowledged."""
+        """Number of deliveries it acknowledged."""
 
     @property
     def reads_apart(self) -> bool:
-        """Whether it reads whatever the queue's state, a range by numbers for instance."""
+        """Whether it reads regardless of the queue's state, for example a range of sequences."""
         return self.cursor is not None and self.cursor.is_apart
 
     def grant(self, credit: int, drain: bool = False) -> None:
-        """Set the credit (absolute). With `drain`, what cannot be used at once is given up (`Sink.drained`)."""
+        """Set the credit (absolute). With `drain`, credit that cannot be used at once is given up (`Sink.drained`)."""
         self.credit = credit
         self.draining = drain
         if credit > 0 or drain:
@@ -150,7 +150,7 @@ class Consumer:
                 self.queue.dispatch.consumer_ready(self)
 
     def settle(self, reference: Reference, outcome: int, here: bool = True) -> None:
-        """End a delivery with one of the outcomes above; `here` false: never again to this consumer."""
+        """Settle a delivery with one of `outcomes`; `here` false: never deliver it to this consumer again."""
         outstanding = self.outstanding
         sequence = reference.sequence
         if sequence not in outstanding:
@@ -168,7 +168,7 @@ class Consumer:
             give_back(reference, outcome)
 
     def refuse(self, reference: Reference, outcome: int) -> None:
-        """The sink cannot send what it was just handed: the credit is unused, and it shall not come here again."""
+        """Give back a message that the sink cannot send: its credit is restored, and it never comes here again."""
         self.credit += 1
         if not self.browse:
             self.relinquish(reference)
@@ -176,7 +176,7 @@ class Consumer:
             give_back(reference, outcome)
 
     def relinquish(self, reference: Reference) -> None:
-        """Let go of a delivery without settling it; the consumer that adopts it settles it."""
+        """Give up a delivery without settling it; the consumer that adopts it settles it."""
         if self.outstanding.pop(reference.sequence, None) is not None:
             self.unsettled_bytes -= reference.message.size
 
@@ -202,12 +202,12 @@ class Consumer:
         self.keep_cursor()
 
     def keep_cursor(self) -> None:
-        """Walk with a cursor from now on, since it has to pass messages over."""
+        """Use a cursor from now on, because the consumer has to skip messages."""
         if self.cursor is None:
             self.cursor = SelectiveCursor()
             self.queue.dispatch.cursor_count += 1
 
     def close(self, failed: bool = False) -> None:
-        """Leave the queue; unsettled deliveries go back, as failed attempts if the connection broke."""
+        """Leave the queue; unsettled deliveries go back, as failed attempts if `failed` (the connection broke)."""
         if not self.is_closed:
             detach(self, failed)

@@ -1,8 +1,8 @@
 """Dispatch: which of a queue's consumers gets the next message.
 
-Consumers with credit stand in a ring per consumer priority. Each gets the head of the queue, or what its cursor
-chooses. What a crash must not take back from a client that has seen it (`Message.stored_first`) is handed out only once
-it is durable; browsers may look ahead.
+There is a ring of consumers with credit for each consumer priority. Each consumer gets the head of the queue, or what
+its cursor chooses. A message that must not be lost once a client has seen it (`Message.stored_first`) is delivered only
+when it is durable; browsers may see it earlier.
 """
 
 from collections import deque
@@ -18,8 +18,8 @@ from artemis_py.core.queues.settlement import acknowledge
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
 
-# Messages examined for cursors before other queues and the sockets get their turn: about 2 ms in pure Python, short
-# enough that nobody notices.
+# Messages examined for cursors before other queues and the sockets are served: about 2 ms in pure Python, too short to
+# be noticed.
 SCAN_BUDGET: Final = 2000
 
 
@@ -31,7 +31,7 @@ class Level:
     def __init__(self, priority: int) -> None:
         self.priority: int = priority
         self.ring: deque[Consumer] = deque()
-        """Consumers with credit, next one first; one that turns out to have none is taken out when its turn comes."""
+        """Consumers with credit, the next one first; one that has used up its credit is removed when its turn comes."""
 
 
 class Dispatch(Dispatchable):
@@ -43,21 +43,21 @@ class Dispatch(Dispatchable):
         self._dispatcher: Dispatcher = dispatcher
         self.gate: Gate = Gate(queue)
         self.levels: list[Level] = []
-        """One for each priority that consumers have, the highest first."""
+        """The levels of all priorities that consumers have, the highest first."""
         self.apart: list[Consumer] = []
-        """Consumers that stand in no ring (`Cursor.is_apart`)."""
+        """Consumers outside the rings (`Cursor.is_apart`)."""
         self.cursor_count: int = 0
-        """Consumers in rings that have cursors."""
+        """Number of consumers that have cursors and are not in `apart`."""
         self.returning: int = 0
-        """Consumers that left with so much that it is still being put back."""
+        """Number of consumers that left and whose deliveries are still being put back."""
         self._draining: list[Consumer] = []
         self._early: Reference | None = None
-        """A message that would be delivered in this visit if it were durable."""
+        """A message that this visit would deliver if it were durable."""
         self._is_cut: bool = False
-        """This visit ended because a budget was used up."""
+        """Whether this visit ended because a budget was used up."""
 
     def add(self, consumer: Consumer) -> None:
-        """Make room for a consumer that attached."""
+        """Add a consumer that attached."""
         if consumer.reads_apart:
             self.apart.append(consumer)
         elif consumer.cursor is not None:
@@ -74,7 +74,7 @@ class Dispatch(Dispatchable):
             self.levels.append(Level(consumer.priority))
 
     def remove(self, consumer: Consumer) -> None:
-        """Undo `add`; the consumer is none of the queue's any more."""
+        """Undo `add`; the queue's list of consumers no longer has the consumer."""
         if consumer.reads_apart:
             self.apart.remove(consumer)
         elif consumer.cursor is not None:
@@ -89,19 +89,19 @@ class Dispatch(Dispatchable):
         consumer.in_ring = False
 
     def follow_assignment(self) -> None:
-        """Give consumers cursors if the rule of assignment, which is a new one, needs them."""
+        """Give consumers cursors if the assignment rule, which has changed, needs them."""
         if self._queue.assignment is not None and self._queue.assignment.is_by_message:
             for consumer in self._queue.consumers:
                 consumer.keep_cursor()
 
     def mark_ready(self) -> None:
-        """Have `deliver` called in this turn."""
+        """Have `deliver` called in this iteration of the loop."""
         if not self.is_ready and self._queue.consumers:
             self.is_ready = True
             self._dispatcher.ready.append(self)
 
     def consumer_ready(self, consumer: Consumer) -> None:
-        """Put a consumer into its ring: it got credit, or drains."""
+        """Put a consumer that got credit, or drains, into its ring."""
         if not consumer.reads_apart:
             if consumer.draining and consumer not in self._draining:
                 self._draining.append(consumer)
@@ -114,9 +114,9 @@ class Dispatch(Dispatchable):
         self.mark_ready()
 
     def deliver(self, budget: int) -> int:
-        """Hand waiting messages to consumers with credit, at most `budget`; returns how many.
+        """Hand at most `budget` waiting messages to consumers with credit; return how many.
 
-        Marks itself ready again if it stopped because of a budget.
+        Marks itself as ready again if it stopped because a budget was used up.
         """
         queue = self._queue
         delivered = serve_apart(queue, budget) if self.apart else 0
@@ -143,10 +143,10 @@ class Dispatch(Dispatchable):
             self._end_drains()
         return delivered
 
-    # One loop of nearly 60 lines, because it runs once per message: with its steps as methods of their own, what is
-    # local here would be looked up again for each message.
+    # One loop of nearly 60 lines, because it runs once per message: if its steps were methods, each would have to look
+    # up again what is a local variable here.
     def _serve(self, ring: deque[Consumer], delivered: int, budget: int) -> int:
-        """Let the consumers of one ring take turns; how many messages were delivered in this visit by now."""
+        """Let the consumers of one ring take turns; return how many messages this visit has delivered so far."""
         queue = self._queue
         dispatcher = self._dispatcher
         backlog = queue.backlog
@@ -193,7 +193,7 @@ class Dispatch(Dispatchable):
                 continue
             expires_ms = reference.message.expires_ms
             if expires_ms and expires_ms <= dispatcher.now_ms:
-                # A browser passes it over: looking at a queue changes nothing in it.
+                # A browser skips it: browsing changes nothing in a queue.
                 if not consumer.browse:
                     queue.expiry.expire(reference)
                 continue
@@ -207,7 +207,7 @@ class Dispatch(Dispatchable):
         return delivered
 
     def _cut(self, delivered: int) -> int:
-        """End this visit, since a budget is used up, and ask for another."""
+        """End this visit because a budget is used up, and ask for another."""
         self._is_cut = True
         self.mark_ready()
         return delivered
@@ -229,7 +229,7 @@ class Dispatch(Dispatchable):
             acknowledge(reference)
 
     def _end_drains(self) -> None:
-        """Tell draining consumers that nothing is left for them, except for those whose output is blocked."""
+        """Tell draining consumers that nothing is left for them, except those whose output is blocked."""
         waiting: list[Consumer] = []
         for consumer in self._draining:
             if consumer.is_closed or not consumer.draining:

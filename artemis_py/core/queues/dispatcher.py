@@ -1,4 +1,4 @@
-"""The dispatcher: whose turn it is to deliver, and what all queues of a broker share."""
+"""The dispatcher: which queues deliver when, and what all queues of a broker share."""
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -19,99 +19,100 @@ from artemis_py.errors import LimitExceeded
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
 
-# What a consumer may have and not settle while memory is tight (half of the limit is used) or full, with what Python
-# needs for it: some ten thousand small messages, and some hundred. A consumer that never settles stops there, the
-# others of its queue go on. Thousands of them add up to more than there is: beyond `overdrawn_bytes` each has one.
+# Bytes that a consumer may have unsettled while memory is tight (half of the limit is used) or full, including Python's
+# own overhead: about ten thousand small messages, or a few hundred. A consumer that never settles stops there; the
+# others of its queue continue. Thousands of such consumers need more than there is: beyond `overdrawn_bytes` each may
+# have one message.
 UNSETTLED_BYTES_TIGHT: Final = 8 << 20
 UNSETTLED_BYTES_FULL: Final = 256 << 10
 
 
-# Room for tables is given out in so many parts. Addresses that are made because a client sends to them may fill two of
-# them, queues and addresses that a client asked for three, and the last is for consumers, links and sessions.
+# The memory for tables has this many parts. Addresses that are created because a client sends to them may fill two of
+# them, queues and addresses that a client asked for three; the last is for consumers, links and sessions.
 TABLES_PARTS: Final = 4
 ADDRESS_PARTS: Final = 2
 QUEUE_PARTS: Final = 3
 
-# What a queue may deliver in a turn although there are more queues than that leaves room for: few where all that became
-# ready get something at once, and much where queues take turns, so that it goes out in one write.
+# What a queue may deliver in a visit even if the budget is too small for all queues: few messages where every queue
+# that became ready is served in the same iteration, and many where queues take turns, so that they go out in one write.
 LEAST_DELIVERIES: Final = 8
 LEAST_OF_MANY: Final = 250
 
-# A queue that delivered so many the last time takes turns with its like. Those that deliver a message now and then go
-# before all of them, however many there are.
+# A queue that delivered this many in its last visit takes turns with others like it. Queues that deliver a message now
+# and then are served before all of them, however many there are.
 MANY: Final = 4
 
-# What a visit to a queue counts at the least, in deliveries: as much as the write that it causes takes. Queues that
-# take turns gather more until it is theirs, and a fan-out to 100 connections is not 100 writes in each turn: with 100
-# connections a write carries as many messages as this says.
+# The least that a visit to a queue costs, in deliveries: about the cost of the write that it causes. Queues that take
+# turns gather more messages while they wait, so a fan-out to 100 connections does not mean 100 writes in each
+# iteration: with 100 connections a write carries as many messages as `VISIT_OF_MANY` says.
 VISIT: Final = 5
 VISIT_OF_MANY: Final = 100
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Dispatchable:
-    """Has something to deliver now and then, and is visited for that: a queue, as the dispatcher sees it."""
+    """A queue as the dispatcher sees it: something to visit when it has messages to deliver."""
 
     def __init__(self) -> None:
         self.is_ready: bool = False
-        """It is in the list of those to visit."""
+        """Whether it is in the list of queues to visit."""
         self.is_greedy: bool = False
-        """In its last visit it delivered all it was allowed to."""
+        """Whether it delivered all that it was allowed to (or `MANY`) in its last visit."""
         self.awaits_store: bool = False
-        """It is ready again when what it has was stored."""
+        """Whether it becomes ready when its next message is durable."""
 
     def mark_ready(self) -> None:
-        """Have `deliver` called in this turn."""
+        """Have `deliver` called in this iteration of the loop."""
         raise NotImplementedError
 
     def deliver(self, budget: int) -> int:
-        """Deliver at most so many messages; how many it did."""
+        """Deliver at most `budget` messages; return how many."""
         raise NotImplementedError
 
 
 class Dispatcher:
-    """Visits queues that have something to deliver, and has what all of them share: time, timers, storage, memory."""
+    """Visits queues that have something to deliver, and owns what they share: time, timers, storage, memory."""
 
     def __init__(
         self, storage: Storage, scratch: Scratch | None = None, options: BrokerSettings = DEFAULT_BROKER_SETTINGS
     ) -> None:
         self.now_ms: int = 0
-        """Milliseconds since 1970, set at the start of each turn."""
+        """Time in milliseconds since 1970, set at the start of each iteration of the loop."""
         self.meter: Meter = Meter()
         self.storage: Storage = storage
         self.stores: bool = storage.is_durable
-        """Whether the storage takes durable messages; false once it failed."""
+        """Whether the storage takes durable messages; false once it has failed."""
         self.storage_failure: str | None = None
-        """Why nothing is stored any more; None while it is."""
+        """Why the storage failed; None as long as it works."""
         self.numbers: Numbers = Numbers()
         self.scratch: Scratch | None = scratch
-        """Takes messages that are not durable, if they do not fit into memory."""
+        """Room on disk for messages that are not durable and do not fit into memory."""
         self.account: MemoryAccount = MemoryAccount(options.global_max_size_bytes, options.global_max_messages)
-        """Memory that messages of all addresses take."""
+        """Memory used by the messages of all addresses."""
         self.account.can_spill = scratch is not None
         self.tables: MemoryAccount = MemoryAccount(tables_limit(options.global_max_size_bytes))
-        """Memory that addresses, queues, consumers, links and sessions take."""
+        """Memory used by addresses, queues, consumers, links and sessions."""
         self.starved: set[Consumer] = set()
-        """Consumers that get nothing until memory is free, or they settle something."""
+        """Consumers that get nothing until memory is free or they settle something."""
         self.timers: Timers = Timers(self.meter)
         self.slices: BackgroundWork = BackgroundWork()
-        """Work that takes many turns."""
+        """Work that takes many iterations of the loop."""
         self.scan: ScanBudget = ScanBudget(0)
-        """Messages that may be examined for cursors in the visit that is under way."""
+        """Number of messages that may still be examined for cursors in the current visit."""
         self.ready: list[Dispatchable] = []
-        """Queues that may have something to deliver, since the last turn."""
+        """Queues that became ready since the last iteration."""
         self._again: deque[Dispatchable] = deque()
-        """Queues that had more than their share of a turn: they take turns."""
+        """Queues with much to deliver, which take turns."""
         self.stored_batch: int = 0
-        """The last batch that is durable; references of later ones are not delivered yet."""
+        """The last batch that is durable; references of later batches are not delivered yet."""
         self._awaiting_store: list[Dispatchable] = []
-        """Queues that have consumers for such references."""
+        """Queues that have consumers waiting for such references."""
 
     def check_tables(self, what: str, parts: int = TABLES_PARTS) -> None:
-        """Raises LimitExceeded if a client may not have one more of `what`, an address or a queue for instance.
+        """Raise LimitExceeded if a client may not have one more of `what`, for example an address or a queue.
 
-        That is so when `parts` of `TABLES_PARTS` of the room are taken: a flood of what is made by the way leaves
-        something for the clients that come.
+        That is so when `parts` of `TABLES_PARTS` of the memory for tables are used: a flood of addresses created on
+        demand leaves room for the clients that follow.
         """
         tables = self.tables
         if tables.max_bytes >= 0 and tables.size_bytes >= tables.max_bytes // TABLES_PARTS * parts:
@@ -121,30 +122,30 @@ class Dispatcher:
             )
 
     def await_store(self, queue: Dispatchable, reference: Reference) -> None:
-        """Let a queue deliver when this reference of it is durable, and have that hurried."""
+        """Let a queue deliver when this reference of it is durable, and have the storage hurry."""
         if not queue.awaits_store:
             queue.awaits_store = True
             self._awaiting_store.append(queue)
         self.storage.hurry(reference)
 
     def storage_failed(self, reason: str) -> None:
-        """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
+        """Refuse durable messages from now on, because the storage takes nothing more; the rest continues in memory."""
         self.storage_failure = reason
         self.stores = False
         self.account.close()
         self.stored(UNLIMITED)
 
     def disk_changed(self, is_full: bool, is_exhausted: bool) -> None:
-        """Hold producers back or let them go on, as `disk-full-policy` says; consumers go on in any case.
+        """Block or unblock producers, as `disk-full-policy` says; consumers continue in any case.
 
-        `is_exhausted`: so little is left that messages are refused whatever the policy.
+        `is_exhausted`: so little room is left that messages are refused whatever the policy.
         """
         self.account.disk_is_full = is_full
         self.account.disk_is_exhausted = is_exhausted
         self.account.update()
 
     def stored(self, batch: int) -> bool:
-        """Everything up to this batch is durable; True if some queue may have something to deliver now."""
+        """Note that everything up to `batch` is durable; return whether there is something to run now."""
         self.stored_batch = batch
         awaiting, self._awaiting_store = self._awaiting_store, []
         for queue in awaiting:
@@ -154,12 +155,12 @@ class Dispatcher:
 
     @property
     def free_unsettled_bytes(self) -> int:
-        """Bytes that a consumer may surely have and not settle; above that `holds_back` decides."""
+        """Bytes that any consumer may have unsettled; above that `holds_back` decides."""
         account = self.account
         return 1 if account.size_bytes >= account.overdrawn_bytes else UNSETTLED_BYTES_FULL
 
     def holds_back(self, unsettled_bytes: int) -> bool:
-        """Whether a consumer that has so much and did not settle it gets nothing more for now."""
+        """Tell whether a consumer with this much unsettled gets nothing more for now."""
         account = self.account
         if account.size_bytes >= account.overdrawn_bytes:
             return unsettled_bytes > 0
@@ -168,22 +169,22 @@ class Dispatcher:
         return account.is_tight and unsettled_bytes >= UNSETTLED_BYTES_TIGHT
 
     def starve(self, consumer: "Consumer") -> None:
-        """Give a consumer nothing until memory is free, or it settles something."""
+        """Give a consumer nothing until memory is free or it settles something."""
         consumer.is_starved = True
         self.starved.add(consumer)
 
     def next_deadline_ms(self) -> int | None:
-        """When `handle_deadlines` is due next."""
+        """Return when `handle_deadlines` is due next, in milliseconds since 1970; None: never."""
         return self.timers.next_ms()
 
     def handle_deadlines(self) -> None:
-        """Do what was planned for a moment up to `now_ms`."""
+        """Run the timers that are due at `now_ms`."""
         self.timers.run(self.now_ms)
 
     def run(self, budget: int = 1000) -> bool:
-        """Let every ready queue deliver, at most `budget` messages in all, then do a slice of long work.
+        """Let every ready queue deliver, at most `budget` messages in all, then do a slice of background work.
 
-        True if some queue had to stop early, or there is more work.
+        Returns True if some queue had to stop early, or if there is more work.
         """
         self._dispatch(budget)
         if self.slices.has_work:
@@ -202,7 +203,7 @@ class Dispatcher:
             return
         self.ready = []
         share = max(budget // count, LEAST_DELIVERIES)
-        # A queue with little to deliver does not wait until those with much had their turns; nor do they for ever.
+        # Queues with little to deliver do not wait for those with much, nor do the latter wait forever.
         kept = budget >> 1 if again else 0
         index = 0
         try:
@@ -219,12 +220,12 @@ class Dispatcher:
                 budget -= max(self._serve(queue, min(max(budget // count, LEAST_OF_MANY), budget)), VISIT_OF_MANY)
                 count -= 1
         finally:
-            # A queue that did not get its turn goes first in the next one, even if a sink failed.
+            # A queue that was not visited goes first in the next iteration, even if a sink failed.
             if index < len(fresh):
                 self.ready = fresh[index:] + self.ready
 
     def _serve(self, queue: Dispatchable, share: int) -> int:
-        """Let a queue deliver; how many it did."""
+        """Let a queue deliver; return how many messages it delivered."""
         queue.is_ready = False
         delivered = queue.deliver(share)
         queue.is_greedy = delivered >= min(share, MANY)

@@ -1,4 +1,4 @@
-"""Messages past their time: each is found when its turn comes, or by the reaper, which asks for `expire_due`."""
+"""Expired messages: each is found when it is about to be delivered, or by the reaper (`expire_due`, `sweep`)."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Expiry:
-    """Finds the expired messages of one queue; looking costs nothing while none can be due."""
+    """Finds the expired messages of one queue; a search costs nothing while none can be due."""
 
     __slots__ = (
         "_earliest_ms",
@@ -25,15 +25,15 @@ class Expiry:
     def __init__(self, queue: "Queue") -> None:
         self._queue: Queue = queue
         self._earliest_ms: int = 0
-        """The first expiry of all in memory, or an earlier time; 0: none expires."""
+        """The earliest expiry of all messages in memory, or an earlier time; 0: none expires."""
         self.may_be_on_disk: bool = False
-        """Some of what is on disk only may have an expiry."""
+        """Whether some of the messages that are on disk only may have an expiry."""
         self._swept_priority: int = PRIORITIES - 1
         self._swept_position: int = 0
         self._swept_has_expiry: bool = False
 
     def note(self, expires_ms: int) -> None:
-        """Remember that a message in memory expires at this time."""
+        """Note that a message in memory expires at this time."""
         if expires_ms < self._earliest_ms or self._earliest_ms == 0:
             self._earliest_ms = expires_ms
 
@@ -43,13 +43,13 @@ class Expiry:
         self.end(reference)
 
     def end(self, reference: Reference) -> None:
-        """Send a message that was taken out of the backlog to the expiry address."""
+        """Send a message that was removed from the backlog to the expiry address."""
         self._queue.messages_expired += 1
         self._queue.routing.expire(reference)
         forget(reference)
 
     def expire_due(self) -> int:
-        """Expire all waiting messages in memory that are due; returns how many."""
+        """Expire all waiting messages in memory that are due; return how many."""
         queue = self._queue
         now_ms = queue.dispatcher.now_ms
         if self._earliest_ms == 0 or self._earliest_ms > now_ms:
@@ -68,7 +68,7 @@ class Expiry:
                     else:
                         earliest = _earlier(earliest, reference)
                 reference = following
-        # Scheduled and delivered messages do not expire where they are, but may when they come back.
+        # Scheduled and delivered messages do not expire where they are, but may expire when they come back.
         for scheduled in queue.schedule.waiting():
             earliest = _earlier(earliest, scheduled)
         for consumer in queue.consumers + queue.holders:
@@ -78,7 +78,7 @@ class Expiry:
         return count
 
     def sweep(self, max_messages: int) -> bool:
-        """Expire what is due of the next messages that are on disk only; True when it came round."""
+        """Expire due messages among the next `max_messages` that are on disk only; True at the end of a round."""
         backlog = self._queue.backlog
         priority = self._swept_priority
         tail = backlog.tails[priority]
@@ -108,6 +108,6 @@ class Expiry:
 
 
 def _earlier(earliest_ms: int, reference: Reference) -> int:
-    """The earlier of a time and the expiry of a message; 0 stands for never."""
+    """Return the earlier of a time and the expiry of a message; 0 stands for never."""
     expires_ms = reference.message.expires_ms
     return expires_ms if expires_ms and (earliest_ms == 0 or expires_ms < earliest_ms) else earliest_ms

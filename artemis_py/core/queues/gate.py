@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Stays closed until a queue has consumers enough, or the first has waited long enough."""
+    """Stays closed until a queue has enough consumers, or the first has waited long enough."""
 
     __slots__ = ("_queue", "_timer", "is_open")
 
@@ -19,7 +19,7 @@ class Gate:
         self.is_open: bool = True
 
     def check(self) -> None:
-        """Open or close it: consumers or settings changed."""
+        """Open or close the gate when consumers or settings have changed."""
         queue = self._queue
         needed = queue.settings.consumers_before_dispatch
         delay_ms = queue.settings.delay_before_dispatch_ms
@@ -36,7 +36,7 @@ class Gate:
             self._timer = queue.dispatcher.timers.at(queue.dispatcher.now_ms + delay_ms, self._open)
 
     def cancel(self) -> None:
-        """Wait for no time any more."""
+        """Cancel the timer of `delay-before-dispatch`."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -5,8 +5,8 @@ from typing import Final
 ACCEPTED: Final = 0
 """Done: the message leaves the queue."""
 RELEASED: Final = 1
-"""Never looked at: back to its place, the attempt does not count."""
+"""Not processed: the message goes back to its place, and the attempt does not count."""
 FAILED: Final = 2
-"""The attempt failed: it counts, and may lead to the dead-letter address."""
+"""The attempt failed: it counts, and the message may go to the dead-letter address."""
 REJECTED: Final = 3
-"""No consumer can process it: to the dead-letter address at once."""
+"""No consumer can process it: the message goes to the dead-letter address at once."""

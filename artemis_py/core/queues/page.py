@@ -1,8 +1,8 @@
-"""A piece of what a queue has on disk, as a store reads it; and how positions on disk are counted.
+"""A page: some of a queue's references on disk, as a store reads them; and what positions on disk are.
 
-A rank is what a store sorts by first: 0 to 9 is 9 minus the priority, and SCHEDULED_RANK are the messages that wait
-for their delivery time. Within a rank a position is the sequence; of a scheduled message it is the delivery time and
-the running number in its handle, which keeps those of the same millisecond in the order they came.
+A rank is what a store sorts by first: ranks 0 to 9 are 9 minus the priority, and SCHEDULED_RANK is for messages that
+wait for their delivery time. Within a rank the position is the sequence. The position of a scheduled message is its
+delivery time and the running number in its handle, which keeps messages of the same millisecond in order of arrival.
 """
 
 from typing import Final
@@ -17,18 +17,18 @@ END: Final = (1 << 56) - 1
 """A sequence behind all others."""
 
 SCHEDULE_END: Final = (1 << 120) - 1
-"""A position behind all others of the scheduled."""
+"""A position behind all other positions of scheduled messages."""
 
 
 def position_of(reference: Reference) -> int:
-    """The position of a reference within its rank."""
+    """Return the position of a reference within its rank."""
     if reference.sequence:
         return reference.sequence
     return reference.message.delivery_time_ms << 64 | (reference.handle & _NUMBER_MASK)
 
 
 def number_of(reference: Reference) -> int:
-    """The store's running number of a scheduled reference."""
+    """Return the store's running number of a scheduled reference."""
     return reference.handle & _NUMBER_MASK
 
 
@@ -43,25 +43,25 @@ class PageRequest:
         self.upto: int = upto
         self.max_messages: int = max_messages
         self.max_bytes: int = max_bytes
-        """About so many; one message at least."""
+        """Approximate limit; a page has at least one message."""
         self.skipped: set[int] = skipped
-        """Positions that are passed over."""
+        """Positions to leave out."""
 
     def up_to(self, position: int) -> "PageRequest":
-        """The same up to a lower position."""
+        """Return the same request up to a lower position."""
         return PageRequest(self.rank, self.after, position, self.max_messages, self.max_bytes, self.skipped)
 
 
 class Page:
-    """Some references in order, freshly made; their messages are not held yet."""
+    """Some references in order, newly created; their messages are not counted in any account yet."""
 
     __slots__ = ("due", "end", "lost", "references")
 
     def __init__(self) -> None:
         self.references: list[Reference] = []
         self.due: dict[int, int] = {}
-        """By sequence: when a failed delivery may be repeated, in milliseconds since 1970."""
+        """Times before which failed deliveries may not be repeated, in milliseconds since 1970, by sequence."""
         self.end: int = 0
-        """There is nothing else up to this position. A page that was cut ends at its last reference."""
+        """The position up to which the page is complete. A page that was cut off ends at its last reference."""
         self.lost: list[int] = []
-        """Positions whose value was damaged: that message is lost."""
+        """Positions whose value was damaged: these messages are lost."""

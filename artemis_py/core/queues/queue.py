@@ -1,7 +1,7 @@
-"""A queue: what it is, what comes in, and what can be set about it.
+"""A queue: its attributes, the way of messages into it, and its configuration.
 
-Messages wait in its backlog, or in its schedule until their time comes. `dispatch` hands them to consumers,
-`settlement` ends deliveries, `rules` make queues of other kinds. The queue reads no clock and knows no protocol.
+Messages wait in its backlog, or in its schedule until their delivery time. `dispatch` hands them to consumers,
+`settlement` ends deliveries, and `rules` define other kinds of queues. The queue reads no clock and knows no protocol.
 """
 
 from artemis_py.core.addresses.address import Address
@@ -32,7 +32,7 @@ from artemis_py.core.settings.queue_settings import DEFAULT_QUEUE_SETTINGS, Queu
 class Queue(Binding):
     """An ordered set of references, bound to one address for life (artemis-model §1.1, §2.2, §3.1)."""
 
-    # Long because it declares every attribute, once.
+    # Long because it declares every attribute in one place.
     def __init__(
         self,
         dispatcher: Dispatcher,
@@ -45,60 +45,60 @@ class Queue(Binding):
         super().__init__(config.name, address, routing_type)
         self.dispatcher: Dispatcher = dispatcher
         self.routing: RoutingServices = routing
-        """Takes what cannot be delivered."""
+        """Takes messages that cannot be delivered."""
         self.id: int = id
         self.durable: bool = config.durable and not config.temporary
         self.temporary: bool = config.temporary
         self.is_stored: bool = self.durable and not address.temporary
-        """Whether a restart brings it back, with its durable messages."""
+        """Whether the queue and its durable messages survive a restart."""
         self.internal: bool = config.internal
         self.auto_created: bool = config.auto_created
         self.configuration_managed: bool = config.configuration_managed
         self.user: str | None = config.user
         self.config: QueueConfig = config
-        """The wishes of its creator; `settings` decides what they leave open."""
+        """The configuration its creator asked for; `settings` decides what it leaves open."""
         self.owner: object = None
-        """The session a temporary queue belongs to: nobody else may consume from it."""
+        """The session that a temporary queue belongs to; no other session may consume from it."""
         self.settings: QueueSettings = DEFAULT_QUEUE_SETTINGS
-        """The settings that apply to it; those that are asked for each message are copied below."""
+        """The settings in force; those that are needed for each message are copied below."""
         self.purge_on_no_consumers: bool = False
         self.enabled: bool = config.enabled
         self.paused: bool = False
         self.consumers: list[Consumer] = []
         self.holders: list[Consumer] = []
-        """Consumers of which only deliveries are left, that their clients may still settle; no message goes to them."""
+        """Consumers that get no more messages, but whose clients may still settle their deliveries."""
         self.entry: Entry | None = None
-        """A rule for what comes in; None for most queues."""
+        """The rule for incoming messages; None for most queues."""
         self.assignment: Assignment | None = None
-        """A rule that says which consumer gets a message; None for most queues."""
+        """The rule that says which consumer gets a message; None for most queues."""
         self.keeps_messages: bool = False
-        """Deliveries take nothing out: each consumer gets all messages, as a browser does."""
+        """Whether deliveries remove nothing: each consumer gets all messages, as a browser does."""
         self.next_sequence: int = 1
         self.skipped: tuple[tuple[int, int], ...] = ()
-        """Ranges of numbers, from and to, that were reserved when the broker ended and may never have been given:
-        each begins behind the last number that was. Ascending, and as many as the store remembers."""
+        """Ranges (start, stop) of sequences that were reserved when the broker ended and may never have been used:
+        each begins after the last sequence that was used. Ascending, and as many as the store remembers."""
         self.sequence_limit: int = 0 if self.is_stored else UNLIMITED
-        """From this sequence on more have to be reserved in the store."""
+        """The first sequence that is not reserved in the store yet."""
         self.restored_below: int = 0
-        """Messages with a lower sequence are from an earlier run: they may have been delivered before."""
+        """Messages with a lower sequence are from an earlier run, and may have been delivered before."""
         self.delivering_count: int = 0
         self.messages_added: int = 0
         self.messages_acknowledged: int = 0
         self.messages_expired: int = 0
         self.messages_killed: int = 0
         self.messages_replaced: int = 0
-        """Messages that went because others took their room, or that the rule at its entry did not let in."""
+        """Number of messages that were removed to make room for others, or that the entry rule refused."""
         self.created_ms: int = dispatcher.now_ms
         self.consumer_removed_ms: int = 0
-        """Time at which the last consumer left; 0 if none ever did."""
+        """Time at which the last consumer left, in milliseconds since 1970; 0 if none ever did."""
         self.subscriber_count: int = 0
-        """Sessions that have a subscription here, and come back although they have no consumer now."""
+        """Number of sessions with a subscription here, including those that have no consumer now but may return."""
         self.swept: bool = False
-        """The reaper found it unused in its last pass."""
+        """Whether the reaper found the queue unused in its last pass."""
         self.backlog: Backlog = Backlog(self, dispatcher)
         self.schedule: Schedule = Schedule(self, dispatcher, self._on_due)
         self.aside: dict[int, Reference] = {}
-        """References by number, neither waiting nor delivered: in a transaction, or failed and kept back."""
+        """References by sequence that are neither waiting nor delivered: in a transaction, or failed and delayed."""
         self.expiry: Expiry = Expiry(self)
         self.dispatch: Dispatch = Dispatch(self, dispatcher)
 
@@ -106,27 +106,27 @@ class Queue(Binding):
 
     @property
     def waiting_count(self) -> int:
-        """Messages that could be delivered, in memory or not."""
+        """Number of messages that could be delivered, in memory or not."""
         return self.backlog.count
 
     @property
     def scheduled_count(self) -> int:
-        """Messages that wait for their time."""
+        """Number of messages that wait for their delivery time."""
         return self.schedule.count
 
     @property
     def message_count(self) -> int:
-        """All messages: waiting, delivered but not settled, and scheduled."""
+        """Number of all messages: waiting, delivered but not settled, and scheduled."""
         return self.backlog.count + self.delivering_count + self.schedule.count
 
     @property
     def consumer_count(self) -> int:
-        """Consumers attached, browsers included."""
+        """Number of attached consumers, browsers included."""
         return len(self.consumers)
 
     @property
     def was_used(self) -> bool:
-        """Whether anything ever left it or a consumer did (what the reaper wants to see, artemis-model §2.4)."""
+        """Whether a message or a consumer ever left the queue, as the reaper wants to know (artemis-model §2.4)."""
         return (
             self.consumer_removed_ms > 0
             or self.messages_acknowledged > 0
@@ -137,11 +137,11 @@ class Queue(Binding):
 
     @property
     def keeps(self) -> bool:
-        """Whether it does not throw away at once what it takes."""
+        """Whether the queue keeps the messages it is given, rather than discarding them at once."""
         return self.enabled and not (self.purge_on_no_consumers and not self.consumers)
 
     def has_consumer_for(self, message: Message) -> bool:
-        """Whether some consumer would take the message, credit or not."""
+        """Tell whether some consumer would take the message, with or without credit."""
         for consumer in self.consumers:
             if not consumer.browse and (consumer.filter is None or consumer.filter.matches(message)):
                 return True
@@ -150,7 +150,10 @@ class Queue(Binding):
     # -- in --------------------------------------------------------------------------------------------------
 
     def take(self, message: Message) -> None:
-        """Take a message that was routed here, unless the queue is disabled or purges without consumers."""
+        """Take a message that was routed here.
+
+        The message is ignored if the queue is disabled, or if it purges without consumers and has none.
+        """
         if not self.enabled or (self.purge_on_no_consumers and not self.consumers):
             return
         origin = message.origin
@@ -181,12 +184,12 @@ class Queue(Binding):
                 self.dispatcher.storage.put(reference)
 
     def restore(self, rank: int, count: int, size_bytes: int, scheduled_below: int) -> None:
-        """Know of messages that an earlier run left in the store; they are read when their turn comes.
+        """Register messages that an earlier run left in the store; they are read when they are needed.
 
-        Whether one was with a consumer before is not known, so nothing that comes back claims to be delivered for the
-        first time (AMQP 1.0 §3.2.1, first-acquirer: false says "perhaps"). A scheduled one is no exception: it may have
-        been due, and delivered, before its place in the queue was committed. `scheduled_below` is the running number
-        from which on they are of this run.
+        It is not known whether any of them had been delivered, so none claims to be delivered for the first time
+        (AMQP 1.0 §3.2.1, first-acquirer: false means "perhaps"). That includes scheduled messages: one may have become
+        due, and been delivered, before its place in the queue was committed. Scheduled messages with a running number
+        below `scheduled_below` are from an earlier run.
         """
         self.restored_below = self.next_sequence
         self.expiry.may_be_on_disk = True
@@ -196,7 +199,7 @@ class Queue(Binding):
             self.backlog.restore(PRIORITIES - 1 - rank, count, size_bytes)
 
     def committed(self, reference: Reference) -> None:
-        """A COLD reference can be read from the storage now; see `Storage.put`."""
+        """Note that a COLD reference can be read from the storage now; see `Storage.put`."""
         if reference.sequence == 0:
             self.schedule.committed(reference)
             return
@@ -205,11 +208,11 @@ class Queue(Binding):
             tail.committed(reference)
 
     def reserve_sequences(self) -> None:
-        """Have the store remember that the next sequences were used."""
+        """Reserve the next sequences in the store, so that no later run uses them again."""
         self.sequence_limit = self.dispatcher.storage.reserve(self)
 
     def _append(self, reference: Reference, is_stored: bool) -> bool:
-        """Make a reference visible: number it and put it last. False if the rule at the entry did not let it in."""
+        """Make a reference visible: give it a sequence and put it last. Return False if the entry rule refuses it."""
         if self.entry is not None and not self.entry.admit(self, reference):
             self.messages_replaced += 1
             forget(reference)
@@ -227,7 +230,7 @@ class Queue(Binding):
         return True
 
     def _on_due(self, reference: Reference) -> None:
-        """Make a message visible whose time has come."""
+        """Make a message that has become due visible."""
         if reference.sequence:
             self.aside.pop(reference.sequence, None)
             put_back(reference, None)
@@ -235,15 +238,15 @@ class Queue(Binding):
         if not reference.handle:
             self._append(reference, False)
             return
-        # The store keeps scheduled references apart: they have no place in the queue's order yet. The commit of the old
-        # place may still be under way, so the new place is another reference.
+        # The store keeps scheduled references separately: they have no place in the queue's order yet. The commit of
+        # the old place may still be under way, so the new place gets a reference of its own.
         unstore(reference)
         reference.state = GONE
         visible = Reference(reference.message, self)
         visible.was_acquired = reference.was_acquired
         if visible.was_acquired and self.restored_below <= self.next_sequence:
-            # Once it is read from disk again, only the sequence tells from which run it is. Messages that came in
-            # between say "perhaps" as well.
+            # If it is read from disk again, only its sequence tells which run it is from. Messages that arrived in
+            # between then say "perhaps" as well.
             self.restored_below = self.next_sequence + 1
         if self._append(visible, self.dispatcher.stores):
             self.dispatcher.storage.put(visible)
@@ -251,18 +254,18 @@ class Queue(Binding):
     # -- out -------------------------------------------------------------------------------------------------
 
     def give_back(self, reference: Reference, outcome: int) -> None:
-        """See `settlement.give_back`."""
+        """Give back a delivery of this queue; see `settlement.give_back`."""
         give_back(reference, outcome)
 
     def amend(self, reference: Reference, message: Message) -> None:
-        """See `settlement.amend`."""
+        """Replace a delivered message by a changed one; see `settlement.amend`."""
         amend(reference, message)
 
     def purge(self) -> int:
-        """Remove waiting and scheduled messages; returns how many. In-flight ones stay.
+        """Remove waiting and scheduled messages and return how many. Messages in delivery stay.
 
-        They are gone at once; of many, memory and what was stored of those in memory are given back in the turns to
-        come. `bulk.empty` ends when that is done.
+        They are gone at once. If there are many, their memory, and the stored copies of those in memory, are freed
+        over the next iterations of the loop. `bulk.empty` ends when that is done.
         """
         count, rest = take_out(self)
         self.dispatcher.slices.start(rest)
@@ -271,9 +274,9 @@ class Queue(Binding):
     # -- configuration -----------------------------------------------------------------------------------------
 
     def configure(self, config: QueueConfig) -> None:
-        """Be what `config` asks for, where it and the settings of the address say something that may change.
+        """Apply `config`, completed by the settings of the address, to everything that may change.
 
-        Raises InvalidFilter; then nothing changed.
+        Raises InvalidFilter; nothing has changed then.
         """
         self.filter = parse_filter(config.filter) if config.filter else None
         self.config = config
@@ -289,12 +292,12 @@ class Queue(Binding):
         self.dispatch.mark_ready()
 
     def pause(self) -> None:
-        """Stop deliveries; messages still come in. A durable queue stays paused through a restart."""
+        """Stop deliveries; messages still come in. A durable queue stays paused after a restart."""
         self.paused = True
         self._save()
 
     def resume(self) -> None:
-        """Deliver again."""
+        """Resume deliveries."""
         self.paused = False
         self._save()
         self.dispatch.mark_ready()
@@ -304,7 +307,7 @@ class Queue(Binding):
             self.dispatcher.storage.save_queue(self)
 
     def delete(self, reason: str) -> None:
-        """End all consumers and forget all messages; the post office has unbound the queue already."""
+        """End all consumers and forget all messages; the directory has unbound the queue already."""
         self.is_deleted = True
         for consumer in list(self.consumers):
             detach(consumer, False)
@@ -323,5 +326,5 @@ def _sequence_of(reference: Reference) -> int:
 
 
 def queues_of(address: Address) -> list[Queue]:
-    """The queues among the bindings of an address, in the order they were created."""
+    """Return the queues among the bindings of an address, in the order in which they were created."""
     return [binding for binding in address.bindings if isinstance(binding, Queue)]

@@ -1,6 +1,6 @@
 """A reference: one message in one queue, and the sorted lists in which references wait.
 
-Adding, taking and putting back are O(1) whatever the length of a list.
+Appending, removing and putting back are O(1) whatever the length of a list.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,13 +20,13 @@ DELIVERING: Final = 1
 SCHEDULED: Final = 2
 GONE: Final = 3
 CLAIMED: Final = 4
-"""Acknowledged in a transaction that has not ended."""
+"""Settled in a transaction that has not ended."""
 COLD: Final = 5
-"""On its way to the disk: no list has it, and once it is committed it is forgotten until its turn comes."""
+"""On its way to disk: no list has it, and once committed it is not in memory until it is needed again."""
 
 
 def hold(message: Message) -> None:
-    """Keep a message: it counts in the account of the address it was sent to, as does each further reference."""
+    """Count one more reference to a message, in the account of the address that it was sent to."""
     origin = message.origin
     if message.references == 0:
         if origin is not None:
@@ -61,25 +61,25 @@ class Reference:
         self.message: Message = message
         self.queue: Queue = queue
         self.handle: int = handle
-        """The store's name for it within its queue, set by the store; 0 if it is not stored. The last 56 bits are the
-        sequence, or the store's running number while it has none."""
+        """The store's key for it within its queue, set by the store; 0 if it is not stored. The last 56 bits are the
+        sequence, or the store's running number while the reference has no sequence."""
         self.batch: int = 0
-        """The batch that stores it, if it has to be durable before it is delivered; set by the store."""
+        """The batch that writes it, if it has to be durable before it is delivered; set by the store."""
         self.sequence: int = 0
-        """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not yet visible."""
+        """Position in the queue, from 1; given when the message becomes visible, never reused. 0: not visible yet."""
         self.delivery_count: int = 0
-        """Earlier attempts that count."""
+        """Number of earlier delivery attempts that count."""
         self.was_acquired: bool = False
-        """It came back from a consumer at least once, whatever that says of the attempt."""
+        """Whether it came back from a consumer at least once, whether or not the attempt counted."""
         self.state: int = WAITING
         self.previous: Reference | None = None
         self.next: Reference | None = None
         self.consumer: Consumer | None = None
-        """Consumer that has it while it is delivered or claimed."""
+        """The consumer that has it while it is delivered or claimed."""
         self.cursors: set[ListCursor] | None = None
         """Cursors that examined everything up to and including this reference."""
         self.hidden_from: set[int] | None = None
-        """Ids of consumers that declared it undeliverable to them."""
+        """Ids of consumers that must not get it again."""
 
     def lookup(self, name: str) -> object:
         """Return what a selector finds under `name`: the queue's own facts first, then the message's."""
@@ -103,7 +103,7 @@ class ReferenceList:
         self.count: int = 0
 
     def append(self, reference: Reference) -> None:
-        """Add the newest."""
+        """Add the newest reference."""
         tail = self.tail
         reference.previous = tail
         reference.next = None
@@ -115,7 +115,7 @@ class ReferenceList:
         self.count += 1
 
     def insert(self, reference: Reference, near: Reference | None) -> None:
-        """Put one back at its place, looking for it from `near`, or from the head."""
+        """Put a reference back at its place, searching from `near`, or from the head."""
         sequence = reference.sequence
         after = near
         while after is not None and after.sequence > sequence:
@@ -137,7 +137,7 @@ class ReferenceList:
         self.count += 1
 
     def unlink(self, reference: Reference, priority: int) -> None:
-        """Take one out, wherever it is; cursors on it step back."""
+        """Remove a reference, wherever it is; cursors on it step back."""
         previous = reference.previous
         following = reference.next
         if previous is None:

@@ -1,4 +1,4 @@
-"""Services of routing that queues need: routing is above them, so it is passed to each queue when that is made."""
+"""Services of routing that queues need. Routing is a layer above them, so each queue gets it when it is created."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RoutingServices:
-    """Takes undeliverable messages, and knows the addresses of messages. None of the methods raises anything."""
+    """Takes undeliverable messages, and finds the addresses of messages. None of the methods raises anything."""
 
     def dead_letter(self, reference: "Reference") -> None:
         """Copy a message to the dead-letter address of its queue's address, if there is one."""
@@ -24,9 +24,9 @@ class RoutingServices:
         raise NotImplementedError
 
     def account_of(self, message: Message, address: Address) -> Address:
-        """The address that a message read from disk counts for; `address` is that of its queue."""
+        """Return the address that a message read from disk counts for; `address` is the address of its queue."""
         raise NotImplementedError
 
     def random(self) -> float:
-        """A number in [0, 1), for the collision avoidance of redeliveries."""
+        """Return a number in [0, 1), for the collision avoidance of redeliveries."""
         raise NotImplementedError

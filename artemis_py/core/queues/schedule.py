@@ -1,8 +1,8 @@
-"""Messages that wait for their time: those with a delivery time, and failed deliveries that are repeated later.
+"""Scheduled messages: those with a delivery time, and failed deliveries that are repeated later.
 
 The soonest are in a heap. If there are more durable messages with a delivery time than a window takes, the later
-ones are on disk only, as in `tail`, in the order of their time. Failed deliveries stay in memory: a store keeps them
-at their place in the queue.
+ones are on disk only, as in `tail`, in the order of their delivery times. Failed deliveries stay in memory, because a
+store keeps them at their place in the queue.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
 
 Entry = tuple[int, int, Reference]
-"""The time at which it is due, its order among those of the same moment, and the reference."""
+"""The time at which a message is due, its order among those due at the same time, and the reference."""
 
-# Messages with a delivery time that a queue keeps in memory; twice as many when they come in no order.
+# Messages with a delivery time that a queue keeps in memory; up to twice as many if they do not arrive in order.
 WINDOW_MESSAGES: Final = 1000
 
 PAGE_BYTES: Final = 1 << 20
 
 
 class Schedule:
-    """The messages of one queue that wait for their time."""
+    """The scheduled messages of one queue."""
 
     __slots__ = (
         "_count",
@@ -54,25 +54,25 @@ class Schedule:
         self._timer: Timer | None = None
         self.window_messages: int = WINDOW_MESSAGES
         self.restored_below: int = 0
-        """Messages with a lower running number of the store are from an earlier run: perhaps they were delivered."""
+        """Messages with a lower running number of the store are from an earlier run, and may have been delivered."""
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """Number of all scheduled messages."""
         tail = self._tail
         return len(self._heap) + (0 if tail is None else tail.count)
 
     # -- in ----------------------------------------------------------------------------------------------------
 
     def add(self, reference: Reference, when_ms: int) -> None:
-        """Keep it in memory until it is due."""
+        """Keep a reference in memory until it is due at `when_ms`."""
         reference.state = SCHEDULED
         self._count += 1
         heappush(self._heap, (when_ms, self._count, reference))
         self._plan()
 
     def add_stored(self, reference: Reference) -> None:
-        """Keep a reference that was just put into the storage under its delivery time."""
+        """Add a reference that was just put into the storage under its delivery time."""
         tail = self._tail
         if tail is None:
             tail = self._tail = Tail(self._queue, SCHEDULED_RANK, SCHEDULE_END)
@@ -86,7 +86,7 @@ class Schedule:
             self._shorten(tail)
 
     def _shorten(self, tail: Tail) -> None:
-        """Leave to the disk what is not due soon: the frontier moves back."""
+        """Leave messages that are not due soon on disk only: the frontier moves back."""
         entries = sorted(self._heap, key=_order)
         kept = entries[: self.window_messages]
         tail.frontier = max([position_of(entry[2]) for entry in kept if _may_go(entry[2])], default=0)
@@ -104,9 +104,9 @@ class Schedule:
             tail.committed(reference)
 
     def restore(self, count: int, size_bytes: int, below: int) -> None:
-        """An earlier run left these on disk, with running numbers below `below`.
+        """Register messages that an earlier run left on disk, with running numbers below `below`.
 
-        Which of them is due first is looked up with the first turn.
+        The first iteration of the loop finds out which of them is due first.
         """
         self.restored_below = below
         self._tail = Tail(self._queue, SCHEDULED_RANK, 0)
@@ -114,7 +114,7 @@ class Schedule:
         self._plan_at(self.dispatcher.now_ms)
 
     def committed(self, reference: Reference) -> None:
-        """See `Tail.committed`."""
+        """Note that a reference that was put can be read now; see `Tail.committed`."""
         if self._tail is not None:
             self._tail.committed(reference)
 
@@ -141,7 +141,7 @@ class Schedule:
         self._plan()
 
     def _load_next(self) -> bool:
-        """Make sure that the first of the heap is the next of all; False if there is none."""
+        """Make sure that the first in the heap is the next of all messages; False if there is none."""
         while True:
             tail = self._tail
             if tail is None or tail.count == 0 or (self._heap and self._heap[0][0] <= tail.frontier >> 64):
@@ -164,29 +164,29 @@ class Schedule:
         return True
 
     def _end(self, tail: Tail) -> None:
-        """Nothing is on disk only any more; a count that says otherwise is wrong (a damaged store)."""
+        """Empty a tail that has nothing on disk any more; a count that disagrees is wrong (a damaged store)."""
         tail.clear()
         tail.frontier = SCHEDULE_END
 
     def left(self, reference: Reference) -> None:
-        """A stored reference is about to be removed."""
+        """Note that a stored reference is about to be removed."""
         if self._tail is not None:
             self._tail.left(reference)
 
     # -- all at once -------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[Reference]:
-        """The messages in memory."""
+        """Return the messages in memory."""
         return [entry[2] for entry in self._heap]
 
     def take_heap(self) -> list[Reference]:
-        """Take out all that are in memory; `drop` is for the rest."""
+        """Remove and return all messages in memory; `drop` is for the rest."""
         taken = [entry[2] for entry in self._heap]
         self._heap = []
         return taken
 
     def take(self, wanted: set[Reference]) -> list[Reference]:
-        """Take out those of `wanted` that are in memory still."""
+        """Remove and return the references in `wanted` that are still in memory."""
         taken = [entry[2] for entry in self._heap if entry[2] in wanted]
         self._heap = [entry for entry in self._heap if entry[2] not in wanted]
         heapify(self._heap)
@@ -195,7 +195,10 @@ class Schedule:
         return taken
 
     def take_page(self, filter: Filter, after: int) -> tuple[list[Reference], int]:
-        """Take out what `filter` wants of the next that are on disk only; how far that went, -1 at the end."""
+        """Remove the messages that `filter` matches from the next page of those on disk only.
+
+        Returns them, and the position that was reached, -1 at the end. Raises StoreError if the page cannot be read.
+        """
         tail = self._tail
         if tail is None or tail.count == 0:
             return [], -1
@@ -208,7 +211,7 @@ class Schedule:
         return taken, -1 if page.end >= SCHEDULE_END else page.end
 
     def drop(self) -> int:
-        """Forget all that is on disk only; how many there were."""
+        """Forget all messages that are on disk only; return how many there were."""
         tail = self._tail
         if tail is None or tail.count == 0:
             return 0
@@ -226,13 +229,13 @@ class Schedule:
         return count
 
     def cancel(self) -> None:
-        """Nothing is due any more: the queue is deleted."""
+        """Cancel the timer, because the queue is deleted."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 def _may_go(reference: Reference) -> bool:
-    """Whether it can be on disk only: it is stored under its delivery time."""
+    """Tell whether a reference can be on disk only: it is stored under its delivery time."""
     return reference.handle != 0 and reference.sequence == 0 and reference.state != COLD
 
 

@@ -1,6 +1,6 @@
 """Settlement: a delivery is acknowledged, given back, sent to the dead-letter address, or claimed by a transaction.
 
-All take a delivered (or claimed) reference; its queue is `Reference.queue`.
+The functions take a delivered (or claimed) reference; its queue is `Reference.queue`.
 """
 
 from artemis_py.core.messages.message import Message
@@ -13,7 +13,7 @@ def acknowledge(reference: Reference) -> None:
     queue = reference.queue
     queue.delivering_count -= 1
     queue.messages_acknowledged += 1
-    # What `forget` does, without the calls: this is the end of nearly every message.
+    # The same as `forget`, without the calls, because nearly every message ends here.
     reference.state = GONE
     reference.consumer = None
     if reference.handle:
@@ -71,7 +71,7 @@ def give_back(reference: Reference, outcome: int) -> None:
 
 
 def put_back(reference: Reference, near: Reference | None) -> None:
-    """Put a returned reference at its place, looking for it from `near`, or from the head."""
+    """Put a returned reference back at its place, searching from `near`, or from the head."""
     queue = reference.queue
     if queue.entry is not None and not queue.entry.readmit(queue, reference):
         queue.messages_replaced += 1
@@ -86,14 +86,14 @@ def put_back(reference: Reference, near: Reference | None) -> None:
 
 
 def delay(reference: Reference, when_ms: int) -> None:
-    """Keep a failed delivery back until it may be repeated."""
+    """Keep a failed delivery out of the backlog until it may be repeated."""
     queue = reference.queue
     queue.aside[reference.sequence] = reference
     queue.schedule.add(reference, when_ms)
 
 
 def _redelivery_delay_ms(reference: Reference) -> int:
-    """artemis-model §3.10; the cap is applied last."""
+    """Return the delay before the next attempt (artemis-model §3.10); the cap is applied last."""
     settings = reference.queue.address.settings
     maximum = float(settings.max_redelivery_delay)
     wait_ms = float(settings.redelivery_delay)
@@ -103,13 +103,13 @@ def _redelivery_delay_ms(reference: Reference) -> int:
             break
     factor = settings.redelivery_collision_avoidance_factor
     if factor > 0:
-        # One draw decides size and direction: [-1, 1).
+        # One random number in [-1, 1) decides size and direction.
         wait_ms += wait_ms * factor * (2.0 * reference.queue.routing.random() - 1.0)
     return int(min(wait_ms, maximum))
 
 
 def _kill(reference: Reference) -> None:
-    """Send it to the dead-letter address."""
+    """Send a message to the dead-letter address."""
     queue = reference.queue
     queue.messages_killed += 1
     if not queue.internal:
@@ -118,7 +118,7 @@ def _kill(reference: Reference) -> None:
 
 
 def replace(reference: Reference) -> None:
-    """Remove a waiting message because another takes its room."""
+    """Remove a waiting message to make room for another."""
     queue = reference.queue
     queue.backlog.unlink(reference)
     queue.messages_replaced += 1
@@ -126,9 +126,9 @@ def replace(reference: Reference) -> None:
 
 
 def amend(reference: Reference, message: Message) -> None:
-    """Have a delivered message, as its consumer changed it, come back in place of what it was.
+    """Replace a delivered message by the version that its consumer changed, before it is given back.
 
-    Other queues that share the message keep it as it was. The change is as durable as the reference.
+    Other queues that share the message keep the original. The change is as durable as the reference.
     """
     hold(message)
     unhold(reference.message)
@@ -141,7 +141,7 @@ def amend(reference: Reference, message: Message) -> None:
 
 
 def claim(reference: Reference) -> None:
-    """Acknowledge a delivery in a transaction: its consumer is done with it, the queue not yet."""
+    """Settle a delivery in a transaction: the consumer no longer has it, but it stays in the queue."""
     consumer = reference.consumer
     if consumer is not None:
         consumer.relinquish(reference)
@@ -150,12 +150,12 @@ def claim(reference: Reference) -> None:
 
 
 def end_claim(reference: Reference) -> None:
-    """End a claim with its transaction; `acknowledge`, `give_back` or `unclaim` follows."""
+    """End a claim when its transaction ends; `acknowledge`, `give_back` or `unclaim` follows."""
     reference.queue.aside.pop(reference.sequence, None)
 
 
 def unclaim(reference: Reference) -> bool:
-    """Hand a claimed delivery back to its consumer; False if that is gone. `end_claim` came before."""
+    """Hand a claimed delivery back to its consumer after `end_claim`; False if the consumer is gone."""
     consumer = reference.consumer
     if consumer is None or consumer.is_closed:
         return False
@@ -168,7 +168,7 @@ def unclaim(reference: Reference) -> bool:
 
 
 def forget(reference: Reference) -> None:
-    """Forget a reference for good. What a deleted queue had in the store goes with the queue."""
+    """Forget a reference for good. References of a deleted queue leave the store together with the queue."""
     queue = reference.queue
     reference.state = GONE
     reference.consumer = None
@@ -180,7 +180,7 @@ def forget(reference: Reference) -> None:
 
 
 def unstore(reference: Reference) -> None:
-    """Have the store forget it, and remember that it can be read until then."""
+    """Have the store forget a reference, and note that it can still be read until that is committed."""
     queue = reference.queue
     if reference.sequence == 0:
         queue.schedule.left(reference)

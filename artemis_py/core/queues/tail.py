@@ -1,15 +1,15 @@
-"""The tail of a list: all that a queue has on disk and not in memory, behind a frontier, but what was taken there.
+"""The tail of a list: the messages behind a frontier that a queue has on disk and not in memory.
 
                  in memory                |           on disk
     ... delivered, waiting, waiting ... frontier ... t ... t .......... recent recent
                                                taken: in memory or gone
 
-Three things make it exact. What was put and is not committed yet cannot be read, so it is kept in `recent` until it
-is. What was taken from behind the frontier, and removed, can be read until that is committed, so its position is kept
-in `taken` until then. And what the store shows is always everything up to some batch: of a list, everything up to
-some position, and from there on `recent`.
+Three things make it exact. A reference that was put but is not committed yet cannot be read, so it stays in `recent`
+until it is. A reference that was taken from behind the frontier and removed can be read until that is committed, so its
+position stays in `taken` until then. The store always shows everything up to some batch, which for a list means
+everything up to some position; `recent` has the rest.
 
-Durable messages are in the storage; others, above the limits of memory, in the scratch store.
+Durable messages are in the storage; others, if they exceed the limits of memory, are in the scratch store.
 """
 
 from collections import deque
@@ -43,37 +43,37 @@ class Tail:
         self.queue: Queue = queue
         self.rank: int = rank
         self.frontier: int = frontier
-        """Everything up to this position is in memory, or gone."""
+        """Everything up to this position is in memory or gone."""
         self.stored_count: int = 0
-        """Messages in the storage or on their way there."""
+        """Number of messages in the storage or on their way there."""
         self.stored_bytes: int = 0
         self.spilled_count: int = 0
-        """Messages in the scratch store."""
+        """Number of messages in the scratch store."""
         self.spilled_bytes: int = 0
         self.recent: Final[deque[Reference]] = deque()
-        """References that are not committed yet, in the order they came; those that are not COLD were taken."""
+        """References that are not committed yet, in the order in which they came; those no longer COLD were taken."""
         self.taken: set[int] = set()
-        """Positions behind the frontier that may be read but are not there any more."""
+        """Positions behind the frontier that a read may still show but that are in memory or gone."""
         self._leaving: Final[deque[tuple[int, int]]] = deque()
-        """Batch and position of what was taken and then removed."""
+        """Batch and position of references that were taken and then removed."""
         self.is_counted_wrong: bool = False
 
     @property
     def count(self) -> int:
-        """Messages that are on disk only."""
+        """Number of messages that are on disk only."""
         return self.stored_count + self.spilled_count
 
     # -- in ----------------------------------------------------------------------------------------------------
 
     def put(self, reference: Reference) -> None:
-        """A durable message shall be on disk only; the caller puts it into the storage."""
+        """Add a durable message that is to be on disk only; the caller puts it into the storage."""
         reference.state = COLD
         self.stored_count += 1
         self.stored_bytes += reference.message.size
         self.recent.append(reference)
 
     def spill(self, reference: Reference) -> None:
-        """A message shall be in the scratch store only."""
+        """Move a message to the scratch store only."""
         message = reference.message
         self.spilled_count += 1
         self.spilled_bytes += message.size
@@ -85,13 +85,13 @@ class Tail:
         unhold(message)
 
     def restore(self, count: int, size_bytes: int) -> None:
-        """An earlier run left these."""
+        """Register messages that an earlier run left on disk."""
         self.stored_count += count
         self.stored_bytes += size_bytes
         self.queue.address.page_out(count, size_bytes)
 
     def committed(self, reference: Reference) -> None:
-        """A reference that was put can be read now."""
+        """Note that a reference that was put can be read now."""
         recent = self.recent
         if self.rank == SCHEDULED_RANK:
             if reference in recent:
@@ -107,7 +107,7 @@ class Tail:
     # -- out ---------------------------------------------------------------------------------------------------
 
     def read(self, after: int, upto: int, max_messages: int, max_bytes: int) -> Page | None:
-        """The next that are on disk behind position `after`, in order; None if they cannot be read."""
+        """Read the next messages on disk behind position `after`, in order; None if they cannot be read."""
         page: Page | None = None
         request = PageRequest(self.rank, after, upto, max_messages, max_bytes, self.taken)
         if self.stored_count > 0:
@@ -160,7 +160,10 @@ class Tail:
         return page
 
     def _read_scheduled(self, request: PageRequest) -> Page | None:
-        """Positions do not come in order here: what is not committed belongs between the rest, and may be in both."""
+        """Read scheduled messages: uncommitted ones belong between the others, and may already be among them.
+
+        Positions are not assigned in order here.
+        """
         page = self.queue.dispatcher.storage.read(self.queue, request)
         if page is None:
             return None
@@ -178,7 +181,7 @@ class Tail:
         return page
 
     def has(self, reference: Reference) -> bool:
-        """Whether what was read a while ago is still on disk only."""
+        """Tell whether a reference that was read earlier is still on disk only."""
         position = position_of(reference)
         if position <= self.frontier or position in self.taken:
             return False
@@ -191,7 +194,7 @@ class Tail:
         return page is not None and len(page.references) > 0
 
     def take(self, reference: Reference) -> None:
-        """Bring one into memory, where it is held; the caller gives it a place."""
+        """Bring a reference into memory, where its message counts for its address; the caller gives it a place."""
         message = reference.message
         if reference.state == COLD:
             self.stored_count -= 1
@@ -222,7 +225,7 @@ class Tail:
             self.taken.add(position)
 
     def advance(self, end: int) -> None:
-        """Everything up to this position was taken."""
+        """Move the frontier to position `end`: everything up to it was taken."""
         self.frontier = end
         if self.taken:
             self.taken = {position for position in self.taken if position > end}
@@ -231,7 +234,7 @@ class Tail:
             leaving.popleft()
 
     def left(self, reference: Reference) -> None:
-        """A stored reference is about to be removed: it may be read until that is committed."""
+        """Note that a stored reference is about to be removed: it may be read until that is committed."""
         position = position_of(reference)
         if position > self.frontier or self.rank == SCHEDULED_RANK:
             self._forget_later(position)
@@ -246,17 +249,17 @@ class Tail:
         leaving.append((storage.batch, position))
 
     def _lost(self, position: int) -> None:
-        """Count out a damaged message; its size is not known, so the bytes are put right when the tail ends."""
+        """Subtract a damaged message; its size is not known, so the bytes are corrected when the tail ends."""
         self.stored_count -= 1
         self._forget_later(position)
         self.queue.address.page_in(1, 0)
 
     def clear(self) -> None:
-        """Nothing of it is left: what remains in the accounts goes with it."""
+        """Empty the tail, and subtract from the accounts what it still counts there."""
         count, size_bytes = self.count, self.stored_bytes + self.spilled_bytes
         for reference in self.recent:
             if reference.state == COLD:
-                # It was never counted as being on disk.
+                # It was not counted as being on disk yet.
                 count -= 1
                 size_bytes -= reference.message.size
                 reference.state = GONE
@@ -267,7 +270,7 @@ class Tail:
 
 
 def _merged(one: Page, other: Page) -> Page:
-    """Two pages of the same range, as far as both go."""
+    """Return two pages of the same range as one, as far as both go."""
     page = Page()
     page.end = min(one.end, other.end)
     page.due = one.due

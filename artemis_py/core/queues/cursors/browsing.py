@@ -1,4 +1,4 @@
-"""The cursor of a browser, which takes nothing: it sees what waits in memory and on disk, each message once."""
+"""The cursor of a browser, which removes nothing: it sees waiting messages in memory and on disk, each once."""
 
 from collections import deque
 from typing import TYPE_CHECKING
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class BrowsingCursor(ListCursor):
-    """Shows references of what is on disk that nobody keeps: a page at most is read ahead."""
+    """Shows messages on disk without bringing them into the queue's memory; it reads at most a page ahead."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ahead: deque[Reference] = deque()
-        """Messages on disk that are shown next, of one priority."""
+        """The messages on disk that are shown next, of one priority."""
         self._ahead_priority: int = -1
         self._ahead_end: int = 0
-        """Up to this sequence there is nothing else on disk."""
+        """The sequence up to which `ahead` has everything on disk."""
         self._ahead_last: int = 0
-        """Sequence of the last that was read, whether the consumer wants it or not."""
+        """Sequence of the last message that was read, whether the consumer wants it or not."""
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
-        """The next message the consumer wants, of the highest priority that has more."""
+        """Return the next message the consumer wants, of the highest priority that has more."""
         backlog = consumer.queue.backlog
         for priority in range(PRIORITIES - 1, -1, -1):
             if not (backlog.mask | backlog.cold_mask) & (1 << priority):
@@ -56,7 +56,7 @@ class BrowsingCursor(ListCursor):
     def _walk(
         self, backlog: "Backlog", consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
     ) -> Reference | None:
-        """Look through the list in memory, from the place up to a sequence."""
+        """Search the list in memory, from the place up to sequence `reach`."""
         place = examined = self.places[priority]
         candidate = backlog.lists[priority].head if place is None else place.next
         found: Reference | None = None
@@ -79,7 +79,7 @@ class BrowsingCursor(ListCursor):
     def _look_ahead(
         self, backlog: "Backlog", tail: Tail, consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
     ) -> Reference | None:
-        """The next of what is on disk and what is in memory behind the frontier, in order."""
+        """Return the next message on disk or, behind the frontier, in memory, whichever comes first."""
         ahead = self.ahead
         if self._ahead_priority != priority and not self._read_ahead(backlog, tail, consumer, priority, reach, budget):
             return None
@@ -89,13 +89,14 @@ class BrowsingCursor(ListCursor):
         if found is not None:
             return found
         if not ahead:
-            # Not further than it saw: what others have now may come back behind that, and it shall see it then.
+            # No further than it has seen: messages that other consumers have now may come back behind that, and then
+            # this browser must see them.
             self.reach[priority] = max(self._ahead_last, self.reach[priority])
             self._ahead_priority = -1
             return None
         reference = ahead.popleft()
         if not tail.has(reference):
-            # It was brought into memory since: if it is still there, the next look finds it.
+            # It was brought into memory in the meantime: if it is still there, the next search finds it.
             return None
         self.reach[priority] = reference.sequence
         reference.was_acquired = reference.was_acquired or reference.sequence < backlog.restored_below
@@ -106,7 +107,7 @@ class BrowsingCursor(ListCursor):
     ) -> bool:
         """Read the next page of a priority; False if it cannot be read."""
         self.ahead.clear()
-        # What is read ahead counts in no account, and a thousand browsers would have a page each.
+        # Messages read ahead count in no account, and a thousand browsers would have a page each.
         ahead_messages = 1 if backlog.dispatcher.account.is_tight else SCAN_PAGE_MESSAGES
         page = backlog.scan(tail, reach, END, max(1, min(ahead_messages, consumer.credit)))
         self._ahead_last = self.reach[priority]

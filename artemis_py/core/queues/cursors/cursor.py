@@ -1,8 +1,7 @@
 """A cursor: how one consumer walks through its queue.
 
-Most consumers have none: they get the head of the queue, which dispatch takes itself. A consumer that may pass messages
-over has one of the cursors in this package, or one of its own: a caller that makes a consumer may pass a
-cursor (`ConsumerOptions.cursor`).
+Most consumers have none: they get the head of the queue, which dispatch takes itself. A consumer that may skip messages
+has one of the cursors in this package, or one that its creator passed (`ConsumerOptions.cursor`).
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ScanBudget:
-    """A count of messages that may still be examined for cursors before others get their turn."""
+    """The number of messages that may still be examined for cursors before others are served."""
 
     __slots__ = ("left",)
 
@@ -33,32 +32,32 @@ class Cursor:
 
     def __init__(self) -> None:
         self.is_apart: bool = False
-        """Its consumer stands in no ring: it reads whatever the queue's state, and takes nothing out of it."""
+        """Whether its consumer is in no ring: it reads regardless of the queue's state, and removes nothing from it."""
         self.is_unreadable: bool = False
-        """The last `next` found nothing because the disk could not be read: a drain has to wait."""
+        """Whether the last `next` found nothing because the disk could not be read: a drain has to wait then."""
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
-        """Return what the consumer gets now; None if there is nothing for it, or if the budget is used up.
+        """Return the message the consumer gets now; None if there is nothing for it, or if the budget is used up.
 
-        Counts what it examines in `budget.left`, and stops when that is not above 0. Unless the consumer browses, the
-        reference is one that waits in memory (`Backlog.fetch` brings one there); dispatch takes it out of the queue, or
-        leaves it and asks again.
+        Subtracts what it examines from `budget.left`, and stops when that is not above 0. Unless the consumer browses,
+        the reference is one that waits in memory (`Backlog.fetch` brings one there); dispatch removes it from the
+        queue, or leaves it and asks again.
         """
         raise NotImplementedError
 
     def came_back(self, consumer: "Consumer", reference: Reference) -> None:
-        """A message returned to its place in the queue, which may be behind this cursor."""
+        """Note that a message returned to its place in the queue, which this cursor may have passed."""
 
     def place(self, priority: int) -> Reference | None:
-        """A reference in the list of this priority near which the consumer is; None if it remembers none."""
+        """Return a reference near the consumer's place in the list of this priority; None if it remembers none."""
         return None
 
     def reset(self) -> None:
-        """Forget all references: the queue was emptied, or the consumer left."""
+        """Forget all references, because the queue was emptied or the consumer left."""
 
 
 def wants(consumer: "Consumer", reference: Reference) -> bool:
-    """Whether the consumer may and would take a message."""
+    """Tell whether a message is allowed for the consumer and matches its filter."""
     if reference.hidden_from is not None and consumer.id in reference.hidden_from:
         return False
     assignment = consumer.queue.assignment

@@ -1,28 +1,28 @@
-"""The base of selective and browsing cursors: a place in the list of each priority, and how far they are on disk."""
+"""The base of selective and browsing cursors: a place in the list of each priority, and a position on disk."""
 
 from typing import Final
 
 from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.reference import PRIORITIES, Reference
 
-# What is read from disk for one of them at a time, and what examining one there costs of the scan budget: it is
-# decoded first.
+# How many messages are read from disk for one cursor at a time, and what examining one of them costs of the scan
+# budget, because it has to be decoded.
 SCAN_PAGE_MESSAGES: Final = 100
 DISK_COST: Final = 4
 
 
 class ListCursor(Cursor):
-    """A place per priority. A reference knows the cursors that are on it, and moves them when it leaves its list."""
+    """A place per priority. A reference knows the cursors on it, which step back when it leaves its list."""
 
     def __init__(self) -> None:
         super().__init__()
         self.places: list[Reference | None] = [None] * PRIORITIES
-        """Per priority the last reference it examined; None: nothing yet."""
+        """The last reference it examined, per priority; None: nothing yet."""
         self.reach: list[int] = [0] * PRIORITIES
-        """Per priority the sequence up to which it examined what is on disk; of a browser, also what is in memory."""
+        """The sequence up to which it examined the disk, per priority; for a browser, memory as well."""
 
     def move(self, priority: int, to: Reference | None) -> None:
-        """Remember what was examined last."""
+        """Move the place to the reference that was examined last."""
         place = self.places[priority]
         if place is not None and place.cursors is not None:
             place.cursors.discard(self)
@@ -33,7 +33,7 @@ class ListCursor(Cursor):
             to.cursors.add(self)
 
     def place(self, priority: int) -> Reference | None:
-        """The last reference it examined."""
+        """Return the last reference it examined."""
         return self.places[priority]
 
     def reset(self) -> None:

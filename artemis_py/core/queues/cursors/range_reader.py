@@ -1,10 +1,10 @@
-"""Reading a part of a queue by the numbers of its messages, without changing anything in it.
+"""Reading a range of a queue by sequence, without changing anything in it.
 
-A range reader is the cursor of a browser that gets the messages from one number up to another in the order of the
-numbers, whatever their priority: those that other consumers have and did not settle, that a transaction has claimed,
-and that wait for a redelivery delay are included. It holds no place in the queue: each page is gathered from what is
-then in memory, on disk and elsewhere, so any number of readers may read at once, anywhere. A reader takes the end of
-its range as proof that it had everything: what cannot be read now is not passed over, and the range does not end.
+A range reader is the cursor of a browser that gets the messages from one sequence up to another, in order, whatever
+their priority. Messages that other consumers have not settled, that a transaction has claimed, or that wait for a
+redelivery delay are included. It has no place in the queue: each page is gathered from what is then in memory, on disk
+and elsewhere, so any number of readers may read at once, anywhere. The end of the range proves to the client that it
+got everything: a message that cannot be read now is not skipped, and the range does not end.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
     from artemis_py.core.queues.queue import Queue
 
-# Gathered at a time, of each priority: some 2 ms if all of it is on disk.
+# Messages gathered at a time, per priority: about 2 ms if all of them are on disk.
 PAGE_MESSAGES: Final = 500
 
-# Looked at on behalf of one consumer before others get their turn; a selector may pass many over.
+# Messages examined for one consumer before others are served; a selector may skip many.
 EXAMINED_BUDGET: Final = 2000
 
 
@@ -32,18 +32,18 @@ class RangeReader(Cursor):
         super().__init__()
         self.is_apart = True
         self.position: int = start
-        """Everything below was given out, or is not there."""
+        """Everything below this sequence was delivered or does not exist."""
         self.stop: int = stop
-        """The first number that is not wanted."""
+        """The first sequence after the range."""
         self._page: list[Reference] = []
         self._index: int = 0
         self._end: int = start - 1
-        """The page has everything up to this number."""
+        """The sequence up to which the page is complete."""
         self._hints: list[Reference | None] = [None] * PRIORITIES
-        """Per priority the last reference in memory that was gathered: the search for the next page begins there."""
+        """The last reference in memory that was gathered, per priority: the search for the next page begins there."""
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
-        """The next message of the range that the consumer wants; see `advance`."""
+        """Return the next message of the range that the consumer wants; see `advance`."""
         now_ms = consumer.queue.dispatcher.now_ms
         filter = consumer.filter
         while budget.left > 0:
@@ -57,7 +57,7 @@ class RangeReader(Cursor):
         return None
 
     def advance(self, queue: "Queue") -> Reference | None:
-        """The next that is there; None if there is no more for now, or if that cannot be told (`is_unreadable`)."""
+        """Return the next message; None if there is none for now, or if it cannot be read (`is_unreadable`)."""
         self.is_unreadable = False
         while True:
             while self._index < len(self._page):
@@ -76,14 +76,14 @@ class RangeReader(Cursor):
                 return None
 
     def reset(self) -> None:
-        """Forget what was gathered: the queue was emptied, and nothing of it is there any more."""
+        """Forget what was gathered, because the queue was emptied."""
         self._page = []
         self._index = 0
         self._end = self.position - 1
         self._hints = [None] * PRIORITIES
 
     def _gather(self, queue: "Queue", last: int) -> None:
-        """Take together what comes next, up to the number `last` at most."""
+        """Gather the next page, up to sequence `last` at most."""
         found: list[Reference] = []
         end = last
         backlog = queue.backlog
@@ -113,7 +113,7 @@ class RangeReader(Cursor):
         self._end = end
 
     def _gather_memory(self, references: ReferenceList, priority: int, end: int, found: list[Reference]) -> int:
-        """Add a page of one list to `found`; up to where nothing of it is missing."""
+        """Add a page of one list to `found`; return the sequence up to which it is complete."""
         hint = self._hints[priority]
         if hint is not None and hint.state == WAITING and hint.sequence < self.position:
             candidate = hint.next
@@ -138,7 +138,7 @@ class RangeReader(Cursor):
 
 
 def serve_apart(queue: "Queue", budget: int) -> int:
-    """Deliver to the consumers whose cursors read apart from the others; how many messages."""
+    """Deliver to the consumers outside the rings (`Cursor.is_apart`); return how many messages."""
     delivered = 0
     for consumer in queue.dispatch.apart:
         cursor = consumer.cursor
@@ -170,7 +170,10 @@ def _serve(queue: "Queue", consumer: "Consumer", cursor: Cursor, budget: int) ->
 
 
 def first_sequence(queue: "Queue") -> int:
-    """The lowest number that is there, wherever it is; that of the next message if nothing is. Raises StoreError."""
+    """Return the lowest sequence in the queue, wherever it is, or the next one to be given if there is none.
+
+    Raises StoreError if it cannot be read.
+    """
     first = queue.next_sequence
     backlog = queue.backlog
     for priority in range(PRIORITIES):
@@ -193,9 +196,9 @@ def first_sequence(queue: "Queue") -> int:
 
 
 def there(queue: "Queue", start: int, stop: int, limit: int) -> tuple[list[Reference], int]:
-    """Return what is there of the numbers from `start` up to `stop`, and the number up to which that is all.
+    """Return the messages from sequence `start` up to `stop`, and the sequence up to which they are complete.
 
-    No more than `limit` are looked at. Raises StoreError if that cannot be told.
+    Returns no more than `limit`. Raises StoreError if they cannot be read.
     """
     reader = RangeReader(start, stop)
     found: list[Reference] = []
@@ -210,11 +213,11 @@ def there(queue: "Queue", start: int, stop: int, limit: int) -> tuple[list[Refer
 
 
 def first_since(queue: "Queue", time_ms: int) -> int:
-    """The lowest number of a message that arrived at `time_ms` or later; that of the next message if there is none.
+    """Return the lowest sequence of a message that arrived at `time_ms` or later, or the next one if there is none.
 
-    What does not say when it arrived (`enable-ingress-timestamp`) counts as older. In memory every message is looked
-    at, on disk as few as halving takes: messages that were scheduled, or in a long transaction, arrived long before
-    they got their number, and there may hide those before them.
+    A message without a time of arrival (`enable-ingress-timestamp`) counts as older. In memory every message is
+    examined, on disk a binary search is used. Messages that were scheduled, or in a long transaction, arrived long
+    before they got their sequence; on disk they may hide messages before them.
     """
     first = queue.next_sequence
     backlog = queue.backlog
@@ -239,7 +242,7 @@ def first_since(queue: "Queue", time_ms: int) -> int:
 
 
 def _first_on_disk(queue: "Queue", tail: Tail, time_ms: int, below: int) -> int:
-    """The lowest number of a tail, under `below`, whose message arrived at a time or later; else `below`."""
+    """Return the lowest sequence of a tail, under `below`, whose message arrived at `time_ms` or later, or `below`."""
     found = below
     start = tail.frontier + 1
     stop = below
@@ -247,7 +250,7 @@ def _first_on_disk(queue: "Queue", tail: Tail, time_ms: int, below: int) -> int:
         middle = (start + stop) // 2
         page = queue.backlog.scan(tail, middle - 1, stop - 1, 1)
         if page is None:
-            # It cannot be read now; a reader that begins here gets what is too old, and misses nothing.
+            # It cannot be read now; a reader that begins here gets messages that are too old, and misses none.
             return start
         if not page.references:
             stop = middle

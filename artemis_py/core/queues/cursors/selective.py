@@ -1,7 +1,8 @@
-"""The cursor of a consumer that may pass messages over: one with a selector, or one that a message is hidden from.
+"""The cursor of a consumer that may skip messages: one with a selector, or one that a message is hidden from.
 
-What a selector wants on disk is brought into memory and leaves the rest where it is, so a selector sees all of a
-backlog and memory stays flat. A message that comes back behind the cursor is remembered if the consumer wants it.
+Messages on disk that a selector matches are brought into memory while the rest stay on disk, so a selector sees the
+whole backlog and memory use stays flat. A message that comes back behind the cursor is remembered if the consumer
+wants it.
 """
 
 from heapq import heappop, heappush
@@ -24,10 +25,10 @@ class SelectiveCursor(ListCursor):
     def __init__(self) -> None:
         super().__init__()
         self._returned: list[tuple[int, int, Reference]] = []
-        """Messages that came back behind a place: a heap of (9 - priority, sequence, reference)."""
+        """Messages that came back behind the place: a heap of (9 - priority, sequence, reference)."""
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
-        """The next message the consumer wants: of the highest priority, and there the first."""
+        """Return the next message the consumer wants: the first of the highest priority."""
         returned = self._returned
         while returned and not self._may_take(consumer, returned[0][2]):
             heappop(returned)
@@ -50,15 +51,15 @@ class SelectiveCursor(ListCursor):
         return heappop(returned)[2] if returned else None
 
     def _may_take(self, consumer: "Consumer", reference: Reference) -> bool:
-        """Whether a message that returned is still there for this consumer: it may have an owner by now."""
+        """Tell whether the consumer may still take a message that returned: it may have an owner by now."""
         return reference.state == WAITING and (consumer.queue.assignment is None or wants(consumer, reference))
 
     def _walk(
         self, backlog: "Backlog", consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
     ) -> Reference | None:
-        """Look through the list in memory, from the place up to a sequence.
+        """Search the list in memory, from the place up to sequence `reach`.
 
-        The place stays before what is found: dispatch may not take it now (it is not stored yet, for instance).
+        The place stays before the message found, because dispatch may leave it (if it is not durable yet, for example).
         """
         place = examined = self.places[priority]
         candidate = backlog.lists[priority].head if place is None else place.next
@@ -79,10 +80,10 @@ class SelectiveCursor(ListCursor):
     def _search(
         self, backlog: "Backlog", tail: Tail, consumer: "Consumer", priority: int, reach: int, budget: ScanBudget
     ) -> None:
-        """Bring into memory what the consumer wants of the next page on disk, as much as it has credit for."""
+        """Bring the messages that the consumer wants of the next page on disk into memory, up to its credit."""
         assignment = consumer.queue.assignment
         if consumer.filter is None and (assignment is None or not assignment.is_by_message):
-            # It wants all of it but what it was refused before, and that is in memory.
+            # It wants everything except the messages hidden from it, and those are in memory.
             if not backlog.load(priority):
                 self.reach[priority] = backlog.last_sequence
             budget.left -= SCAN_PAGE_MESSAGES
@@ -112,7 +113,7 @@ class SelectiveCursor(ListCursor):
             heappush(self._returned, (PRIORITIES - 1 - priority, reference.sequence, reference))
 
     def reset(self) -> None:
-        """Forget all references, those that returned as well, and look at everything again."""
+        """Forget all references, including those that returned, and examine everything again."""
         super().reset()
         self._returned.clear()
         for priority in range(PRIORITIES):

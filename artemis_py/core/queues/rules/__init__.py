@@ -1,1 +1,1 @@
-"""Rules that make kinds of queues: what comes in, and which consumer gets it."""
+"""Rules that define kinds of queues: which messages come in, and which consumer gets them."""

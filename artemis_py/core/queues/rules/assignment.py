@@ -1,4 +1,4 @@
-"""A rule of assignment: which consumer of a queue gets a message."""
+"""An assignment rule: which consumer of a queue gets a message."""
 
 from typing import TYPE_CHECKING
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Assignment:
-    """Asked by dispatch. A queue without such a rule gives each message to the consumer whose turn it is.
+    """Called by dispatch. A queue without such a rule gives each message to the consumer whose turn it is.
 
-    Browsers are not asked about: they take nothing.
+    Browsers are exempt, because they remove nothing.
     """
 
     def __init__(self) -> None:
         self.is_by_message: bool = False
-        """Messages have owners, so consumers may have to pass messages over: each walks with a cursor."""
+        """Whether messages have owners. Consumers may then have to skip messages, so each has a cursor."""
 
     def may_take(self, queue: "Queue", consumer: "Consumer") -> bool:
-        """Whether a consumer with credit, whose turn it is, gets anything at all."""
+        """Tell whether a consumer with credit, whose turn it is, gets anything at all."""
         return True
 
     def owner(self, queue: "Queue", reference: Reference) -> "Consumer | None":
-        """The only consumer that may have this message; None: any. Asked if `is_by_message`."""
+        """Return the only consumer that may have this message; None: any. Called if `is_by_message`."""
         return None
 
     def delivered(self, queue: "Queue", consumer: "Consumer", reference: Reference) -> None:
-        """A consumer is about to be handed this message."""
+        """Note that a consumer is about to get this message."""
 
     def left(self, queue: "Queue", consumer: "Consumer") -> None:
-        """A consumer detached. What it owned finds others if the rule resets their cursors (`Cursor.reset`)."""
+        """Note that a consumer detached. Others find its messages if the rule resets their cursors (`Cursor.reset`)."""

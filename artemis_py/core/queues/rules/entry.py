@@ -1,4 +1,4 @@
-"""A rule at the entry of a queue: what happens when a message is about to become visible in it."""
+"""An entry rule: what happens when a message is about to become visible in a queue."""
 
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Entry:
-    """Asked about each message of its queue. A queue without such a rule pays one test for it."""
+    """Called for each message of its queue. A queue without such a rule only tests that it has none."""
 
     def admit(self, queue: "Queue", reference: Reference) -> bool:
-        """Whether a message comes in; if not, it is gone.
+        """Tell whether a message comes in; if not, it is discarded.
 
-        Called when the message is about to get its number: when it was sent, or when its delivery time has come. The
-        rule may take other waiting messages out (`settlement.replace`).
+        Called when the message is about to get its sequence: when it is sent, or when its delivery time has come. The
+        rule may remove other waiting messages (`settlement.replace`).
         """
         raise NotImplementedError
 
     def readmit(self, queue: "Queue", reference: Reference) -> bool:
-        """Whether a message that a consumer gave back returns to its place; if not, it is gone."""
+        """Tell whether a message that a consumer gave back returns to its place; if not, it is discarded."""
         return True

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
 
 
 class Exclusive(Assignment):
-    """Pins the first consumer that could take something."""
+    """Pins the first consumer that is ready to take a message."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pinned: Consumer | None = None
 
     def may_take(self, queue: "Queue", consumer: "Consumer") -> bool:
-        """Whether it is the pinned consumer; the first that asks is."""
+        """Tell whether this is the pinned consumer; if none is pinned, pin it."""
         if self._pinned is None:
             self._pinned = consumer
         return self._pinned is consumer
 
     def left(self, queue: "Queue", consumer: "Consumer") -> None:
-        """Pin the next that asks."""
+        """Let the next consumer be pinned if the pinned one left."""
         if self._pinned is consumer:
             self._pinned = None

@@ -1,7 +1,7 @@
 """The kinds of queues: which rules the attributes of a queue ask for.
 
-A further kind is a module of its own and an entry in `KINDS`. A queue may be of several kinds as long as only one of
-them has a rule for its entry, and one a rule of assignment: the first in the list that gives one is asked.
+To add a kind, write a module and append an entry to `KINDS`. A queue may be of several kinds as long as only one of
+them has an entry rule and only one an assignment rule: the first in the list that gives a rule wins.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 class QueueKind:
     """Gives the rules of one kind to the queues that ask for it.
 
-    Asked when a queue is made and whenever its attributes change. A rule that remembers something gives itself back:
-    the queue still has it then.
+    Called when a queue is created and whenever its attributes change. For a rule that has state, return the instance
+    that the queue already has.
     """
 
     def entry(self, queue: "Queue") -> Entry | None:
-        """The rule at the entry of this queue; None: this kind has none for it."""
+        """Return the entry rule of this queue; None if this kind has none for it."""
         return None
 
     def assignment(self, queue: "Queue") -> Assignment | None:
-        """The rule of assignment of this queue; None: this kind has none for it."""
+        """Return the assignment rule of this queue; None if this kind has none for it."""
         return None
 
     def keeps_messages(self, queue: "Queue") -> bool:
-        """Whether deliveries take nothing out of this queue: each consumer gets all messages, as a browser does."""
+        """Tell whether deliveries remove nothing from this queue, so that each consumer gets all messages."""
         return False
 
 
@@ -42,7 +42,7 @@ class RingKind(QueueKind):
     """Queues with a `ring-size`."""
 
     def entry(self, queue: "Queue") -> Entry | None:
-        """A ring of that size; it remembers nothing."""
+        """Return a new ring of that size; it has no state to keep."""
         size = queue.settings.ring_size
         return Ring(size) if size >= 0 else None
 
@@ -51,14 +51,14 @@ class ExclusiveKind(QueueKind):
     """Queues with `exclusive`."""
 
     def assignment(self, queue: "Queue") -> Assignment | None:
-        """The rule that it has, so that the pinned consumer stays pinned, or a new one."""
+        """Return the rule that the queue has, so that the pinned consumer stays pinned, or a new one."""
         if not queue.settings.exclusive:
             return None
         return queue.assignment if isinstance(queue.assignment, Exclusive) else Exclusive()
 
 
 KINDS: Final[list[QueueKind]] = [ExclusiveKind(), RingKind()]
-"""All kinds. A program that embeds the broker may append more before queues are made."""
+"""All kinds. A program that embeds the broker may append more before queues are created."""
 
 
 def choose_rules(queue: "Queue") -> None:
