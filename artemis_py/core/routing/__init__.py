@@ -1,1 +1,1 @@
-"""The way of a message to its queues: directory, routing tables, limits, and messages that nobody could use."""
+"""The way of a message to its queues: directory, routing tables, limits, and undeliverable messages."""

@@ -1,7 +1,7 @@
-"""Admission: whether an address takes a message, and what its settings make of one before it is routed.
+"""Admission: whether an address takes a message, and how its settings change a message before it is routed.
 
-An address may be full, at its page limit, or on a disk that is; its policies say whether a message is then dropped or
-refused, or taken while producers are held back (artemis-model §3.15).
+An address may be full or at its page limit, or the disk may be full; the policies of the address say whether a message
+is then dropped, refused, or taken while producers are blocked (artemis-model §3.15).
 """
 
 from artemis_py.core.addresses.address import Address
@@ -12,7 +12,7 @@ from artemis_py.core.runtime.events import AddressHasRoom, AddressIsFull, Events
 from artemis_py.core.settings.address_settings import DiskFullPolicy, FullPolicy, PageFullPolicy, ResolvedSettings
 from artemis_py.errors import AddressFull, StoreError
 
-# How long an address that was full must have room before that is told.
+# How long an address that was full must have room before `AddressHasRoom` is emitted.
 LASTING_ROOM_MS = 10_000
 
 
@@ -25,7 +25,7 @@ class Admission:
         self._events: Events = events
 
     def drops(self, message: Message, address: Address) -> bool:
-        """Whether a message is dropped, for an address or broker whose account says that it needs a closer look.
+        """Tell whether a message is dropped; called when the account of the address or the broker is full.
 
         Raises AddressFull, and StoreError for a durable message after the storage failed.
         """
@@ -35,7 +35,7 @@ class Admission:
         return self._is_dropped(address)
 
     def _is_dropped(self, address: Address) -> bool:
-        """A message arrives for a full address: True to drop it, False to take it. Raises AddressFull."""
+        """Decide about a message for a full address: True to drop it, False to take it. Raises AddressFull."""
         if self._account.disk_is_full and self._is_dropped_for_disk(address):
             return True
         if address.is_page_full:
@@ -58,11 +58,11 @@ class Admission:
             or 0 <= hard_limit <= self._account.size_bytes
         ):
             raise AddressFull(f"address '{address.name}' is full")
-        # PAGE: what is not durable goes to disk. BLOCK: credit that is out is honoured, no more is given.
+        # PAGE: messages that are not durable go to disk. BLOCK: credit already granted is honoured, no more is granted.
         return False
 
     def _is_page_dropped(self, address: Address) -> bool:
-        """A message arrives for an address at its page limit: True to drop it. Raises AddressFull."""
+        """Decide about a message for an address at its page limit: True to drop it. Raises AddressFull."""
         policy = address.settings.page_full_policy
         if not address.page_full_reported:
             address.page_full_reported = True
@@ -72,7 +72,7 @@ class Admission:
         return True
 
     def _is_dropped_for_disk(self, address: Address) -> bool:
-        """The same while the disk is nearly full: credit that is out is honoured until little of it is left."""
+        """Decide the same while the disk is nearly full: credit already granted counts until little room is left."""
         policy = address.settings.disk_full_policy
         if policy is DiskFullPolicy.DROP:
             return True
@@ -81,7 +81,7 @@ class Admission:
         return False
 
     def _has_room(self, address: Address, account: MemoryAccount) -> None:
-        """Tell it if that lasts: an address that stays at its limit has room again and again."""
+        """Report that an address has room if that lasts: one that stays at its limit has room again and again."""
         self._dispatcher.timers.at(
             self._dispatcher.now_ms + LASTING_ROOM_MS, lambda: self._still_has_room(address, account)
         )
@@ -94,13 +94,13 @@ class Admission:
         self._events.emit(AddressHasRoom(address.name))
 
     def change(self, message: Message, settings: ResolvedSettings) -> None:
-        """Do to a message what the settings of its address say (`ResolvedSettings.changes_messages`)."""
+        """Change a message as the settings of its address say (`ResolvedSettings.changes_messages`)."""
         if settings.enable_ingress_timestamp:
             message.set_extra("_AMQ_INGRESS_TIMESTAMP", self._dispatcher.now_ms)
         self._apply_expiry(message, settings)
 
     def _apply_expiry(self, message: Message, settings: ResolvedSettings) -> None:
-        """artemis-model §3.9: no-expiry, then expiry-delay for messages that have none, then the bounds."""
+        """Apply no-expiry, then expiry-delay to messages without expiry, then the bounds (artemis-model §3.9)."""
         now_ms = self._dispatcher.now_ms
         if settings.no_expiry:
             message.expires_ms = 0

@@ -1,7 +1,7 @@
-"""How many addresses and queues each user has that were created on demand.
+"""The number of addresses and queues that each user created on demand.
 
-A client creates one with any name it sends to or receives from, so their number has a limit for each user. What is
-deleted no longer counts; who created what is stored with it, so a restart counts the same.
+A client creates one with any name it sends to or receives from, so their number is limited for each user. Deleted ones
+no longer count. The creator is stored with each address and queue, so the counts are the same after a restart.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.errors import LimitExceeded
 
 ANONYMOUS: Final = ""
-"""Stands for all clients that have no name."""
+"""Stands for all clients without a user."""
 
 
 class Creations:
@@ -18,11 +18,11 @@ class Creations:
 
     def __init__(self) -> None:
         self.limit: int = -1
-        """How many one user may have; -1: any number."""
+        """The most that one user may have; -1: no limit."""
         self._counts: dict[str, int] = {}
 
     def check(self, subject: Subject, wanted: int) -> None:
-        """Raises LimitExceeded if the user may not have so many more."""
+        """Raise LimitExceeded if the user may not have `wanted` more."""
         count = self._counts.get(creator_of(subject), 0)
         if 0 <= self.limit < count + wanted:
             raise LimitExceeded(
@@ -31,12 +31,12 @@ class Creations:
             )
 
     def add(self, creator: str | None) -> None:
-        """One was created, or came back from the store; None: nobody counts for it."""
+        """Count an address or queue that was created or restored from the store; None: it counts for no user."""
         if creator is not None:
             self._counts[creator] = self._counts.get(creator, 0) + 1
 
     def remove(self, creator: str | None) -> None:
-        """One was deleted."""
+        """Subtract an address or queue that was deleted."""
         if creator is not None:
             count = self._counts.get(creator, 0) - 1
             if count > 0:
@@ -45,10 +45,10 @@ class Creations:
                 self._counts.pop(creator, None)
 
     def count(self, creator: str) -> int:
-        """How many this user has."""
+        """Return how many this user has."""
         return self._counts.get(creator, 0)
 
 
 def creator_of(subject: Subject) -> str:
-    """The user that a client's creations count for."""
+    """Return the user that a client's creations count for."""
     return ANONYMOUS if subject.user is None else subject.user

@@ -1,6 +1,6 @@
-"""The directory: which addresses and queues there are in one domain, and what is bound to what.
+"""The directory: the addresses, queues and other bindings of one domain.
 
-It creates, changes, finds and deletes them, and keeps the store and the routers of addresses up to date; messages are
+It creates, changes, finds and deletes them, and keeps the store and the routers of addresses up to date. Messages are
 handled in `routing`.
 """
 
@@ -68,7 +68,7 @@ class Directory:
         self.addresses: dict[str, Address] = {}
         self.queues: dict[str, Queue] = {}
         self.others: dict[str, Binding] = {}
-        """Bindings that are no queues, by name: diverts, and what packages of others bind."""
+        """Bindings that are not queues, by name: diverts, and bindings of third-party packages."""
         self.creations: Creations = Creations()
         self.duplicates: Duplicates = Duplicates(dispatcher.storage, options)
         self.discards: Discards = Discards(dispatcher, events)
@@ -86,7 +86,7 @@ class Directory:
         internal: bool = False,
         creator: str | None = None,
     ) -> Address:
-        """Create an address; it counts for `creator`. Raises AddressExists, InvalidRequest."""
+        """Create an address, which counts for `creator`. Raises AddressExists, InvalidRequest."""
         check_address_name(name)
         if not routing_types:
             raise InvalidRequest(f"address '{name}' needs a routing type: ANYCAST, MULTICAST or both")
@@ -113,7 +113,7 @@ class Directory:
         return address
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
-        """Change an address' routing types. Raises NoSuchAddress, InUse if a queue still needs one, InvalidRequest."""
+        """Change the routing types of an address. Raises NoSuchAddress, InvalidRequest, InUse if a queue needs one."""
         address = self.address(name)
         if not routing_types:
             raise InvalidRequest(f"address '{name}' needs a routing type: ANYCAST, MULTICAST or both")
@@ -127,7 +127,7 @@ class Directory:
         return address
 
     def delete_address(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
-        """Delete an address; with `force` its queues too. Raises NoSuchAddress, InUse."""
+        """Delete an address; with `force`, its queues too. Raises NoSuchAddress, InUse."""
         address = self.address(name)
         if address.bindings and not force:
             names = ", ".join(f"'{binding.name}'" for binding in address.bindings[:5])
@@ -136,14 +136,15 @@ class Directory:
             self.delete_queue(queue.name, force=True, reason=reason)
         for binding in list(address.bindings):
             self.unbind(binding)
-        # Deleting the last queue of an auto-created address may have taken the address along.
+        # Deleting the last queue of an auto-created address may have deleted the address as well.
         if self.addresses.pop(name, None) is not None:
             self.dispatcher.tables.vacate(ADDRESS_BYTES + NAME_FACTOR * len(name))
             self.meter.work += ADDRESS_UNITS
             address.is_deleted = True
             self.duplicates.forget(address)
             self.creations.remove(address.creator)
-            # It refers back to it: without it the address goes at once, and not with a pause for all garbage together.
+            # The router refers back to the address: without this cycle the address is freed at once, not by the garbage
+            # collector, which would pause for all garbage together.
             address.router = None
             self.routers.remove(address)
             if not address.temporary:
@@ -151,14 +152,14 @@ class Directory:
             self.events.emit(AddressRemoved(name, reason))
 
     def address(self, name: str) -> Address:
-        """The address of this name. Raises NoSuchAddress."""
+        """Return the address of this name. Raises NoSuchAddress."""
         address = self.addresses.get(name)
         if address is None:
             raise NoSuchAddress(f"address '{name}' does not exist")
         return address
 
     def pause_address(self, name: str, paused: bool) -> None:
-        """Stop or resume deliveries of all its queues, present and future. Raises NoSuchAddress."""
+        """Stop or resume the deliveries of all queues of an address, present and future. Raises NoSuchAddress."""
         address = self.address(name)
         address.paused = paused
         self._save(address)
@@ -173,7 +174,7 @@ class Directory:
     # -- queues ----------------------------------------------------------------------------------------------
 
     def create_queue(self, config: QueueConfig, id: int = 0) -> Queue:
-        """Create a queue on an address that exists; `id` is the number it had before a restart.
+        """Create a queue on an address that exists; `id` is the number it had before a restart, 0 for a new queue.
 
         Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest.
         """
@@ -206,9 +207,10 @@ class Directory:
         return queue
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
-        """Change attributes, named as in QueueConfig.
+        """Change attributes of a queue, named as in QueueConfig.
 
-        Raises NoSuchQueue, InvalidRequest for an attribute that is fixed or a value that cannot be, InvalidFilter.
+        Raises NoSuchQueue, InvalidFilter, RoutingTypeMismatch, and InvalidRequest for an attribute that is fixed or a
+        value that is not allowed.
         """
         queue = self.queue(name)
         for attribute in changes:
@@ -232,7 +234,7 @@ class Directory:
         return queue
 
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
-        """Delete a queue with its messages; with `force` although it has consumers. Raises NoSuchQueue, InUse."""
+        """Delete a queue with its messages; with `force`, even if it has consumers. Raises NoSuchQueue, InUse."""
         queue = self.queue(name)
         if queue.consumers and not force:
             raise InUse(f"queue '{name}' still has {len(queue.consumers)} consumers")
@@ -247,14 +249,14 @@ class Directory:
         self._tell_unbound(queue)
 
     def queue(self, name: str) -> Queue:
-        """The queue of this name. Raises NoSuchQueue."""
+        """Return the queue of this name. Raises NoSuchQueue."""
         queue = self.queues.get(name)
         if queue is None:
             raise NoSuchQueue(f"queue '{name}' does not exist")
         return queue
 
     def find_queue(self, text: str) -> Queue | None:
-        """The queue that `name`, `address::name` or `::name` means, if it is there."""
+        """Return the queue that `name`, `address::name` or `::name` means; None if there is none."""
         address, name = parse_fqqn(text)
         if name is None:
             return self.queues.get(address)
@@ -264,7 +266,7 @@ class Directory:
         return queue
 
     def named_target(self, message: Message, address: Address, queue_name: str) -> list[Binding]:
-        """The one queue an FQQN means, if it is bound here and its filter wants the message (artemis-model §1.5)."""
+        """Return the one queue that an FQQN means, if it is bound here and accepts the message (artemis-model §1.5)."""
         queue = self.queues.get(queue_name)
         if queue is None or not queue.accepts(message):
             return []
@@ -275,10 +277,10 @@ class Directory:
     # -- bindings --------------------------------------------------------------------------------------------
 
     def bind(self, binding: Binding) -> None:
-        """Have a binding that is no queue take messages of its address; queues are bound by `create_queue`.
+        """Bind a binding other than a queue to its address; queues are bound by `create_queue`.
 
-        Raises NoSuchAddress if its address is not of this domain, QueueExists if something else has its name,
-        InvalidRequest for a name that cannot be.
+        Raises NoSuchAddress if its address is not in this domain, QueueExists if another binding has its name,
+        InvalidRequest for a name that is not allowed.
         """
         check_name("binding", binding.name)
         self._check_unused(binding.name)
@@ -291,7 +293,7 @@ class Directory:
         self._tell_bound(binding)
 
     def unbind(self, binding: Binding) -> None:
-        """Have a binding that is no queue take nothing more; harmless if it is not bound."""
+        """Unbind a binding other than a queue; does nothing if it is not bound."""
         if self.others.get(binding.name) is binding:
             del self.others[binding.name]
             binding.is_deleted = True
@@ -299,7 +301,7 @@ class Directory:
             self._tell_unbound(binding)
 
     def has_wildcard_queue(self, name: str) -> bool:
-        """Whether a queue of a wildcard address gets what is sent to this name."""
+        """Tell whether something bound to a wildcard address gets messages sent to this name."""
         return self.routers.have_binding_for(name)
 
     def _remove(self, binding: Binding) -> None:
@@ -336,7 +338,7 @@ class Directory:
     # -- settings --------------------------------------------------------------------------------------------
 
     def apply_settings(self) -> None:
-        """Address settings changed: addresses and queues take them over."""
+        """Apply changed address settings to all addresses and queues."""
         for address in self.addresses.values():
             address.apply_settings(self.settings.resolve(address.name))
         for queue in self.queues.values():

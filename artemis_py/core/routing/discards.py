@@ -1,4 +1,4 @@
-"""Messages that the broker had to discard: each is counted, and the operator is told at a bounded rate."""
+"""Messages that the broker had to discard: each is counted, and the operator is told at a limited rate."""
 
 from typing import Final
 
@@ -6,12 +6,12 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.runtime.events import Dropped, Events
 from artemis_py.core.runtime.timers import Timer
 
-# A client decides how many of its messages cannot be delivered. Every ten seconds a line for each queue and reason, and
-# for no more than twenty of these, keeps the log readable; the numbers in the lines add up to all that was discarded.
+# A client decides how many of its messages cannot be delivered. To keep the log readable, there is one line for each
+# queue and reason every ten seconds, for no more than twenty of them; the counts in the lines add up to all discards.
 REPORT_PERIOD_MS: Final = 10_000
 MAX_LINES: Final = 20
 OTHERS: Final = ("(others)", "various")
-"""Stands for the queues and reasons beyond that."""
+"""Stands for the queues and reasons beyond `MAX_LINES`."""
 
 
 class Discards:
@@ -19,14 +19,14 @@ class Discards:
 
     def __init__(self, dispatcher: Dispatcher, events: Events) -> None:
         self.count: int = 0
-        """How many there were since the start."""
+        """Number of messages discarded since the start."""
         self._dispatcher: Dispatcher = dispatcher
         self._events: Events = events
         self._untold: dict[tuple[str, str], int] = {}
         self._timer: Timer | None = None
 
     def add(self, queue: str, reason: str, count: int = 1) -> None:
-        """Count messages that were discarded. The first are told at once, those of the next seconds together."""
+        """Count messages that were discarded. The first are reported at once, those of the next seconds together."""
         self.count += count
         if self._timer is None:
             self._events.emit(Dropped(queue, reason, count))
@@ -38,7 +38,7 @@ class Discards:
         self._untold[key] = self._untold.get(key, 0) + count
 
     def tell(self) -> None:
-        """Tell the listeners what they were not told yet."""
+        """Report the discards that were not reported yet."""
         untold, self._untold = self._untold, {}
         for (queue, reason), count in untold.items():
             self._events.emit(Dropped(queue, reason, count))

@@ -1,8 +1,8 @@
-"""Diverts: bindings that send a copy of what an address gets through another address (artemis-model §3.2).
+"""Diverts: bindings that send a copy of each message of an address to another address (artemis-model §3.2).
 
-A divert that is exclusive takes the message from the queues of its address. The copy is a message of its own, with a
-note of where it comes from. It is routed like any other: the limits of the address it goes to hold, and the diverts
-there apply. A transaction routes it when it commits.
+With an exclusive divert, the queues of its address do not get the message. The copy is a separate message that carries
+a note of its origin. It is routed like any other: the limits and the diverts of the address it goes to apply. In a
+transaction it is routed at the commit.
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ class Divert(Binding):
     """Sends copies from one address to another."""
 
     def __init__(self, config: DivertConfig, address: Address, routing: "Routing") -> None:
-        """Make a divert of an address of the domain that `routing` is; to be bound there. Raises InvalidFilter."""
+        """Make a divert of an address in the domain `routing`, to be bound there. Raises InvalidFilter."""
         super().__init__(config.name, address, RoutingType.MULTICAST)
         self.takes_any_type = True
         self.supersedes = config.exclusive
@@ -34,20 +34,20 @@ class Divert(Binding):
         self.forwarding_address: str = config.forwarding_address
         self.copy_type: DivertType = config.routing_type
         self.forwarded: int = 0
-        """Copies that it sent on; the address they go to may drop what it has no room for."""
+        """Number of copies that it sent on; their address may drop those it has no room for."""
         self._routing: Routing = routing
         self._is_forwarding: bool = False
 
     def accepts(self, message: Message) -> bool:
-        """Whether its filter wants the message, and the message is no copy that it is sending on right now.
+        """Tell whether its filter matches the message, and the message is not a copy that it is sending on right now.
 
-        Diverts may lead in a circle, or a divert of a wildcard address to an address that it matches: what has gone
-        through one once passes it by, and stays with the other bindings of the address.
+        Diverts may form a cycle, or a divert of a wildcard address may lead to an address that the wildcard matches. A
+        message goes through each divert only once; after that only the other bindings of the address get it.
         """
         return not self._is_forwarding and (self.filter is None or self.filter.matches(message))
 
     def take(self, message: Message) -> None:
-        """Send a copy on. If the address it goes to is not there, or refuses it, the copy is discarded and counted."""
+        """Send a copy on. If its address does not exist or refuses it, the copy is discarded and counted."""
         address = self._target()
         if address is None:
             self._discard("does not exist")
@@ -68,7 +68,7 @@ class Divert(Binding):
             self._is_forwarding = False
 
     def _target(self) -> Address | None:
-        """The address that copies go to, made if only queues of wildcard addresses are there to take something."""
+        """Return the address that copies go to, creating it if only wildcard addresses have bindings for it."""
         routing = self._routing
         name = self.forwarding_address
         address = routing.addresses.get(name)
@@ -91,9 +91,9 @@ class Divert(Binding):
 
 
 def create_divert(routing: "Routing", config: DivertConfig) -> Divert:
-    """Make a divert and bind it, to an address that is made if it is not there.
+    """Make a divert and bind it to its address, which is created if it does not exist.
 
-    Raises QueueExists for a name that a queue or another divert has, InvalidFilter, InvalidRequest.
+    Raises QueueExists if a queue or another divert has the name, InvalidFilter, InvalidRequest.
     """
     address = routing.addresses.get(config.address)
     if address is None:

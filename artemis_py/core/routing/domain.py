@@ -1,7 +1,7 @@
-"""The post office: all addresses and queues of a broker, and the way of a message to its queues.
+"""A domain: a set of addresses and queues, and the way of a message to its queues.
 
-It is built in layers, each a class that knows nothing of the next: what there is (`directory`), where a message goes
-(`routing`), and what sessions and the broker see of both.
+It is built in layers, each a class that knows nothing of the next: the addresses and queues (`directory`), where a
+message goes (`routing`), and what sessions and the broker see of both.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from artemis_py.core.settings.repository import SettingsRepository
 
 
 class Domain(Routing):
-    """Addresses, queues and routing, and who may use them."""
+    """Addresses, queues, routing and access control of one domain."""
 
     def __init__(
         self,
@@ -37,23 +37,24 @@ class Domain(Routing):
         )
         self.access: AccessControl = OpenAccess() if access is None else access
         self.subject_now: Callable[[Subject], Subject] = _as_it_was
-        """A subject of an earlier login with its rights of now, to act in the name of a client that is gone."""
+        """Function that gives the subject of an earlier login its current rights, to act for a client that is gone."""
         self.in_use: list[Callable[[str], bool]] = []
-        """Services tell whether they still need the address of a name: the reaper then leaves it, and its queues."""
+        """Functions of services that tell whether they still need the address of a name. The reaper then keeps the
+        address and its queues."""
         settings.on_change(self.apply_settings)
 
     def set_options(self, options: BrokerSettings) -> None:
-        """Take other options: the limits count from now on, the rest is read where it is needed."""
+        """Apply other options: the limits take effect now, the rest is read where it is needed."""
         self.options = options
         self.dispatcher.account.set_limits(options.global_max_size_bytes, options.global_max_messages)
         self.dispatcher.tables.set_limits(tables_limit(options.global_max_size_bytes), -1)
 
     def new_id(self) -> int:
-        """Take the number of a session, a consumer or a transaction: nothing else in this broker has it."""
+        """Return a new id for a session, a consumer or a transaction, unique in this broker."""
         return self.dispatcher.numbers.new_id()
 
     def storage_failed(self, reason: str) -> None:
-        """Nothing becomes durable any more: refuse what asks for it; everything else goes on in memory."""
+        """Refuse durable messages from now on, because the storage takes nothing more; the rest continues in memory."""
         self.dispatcher.storage_failed(reason)
         self.events.emit(StoreFailed(reason))
 

@@ -1,4 +1,4 @@
-"""The domains of one broker: which one a client means that opens a connection."""
+"""The domains of one broker, and which one a client means when it opens a connection."""
 
 from typing import Final
 
@@ -7,10 +7,10 @@ from artemis_py.errors import InvalidRequest
 
 
 class Domains:
-    """Found by the host name that a client says it connects to; host names do not tell capital letters apart."""
+    """The domains by the host name that a client says it connects to; upper and lower case are the same."""
 
     def __init__(self, default: Domain) -> None:
-        """`default` is for clients that name no host, or one that no domain has."""
+        """Begin with the `default` domain, for clients that name no host, or a host without a domain."""
         self.default: Final = default
         self._by_host: Final[dict[str, Domain]] = {}
 
@@ -24,7 +24,7 @@ class Domains:
         self._by_host[host] = domain
 
     def find(self, hostname: str | None) -> Domain:
-        """Return the domain of a host; `hostname` is None if the protocol has no place for it, or the client none."""
+        """Return the domain of a host; `hostname` is None if the protocol cannot name one or the client does not."""
         return self.default if hostname is None else self._by_host.get(hostname.lower(), self.default)
 
     def all(self) -> list[Domain]:

@@ -1,8 +1,9 @@
-"""Duplicate detection: the ids under which an address took messages lately (artemis-model §3.13).
+"""Duplicate detection: the ids under which an address recently took messages (artemis-model §3.13).
 
 A producer that does not know whether a message arrived sends it again under the same id, and the address takes it
-once. Only the number of ids is limited, not their age. An id counts once its message is in the queues: a message in a
-transaction claims it at the commit, so whoever commits first has it and nobody's rollback costs a message.
+once. Only the number of ids is limited, not their age. An id counts once its message is in the queues. A transaction
+claims the ids of its messages at the commit, so the first transaction to commit gets an id, and a rollback never
+costs another producer a message.
 """
 
 from collections import deque
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from artemis_py.core.addresses.address import Address
 
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
-"""The property or annotation that has a producer's id."""
+"""The property or annotation that carries a producer's id."""
 
-# Longer ids are kept as their SHA-256: a full cache of the default size takes some 3 MiB whatever clients send. UUIDs
-# and the ids that brokers and frameworks make (host, process, number) are shorter.
+# Longer ids are kept as their SHA-256, so a full cache of the default size takes about 3 MiB whatever clients send.
+# UUIDs and the ids that brokers and frameworks generate (host, process, number) are shorter.
 LONGEST_KEPT: Final = 64
 
-# What an id counts for in the broker's account: 183 bytes are a UUID in text with its places in a queue and a set; a
+# What an id counts in the broker's account: a UUID as text takes 183 bytes with its places in a queue and a set, and a
 # digest takes no more.
 ID_BYTES: Final = 192
 
@@ -33,10 +34,10 @@ _DIGEST: Final = b"#"
 
 
 def duplicate_id(value: object) -> bytes:
-    """What the core compares for a producer's id; empty if `value` is no id.
+    """Return the form of a producer's id that the core compares; empty if `value` is not an id.
 
-    A text is never the same id as octets; a UUID or number is its text. An empty id is none: a client that fills the
-    property without having an id does not lose its second message.
+    A text never equals octets; a UUID or number is compared as text. An empty value is not an id, so that a client that
+    sets the property without having an id does not lose its second message.
     """
     if isinstance(value, bytes):
         kind, octets = _OCTETS, value
@@ -52,21 +53,21 @@ def duplicate_id(value: object) -> bytes:
 
 
 def readable(id: bytes) -> str:
-    """An id for the log: its text, or the octets in hexadecimal."""
+    """Return an id for the log: its text, or the octets in hexadecimal."""
     if id.startswith(_TEXT):
         return ascii(id[1:].decode(errors="replace"))
     return ("sha256:" if id.startswith(_DIGEST) else "0x") + id[1:].hex()
 
 
 class DuplicateCache:
-    """The last ids of one address, numbered in the order they came; the oldest give way."""
+    """The last ids of one address, numbered in order of arrival; the oldest give way."""
 
     def __init__(self, address: "Address", storage: Storage | None) -> None:
-        """`storage` None: nothing is stored. What it remembers of the address is taken over."""
+        """Load the ids that `storage` has for the address; None: nothing is stored."""
         self._address: Address = address
         self._storage: Storage | None = storage
         self._ids: deque[bytes] = deque()
-        """Empty ids stand for numbers whose id was not stored."""
+        """The ids; an empty one stands for a number whose id was not stored."""
         self._known: set[bytes] = set()
         self._next_number: int = 0
         if storage is not None:
@@ -80,7 +81,7 @@ class DuplicateCache:
         return id in self._known
 
     def add(self, id: bytes, durable: bool, size: int) -> None:
-        """Remember an id, with its message if that is stored, and no more than the last `size`."""
+        """Remember an id, durably if its message is `durable`, and forget all but the last `size`."""
         if id in self._known:
             return
         storage = self._storage
@@ -90,13 +91,13 @@ class DuplicateCache:
         self._shorten(size)
 
     def clear(self) -> int:
-        """Forget all; how many there were."""
+        """Forget all ids; return how many there were."""
         count = len(self._known)
         self._shorten(0)
         return count
 
     def give_back(self) -> None:
-        """Its address is deleted, and the store forgets the ids with that: so does memory."""
+        """Forget all ids in memory, because the address was deleted; the store forgets them with the address."""
         self._address.broker_account.vacate(ID_BYTES * len(self._ids))
         self._ids.clear()
         self._known.clear()
@@ -118,7 +119,7 @@ class DuplicateCache:
                 self._storage.forget_duplicate(self._address, number)
 
     def _restore(self, number: int, id: bytes) -> None:
-        """Ids come in the order of their numbers; those between were of messages that are not stored."""
+        """Add an id from the store. They come in order; missing numbers belong to messages that were not stored."""
         if not self._ids:
             self._next_number = number
         while self._next_number < number:
@@ -127,7 +128,7 @@ class DuplicateCache:
 
 
 class Duplicates:
-    """The caches of all addresses of one domain, each made when a producer first gives an id."""
+    """The caches of all addresses of one domain, each created when a producer first sends an id."""
 
     def __init__(self, storage: Storage, options: BrokerSettings) -> None:
         self._storage: Storage = storage
@@ -135,7 +136,7 @@ class Duplicates:
         self._caches: dict[str, DuplicateCache] = {}
 
     def of(self, address: "Address") -> DuplicateCache:
-        """What an address remembers, read from the store when first asked for."""
+        """Return the cache of an address, which is read from the store on first use."""
         cache = self._caches.get(address.name)
         if cache is None:
             is_stored = self._options.persist_id_cache and not address.temporary
@@ -143,22 +144,22 @@ class Duplicates:
         return cache
 
     def knows(self, address: "Address", id: bytes) -> bool:
-        """Whether an address that is still there has taken a message under this id."""
+        """Tell whether an address that still exists has taken a message under this id."""
         cache = self._caches.get(address.name)
         return cache is not None and not address.is_deleted and id in cache
 
     def add(self, address: "Address", id: bytes, durable: bool) -> None:
-        """Remember an id for an address, unless that was deleted."""
+        """Remember an id for an address, unless the address was deleted."""
         if not address.is_deleted:
             self.of(address).add(id, durable, self.size_of(address))
 
     def size_of(self, address: "Address") -> int:
-        """How many ids an address remembers."""
+        """Return how many ids an address remembers."""
         size = address.settings.id_cache_size
         return self._options.id_cache_size if size < 0 else size
 
     def forget(self, address: "Address") -> None:
-        """The address is deleted: so is what it remembers."""
+        """Forget the ids of an address that is deleted."""
         cache = self._caches.pop(address.name, None)
         if cache is not None:
             cache.give_back()

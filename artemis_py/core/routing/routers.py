@@ -1,7 +1,7 @@
-"""The routers of addresses: made when the first message comes, and again when something bound there has changed.
+"""The routers of addresses: made when the first message comes, and again when a binding there has changed.
 
-What is bound to a wildcard address gets what is sent to every address that it matches, so a router is also out of date
-when bindings of any wildcard address have changed. One number says that for all of them.
+The bindings of a wildcard address get the messages of every address that it matches, so a router is also out of date
+when the bindings of any wildcard address have changed. One version number covers all of them.
 """
 
 from artemis_py.core.addresses.address import Address
@@ -11,25 +11,25 @@ from artemis_py.core.names.syntax import RESERVED, WildcardSyntax, WildcardTrie
 from artemis_py.core.routing.routes import make_routes
 from artemis_py.core.runtime.meter import Meter
 
-# A router of so many bindings is made in the time of a unit of work.
+# Number of bindings for which making a router takes one unit of work.
 BINDINGS_PER_UNIT = 16
 
-# Nodes of the trie of wildcard addresses that are visited in it.
+# Number of nodes of the trie of wildcard addresses whose visit takes one unit of work.
 STEPS_PER_UNIT = 4
 
 
 class Routers:
-    """The routers of one domain, and its wildcard addresses; with wildcards switched off there are none of those."""
+    """The routers of one domain, and its wildcard addresses; it has none of the latter if wildcards are off."""
 
     def __init__(self, syntax: WildcardSyntax, meter: Meter) -> None:
         self.version: int = 0
-        """Counts the changes of bindings of wildcard addresses: a router made from an older version is out of date."""
+        """Number of changes of wildcard addresses' bindings: a router made from an older version is out of date."""
         self._syntax: WildcardSyntax = syntax
         self._meter: Meter = meter
         self._trie: WildcardTrie[Address] = WildcardTrie(syntax)
 
     def add(self, address: Address) -> None:
-        """Take up a new address."""
+        """Add a new address."""
         if self._stands_for_many(address.name):
             self._trie.add(address.name, address)
 
@@ -52,14 +52,14 @@ class Routers:
         return router
 
     def replace(self, address: Address, maker: RouterMaker) -> None:
-        """Have routers of another kind choose where the messages of an address go."""
+        """Have routers of another kind decide where the messages of an address go."""
         address.make_router = maker
         self.bindings_changed(address)
 
     def bindings_changed(self, address: Address) -> None:
-        """Bindings of an address came, went or changed: have the routers that know them made again.
+        """Have routers made again, because bindings of an address were added, removed or changed.
 
-        To be called for a change of what a router remembers of a binding: its type, and whether it has a filter.
+        A change matters if a router remembers what changed: the type of a binding, and whether it has a filter.
         """
         router = address.router
         if router is not None:
@@ -69,25 +69,25 @@ class Routers:
             self.version += 1
 
     def _bound(self, address: Address) -> list[list[Binding]]:
-        """The bindings of an address: its own, then those of each wildcard address that matches it."""
+        """Return the bindings of an address: its own, then those of each wildcard address that matches it."""
         bound = [address.bindings]
         if self._syntax.routing_enabled:
             steps = self._trie.steps
             is_reserved = address.name.startswith(RESERVED)
             for wild in self._trie.match(address.name):
-                # Whoever asks for everything does not mean what brokers say of themselves.
+                # A client that asks for everything does not mean the addresses on which brokers report on themselves.
                 if wild is not address and not (is_reserved and self._begins_wild(wild.name)):
                     bound.append(wild.bindings)
             self._meter.work += (self._trie.steps - steps) // STEPS_PER_UNIT
         return bound
 
     def have_binding_for(self, name: str) -> bool:
-        """Whether something bound to a wildcard address gets what is sent to this name."""
+        """Tell whether something bound to a wildcard address gets messages sent to this name."""
         return self._syntax.routing_enabled and any(wild.bindings for wild in self._trie.match(name))
 
     def _stands_for_many(self, name: str) -> bool:
         return self._syntax.routing_enabled and self._syntax.is_wild(name)
 
     def _begins_wild(self, pattern: str) -> bool:
-        """Whether the first word of a pattern is a wildcard."""
+        """Tell whether the first word of a pattern is a wildcard."""
         return pattern.partition(self._syntax.delimiter)[0] in (self._syntax.any_words, self._syntax.single_word)

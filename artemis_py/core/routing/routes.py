@@ -1,8 +1,8 @@
-"""Which queues a message goes to: the routing table of one address (artemis-model §1.2).
+"""The routing table of one address: which queues a message goes to (artemis-model §1.2).
 
 Bindings are grouped by routing name and one queue of each group gets the message. A multicast queue is a group of
-one. The anycast queues bound to one address are a group, whose members take turns; those bound to a wildcard
-address that matches are a group of their own.
+one. The anycast queues bound to one address are a group whose members take turns; the anycast queues bound to a
+matching wildcard address are a separate group.
 """
 
 from typing import Final
@@ -26,10 +26,10 @@ class AnycastGroup:
         self.address: str = address
         self.bindings: list[Binding] = bindings
         self.index: int = index
-        """Whose turn it is."""
+        """Index of the binding whose turn it is."""
 
     def choose(self, message: Message) -> Binding | None:
-        """The next one that accepts the message, preferring those with a consumer for it; None: nobody accepts."""
+        """Return the next binding that accepts the message, preferably one with a consumer for it, or None."""
         bindings = self.bindings
         count = len(bindings)
         if count == 1:
@@ -56,17 +56,17 @@ class AnycastGroup:
 
 
 class Routes(Router):
-    """Everything bound to one address, directly or through wildcards."""
+    """All bindings of one address, direct or through wildcards."""
 
     __slots__ = ("always", "groups", "multicast", "superseding")
 
     def __init__(self, bound: list[list[Binding]], previous: "Routes | None") -> None:
-        """`bound` holds the bindings of each address that counts here; turns are carried over from `previous`."""
+        """Group the bindings in `bound`, one list for each address that matches; `previous` has whose turn it is."""
         super().__init__()
         self.superseding: list[Binding] = []
-        """Asked first: if some of them accept a message, nothing else gets it."""
+        """Bindings that are asked first: if any of them accepts a message, no other binding gets it."""
         self.always: list[Binding] = []
-        """Get messages of any type."""
+        """Bindings that get messages of any type."""
         self.multicast: list[Binding] = []
         self.groups: list[AnycastGroup] = []
         for bindings in bound:

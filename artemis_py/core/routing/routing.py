@@ -1,7 +1,8 @@
-"""Routing: the way of a message through an address into its bindings.
+"""Routing: the way of a message through an address to its bindings.
 
-`route` is what a producer's message takes: it is admitted (`admission`), its address' router says which bindings get it
-(`routes`), and they take it, or a transaction does until its commit. What nobody wants goes to `undeliverable`.
+A producer's message goes through `route`: it is admitted (`admission`), the router of its address chooses bindings
+(`routes`), and they take it, or a transaction keeps it until the commit. A message that no binding accepts goes to
+`undeliverable`.
 """
 
 from artemis_py.core.addresses.address import Address
@@ -21,9 +22,10 @@ from artemis_py.errors import DuplicateMessage
 
 
 class Routing(Directory):
-    """A directory whose addresses messages are sent through.
+    """A directory that messages are sent through.
 
-    A subclass and not a user of the directory: both are in every message's path, and all that send also define.
+    It is a subclass of the directory rather than a user of it, because both are in the path of every message, and all
+    callers that send messages also create addresses and queues.
     """
 
     def __init__(
@@ -41,8 +43,8 @@ class Routing(Directory):
     def admit(self, message: Message, address: Address) -> bool:
         """Take responsibility for a message that is sent to an address; False: it is dropped.
 
-        What its producer addressed stays in the message; if it says nothing of that, it was this address. Raises
-        AddressFull when that is the address' policy, StoreError for a durable message after the storage failed.
+        If the message does not name the address its producer sent it to, this address is filled in. Raises AddressFull
+        if that is the policy of the address, StoreError for a durable message after the storage failed.
         """
         numbers = self._numbers
         message.id = numbers.message_id
@@ -60,9 +62,9 @@ class Routing(Directory):
     def route(
         self, message: Message, address: Address, queue_name: str = "", transaction: Transaction | None = None
     ) -> int:
-        """Send a message through an address, or to one queue of it; returns how many bindings got it.
+        """Send a message through an address, or to one queue of it; return how many bindings got it.
 
-        With a transaction they get it at its commit. Raises what `admit` raises.
+        With a transaction they get it at the commit. Raises the same errors as `admit`.
         """
         if not self.admit(message, address):
             return 0
@@ -88,11 +90,10 @@ class Routing(Directory):
         transaction: Transaction | None,
         duplicate_id: bytes,
     ) -> int:
-        """As `route`, for a message under an id: 0 if the address has taken one under the same id
-        (artemis-model §3.13).
+        """Route a message that has a duplicate id; 0 if the address took one with the same id (artemis-model §3.13).
 
-        A transaction can then only be rolled back; outside of one the sender need not know. The id is remembered with
-        the message: both are durable at the same moment.
+        A transaction can then only be rolled back; without one the sender is not told. The id is remembered with the
+        message: both become durable at the same time.
         """
         cache = self.duplicates.of(address)
         if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
@@ -109,21 +110,21 @@ class Routing(Directory):
         return count
 
     def release(self, message: Message, address: Address) -> int:
-        """Route a message that was admitted before; returns how many queues got it."""
+        """Route a message that was admitted earlier; return how many bindings got it."""
         address.take_over(message)
         message.stored_first = True
         return self._hand_over(message, address, "", None)
 
     def deposit(self, message: Message, queue: Queue) -> None:
-        """Put a message into one queue, past routing and the limits of its address: a copy for a late subscriber."""
+        """Put a message into one queue, bypassing routing and limits, for example a copy for a late subscriber."""
         message.id = self._numbers.new_message_id()
         message.origin = queue.address
         queue.take(message)
 
     def commit(self, transaction: Transaction) -> None:
-        """Make everything happen. Raises TransactionRolledBack, everything undone, if something had failed.
+        """Commit a transaction. Raises TransactionRolledBack, after undoing everything, if something had failed.
 
-        It also fails if an address has meanwhile taken a message under an id that this transaction uses.
+        It also fails if an address took a message under an id of this transaction in the meantime.
         """
         claims = transaction.claims
         if not claims:

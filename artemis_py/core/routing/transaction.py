@@ -1,7 +1,7 @@
 """A local transaction: sends and settlements that happen together or not at all (artemis-model §3.18).
 
-Routing is decided when a message is sent, the queues get it at commit. A settlement claims its delivery until the
-end: nobody else gets the message, and it counts as in delivery.
+A message is routed when it is sent, and the queues get it at the commit. A settlement claims its delivery until the
+transaction ends: no other consumer gets the message, and it counts as in delivery.
 """
 
 from artemis_py.core.addresses.address import Address
@@ -14,7 +14,7 @@ from artemis_py.errors import Refusal, TransactionRolledBack
 
 
 class _Settlement:
-    """What shall become of one delivery."""
+    """The settlement of one delivery at the commit."""
 
     __slots__ = ("amended", "here", "is_final", "outcome", "reference")
 
@@ -27,29 +27,29 @@ class _Settlement:
 
 
 class Transaction:
-    """One transaction; ends with exactly one `commit` or `rollback`."""
+    """One transaction, which ends with exactly one `commit` or `rollback`."""
 
     def __init__(self, id: int, started_ms: int) -> None:
         self.id: int = id
         self.started_ms: int = started_ms
         self.is_open: bool = True
         self.claims: dict[tuple[Address, bytes], None] = {}
-        """Duplicate ids of its messages, each with the address that shall remember it from the commit on."""
+        """Duplicate ids of its messages, each with the address that remembers it from the commit on."""
         self._failure: Refusal | None = None
         self._sends: list[tuple[Message, list[Binding]]] = []
         self._settlements: list[_Settlement] = []
 
     def send(self, message: Message, targets: list[Binding]) -> None:
-        """Keep a routed message until the end; it counts for the memory limits from now on."""
+        """Keep a routed message until the transaction ends; it counts for the memory limits from now on."""
         hold(message)
         self._sends.append((message, targets))
 
     def claim(self, address: Address, duplicate_id: bytes) -> None:
-        """Keep the id of a message that was sent."""
+        """Keep the duplicate id of a message that was sent."""
         self.claims[(address, duplicate_id)] = None
 
     def has_claimed(self, address: Address, duplicate_id: bytes) -> bool:
-        """Whether one of its messages for this address has this id."""
+        """Tell whether one of its messages for this address has this id."""
         return (address, duplicate_id) in self.claims
 
     @property
@@ -67,8 +67,8 @@ class Transaction:
     ) -> bool:
         """Claim a delivery; False if it was settled already.
 
-        `is_final` false: the client keeps the delivery should the transaction be rolled back. `amended`: what the
-        message shall be when it comes back (`Queue.amend`).
+        `is_final` false: the client keeps the delivery if the transaction is rolled back. `amended`: the changed
+        message that replaces the original when it is given back (`Queue.amend`).
         """
         consumer = reference.consumer
         if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
@@ -78,12 +78,12 @@ class Transaction:
         return True
 
     def fail(self, reason: Refusal) -> None:
-        """Something in it could not be done: it can only be rolled back."""
+        """Note that a part of the transaction failed, so that it can only be rolled back."""
         if self._failure is None:
             self._failure = reason
 
     def commit(self) -> None:
-        """Make everything happen. Raises TransactionRolledBack, everything undone, if something had failed."""
+        """Carry out everything. Raises TransactionRolledBack, after undoing everything, if a part of it had failed."""
         if self._failure is not None:
             reason = self._failure
             self.rollback()
@@ -112,7 +112,7 @@ class Transaction:
         self._clear()
 
     def rollback(self) -> None:
-        """Undo everything: messages vanish, deliveries go back as failed attempts, or to clients that kept them."""
+        """Undo everything: discard messages; deliveries go back as failed attempts, or to clients that keep them."""
         self.is_open = False
         for message, _ in self._sends:
             unhold(message)

@@ -1,7 +1,7 @@
-"""Messages that nobody could use: dead letters, expired messages, and those that no queue wanted.
+"""Undeliverable messages: dead letters, expired messages, and messages that no queue wanted.
 
-A copy goes to the dead-letter or expiry address, or to the one queue that a fully qualified name in the settings means,
-with a note of where it came from. What no queue takes there is discarded, and counted.
+A copy that carries a note of its origin goes to the dead-letter or expiry address, or to the one queue that a fully
+qualified name in the settings means. If no queue takes it there, it is discarded and counted.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -29,7 +29,7 @@ BOTH_TYPES: Final = frozenset(RoutingType)
 
 
 class Undeliverable(RoutingServices):
-    """Takes what the queues of one directory cannot deliver."""
+    """Takes the messages that the queues of one directory cannot deliver."""
 
     def __init__(self, directory: "Directory", discards: Discards, entropy: Entropy) -> None:
         self._directory: Directory = directory
@@ -41,9 +41,9 @@ class Undeliverable(RoutingServices):
         return self._entropy.random()
 
     def account_of(self, message: Message, address: Address) -> Address:
-        """The address that a message was sent to.
+        """Return the address that a message was sent to.
 
-        If that is gone, or the message is set aside, it counts for that of its queue.
+        If that address is gone, or the message is set aside, it is the address of its queue.
         """
         if message.address == address.name or address.sets_aside:
             return address
@@ -82,7 +82,7 @@ class Undeliverable(RoutingServices):
         self._deliver(copy, target, collector, None, queue.name, "expired, and expiry address")
 
     def unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
-        """Copy a message that no queue of its address wanted to the dead-letter address, if that is asked for."""
+        """Copy a message that no queue of its address wanted to the dead-letter address, if the settings say so."""
         settings = address.settings
         target = settings.dead_letter_address
         if not settings.send_to_dla_on_no_route or target is None or parse_fqqn(target)[0] == address.name:
@@ -102,7 +102,7 @@ class Undeliverable(RoutingServices):
         origin: str,
         what: str,
     ) -> None:
-        """Send a copy to an address, or to the one queue that an FQQN means; what no queue takes is counted."""
+        """Send a copy to an address, or to the one queue that an FQQN means; count it if no queue takes it."""
         address = self._address(target)
         targets: list[Binding] = []
         if address is not None:
@@ -114,7 +114,7 @@ class Undeliverable(RoutingServices):
         if address is None or not targets:
             self._discards.add(origin, f"{what} '{target}' has no queue that takes it")
             return
-        # Limits do not stop it: it was counted before.
+        # Limits do not apply, because the original was counted before.
         address.routed += 1
         if transaction is not None:
             transaction.send(copy, targets)
@@ -123,7 +123,7 @@ class Undeliverable(RoutingServices):
                 binding.take(copy)
 
     def _address(self, target: str) -> Address | None:
-        """The address that a setting means, made if only queues of wildcard addresses are there to take something."""
+        """Return the address that a setting means, creating it if only wildcard addresses have bindings for it."""
         directory = self._directory
         name, queue_name = parse_fqqn(target)
         if not name and queue_name:
@@ -137,31 +137,31 @@ class Undeliverable(RoutingServices):
     def _targets(
         self, copy: Message, address: Address, queue_name: str | None, collector: Queue | None
     ) -> list[Binding]:
-        """The bindings that get a copy, and keep it."""
+        """Return the bindings that get a copy and keep it."""
         if queue_name is not None:
             return [queue for queue in self._directory.named_target(copy, address, queue_name) if queue.keeps]
         targets = self._directory.routers.of(address).select(copy)
         if collector is not None and collector not in targets and collector.accepts(copy) and collector.keeps:
-            # An anycast collector takes no turns with the other anycast queues of its address: it collects everything.
+            # An anycast collector does not take turns with other anycast queues of its address: it collects everything.
             targets = [binding for binding in targets if not _takes_turns(binding, collector)]
             targets.append(collector)
         return [binding for binding in targets if binding.keeps]
 
     def _dead_letter_queue(self, target: str, origin: str, settings: ResolvedSettings) -> Queue | None:
-        """The collector of dead letters of one address.
+        """Return the queue that collects the dead letters of one address.
 
-        Artemis names it after the queue's address and filters on the message's: behind a wildcard the two differ and
-        the message is lost. Named after the message's address they are the same.
+        Artemis names it after the address of the queue, but its filter tests the address of the message. With wildcards
+        the two differ and the message is lost; here both are the address of the message.
         """
         return self._collector(
             target, f"{settings.dead_letter_queue_prefix}{origin}{settings.dead_letter_queue_suffix}", origin
         )
 
     def _collector(self, target: str, queue_name: str, origin: str) -> Queue | None:
-        """The auto-created queue that collects what came from one address.
+        """Return the auto-created queue that collects the messages from one address, creating it if necessary.
 
-        None if there cannot be one: the target names a queue itself, or is where the message comes from; the name is
-        too long, or taken by a queue of another address.
+        None if there cannot be one: the target names a queue itself, or is the address the messages come from; or the
+        name is too long, or belongs to a queue of another address.
         """
         directory = self._directory
         if "::" in target or target == origin:
@@ -191,7 +191,7 @@ class Undeliverable(RoutingServices):
 
 
 def _takes_turns(binding: Binding, other: Binding) -> bool:
-    """Whether routing would choose one of the two."""
+    """Tell whether routing would choose between the two bindings."""
     anycast = RoutingType.ANYCAST
     return binding.address is other.address and binding.routing_type is anycast and other.routing_type is anycast
 
@@ -203,10 +203,10 @@ def _copy(message: Message, target: str, queue_name: str) -> Message:
 
 
 def note_origin(copy: Message, original: Message, queue_name: str) -> None:
-    """Write where a moved message came from; what an earlier move wrote is overwritten (artemis-model §3.8).
+    """Write the origin of a moved message into its copy, overwriting that of an earlier move (artemis-model §3.8).
 
-    The copy itself has no routing type: it was its producer's wish for another address, and a message that was sent to
-    a topic would pass by the anycast queue of nearly every dead-letter address.
+    The copy itself has no routing type, because its producer chose the type for another address: a message that was
+    sent to a topic would miss the anycast queue of nearly every dead-letter address.
     """
     copy.set_extra("_AMQ_ORIG_ADDRESS", original.address)
     copy.set_extra("_AMQ_ORIG_QUEUE", queue_name)
