@@ -1,7 +1,7 @@
-"""What gathers between two commits: the last word on each reference, and who waits for it.
+"""The changes that gather between two commits: the latest state of each reference, and the callers to tell.
 
-A batch is filled on the loop and written by the worker, never both at once. What it takes of a reference that may
-change later (its handle, its counts) is copied into it; messages do not change.
+A batch is filled on the loop and written by the worker, never both at once. Fields of a reference that may change later
+(its handle, its counts) are copied into the batch; messages do not change.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 
 
 class Batch:
-    """Puts, removals and changes of whole turns of the loop."""
+    """Puts, removals and changes of whole iterations of the loop."""
 
     __slots__ = (
         "bodies",
@@ -38,30 +38,30 @@ class Batch:
 
     def __init__(self, number: int = 1) -> None:
         self.number: Final[int] = number
-        """Of those of one run, from 1, in the order in which they become durable."""
+        """Number of this batch, from 1 in each run; batches become durable in this order."""
         self.puts: Final[dict[Reference, int]] = {}
-        """Handles of references to be stored, in the order they came."""
+        """Handles of the references to store, in the order they were put."""
         self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
-        """Handle, delivery count, due time, and what consumers changed of the message."""
+        """Handle, delivery count, due time in ms, and what consumers changed in the message."""
         self.removals: Final[list[tuple[int, int, int, int, int, bool]]] = []
         """Queue id, handle, delivery time, message id, size, and whether failed attempts may be stored."""
         self.drops: Final[list[Drop]] = []
         self.damaged: Final[list[tuple[bytes, bytes, bytes]]] = []
-        """Database, key and value of what was found damaged."""
+        """Database, key and value of each value that was found damaged."""
         self.definitions: Final[dict[tuple[bytes, bytes], bytes | None]] = {}
-        """By database and key: the value, or None to delete it."""
+        """Values by database and key; None deletes the key."""
         self.bodies: Final[dict[int, FileBody]] = {}
-        """Large bodies of messages that it puts or removes, by id."""
+        """Large bodies of the messages that the batch puts or removes, by id."""
         self.freed: list[int] = []
-        """Filled in by the worker: large bodies that no stored message refers to any more."""
+        """Ids of large bodies that no stored message refers to any more; filled in by the worker."""
         self.dropped_addresses: Final[list[int]] = []
         self.waiting: Final[list[Answer]] = []
-        """Who wants to know when all this is durable."""
+        """Callbacks to run when the batch is durable, each with the one to run if that fails."""
         self.last_put: Reference | None = None
         self.has_more: bool = False
-        """Set by the worker: drops are not finished, another commit goes on with them."""
+        """Whether drops are unfinished, so that another commit has to continue them; set by the worker."""
         self.is_written: bool = False
-        """Set by the worker: it is committed."""
+        """Whether the batch is committed; set by the worker."""
 
     @property
     def has_work(self) -> bool:
@@ -71,7 +71,7 @@ class Batch:
         )
 
     def put(self, reference: Reference, handle: int) -> int:
-        """Store a reference; returns its handle, marked if its message is shared with the one before.
+        """Gather a reference to store; return its handle, marked if it shares its message with the reference before it.
 
         All references to a message come one after the other; if ever they do not, each gets a copy of its own.
         """
@@ -88,7 +88,7 @@ class Batch:
         return handle
 
     def remove(self, reference: Reference) -> None:
-        """Forget a reference. One that was put into this batch was never stored, and will not be."""
+        """Gather the removal of a reference. If this batch put it, it was never stored, and will not be."""
         if self.puts.pop(reference, None) is not None:
             self.updates.pop(reference, None)
             return
@@ -110,19 +110,19 @@ class Batch:
         )
 
     def _note(self, large: LargeBody) -> FileBody:
-        """The commit has to look whether this body is still referred to."""
+        """Have the commit check whether any stored message still refers to this body; return the body."""
         assert isinstance(large, FileBody)
         self.bodies[large.id] = large
         return large
 
     def update(self, reference: Reference, due_ms: int) -> None:
-        """Store failed attempts, and what a consumer changed."""
+        """Gather failed attempts, and what a consumer changed."""
         message = reference.message
         amendment = b"" if message.original is None else encode_amendment(message)
         self.updates[reference] = (reference.handle, reference.delivery_count, due_ms, amendment)
 
     def release(self) -> None:
-        """It is committed: the queues need not keep in memory what they have on disk only."""
+        """Tell the queues that the batch is committed: they need not keep in memory what they have on disk only."""
         for reference in self.puts:
             if reference.state == COLD:
                 reference.queue.committed(reference)

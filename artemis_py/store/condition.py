@@ -1,14 +1,14 @@
-"""Whether the store's file may be handed to LMDB, decided before it is opened.
+"""The check that decides whether LMDB may open the store's file.
 
-LMDB cannot be asked: it trusts its file, and a page that is not what it should be ends the process (see `structure`).
+LMDB itself cannot be asked: it trusts its file, and a damaged page ends the process (see `structure`).
 
-    the file                                       what is looked at
+    state of the file                              what is checked
     as the last clean stop left it                 its length and its meta pages
     anything else: a crash, a copy, other writing  every page, once
-    in use by a broker                             its length: that broker looked at the rest when it started
+    in use by a broker                             its length: that broker checked the rest when it started
 
-A clean stop leaves a note beside the file: its size, its time, and its last transaction. The broker removes the note
-when it opens the file.
+A clean stop leaves a note beside the file: the file's size, its time, and its last transaction. The broker removes the
+note when it opens the file.
 """
 
 import fcntl
@@ -24,27 +24,27 @@ from artemis_py.store.structure import MAIN, Walk
 NOTE_NAME: Final = "clean"
 
 ATTEMPTS_IN_USE: Final = 3
-"""How often a file is looked at that a broker goes on writing: what it reads itself is there."""
+"""Checks of a file that a broker is writing. If all are in vain, it counts as sound: the broker itself can read it."""
 
 KEY_LENGTHS: Final = {name.decode(): lengths for name, lengths in schema.KEY_LENGTHS.items()}
 _NAMES: Final = frozenset(name.decode() for name in schema.DATABASES)
 
 
 class Damage:
-    """A file that is not what LMDB wrote, and the commit of which something can be read."""
+    """A damaged file, and the commit from which something can still be read."""
 
     def __init__(self, path: Path, meta: Meta, problems: list[str], doubtful: set[int], is_older: bool) -> None:
         self.path: Final = path
         self.meta: Final = meta
         self.problems: Final = problems
-        """In words, one for each page or database."""
+        """Descriptions of the damage, one for each page or database."""
         self.doubtful: Final = doubtful
-        """Pages that the list of free ones has as well: what stands there may be of an earlier time."""
+        """Pages in use that the list of free pages has as well; their content may be of an earlier time."""
         self.is_older: Final = is_older
-        """The last commit cannot be read, this is the one before it."""
+        """Whether the last commit cannot be read, so that this is the one before it."""
 
     def walk(self, file: PageFile) -> Walk:
-        """The way through what can be read, with its named databases known."""
+        """Return a walk through what can be read, with its named databases known."""
         walk = Walk(file, self.meta, KEY_LENGTHS, self.doubtful)
         walk.read_names()
         rename(walk.databases)
@@ -52,7 +52,7 @@ class Damage:
 
 
 def examine(path: Path, can_trust_note: bool = True) -> Damage | None:
-    """What is wrong with the file, None if nothing is. Raises NothingKnown with what to do, StoreError."""
+    """Return what is wrong with the file; None if nothing is. Raises NothingKnown with what to do, StoreError."""
     try:
         size = path.stat().st_size
         if size == 0:
@@ -89,7 +89,7 @@ def _examine(path: Path, file: PageFile, can_trust_note: bool) -> Damage | None:
             if MAIN not in walk.damaged:
                 break
         elif len(walk.databases) > databases:
-            # Without names nothing can be found: the commit before is better than none.
+            # Without names no database can be found: the commit before is better than none.
             found = Damage(path, meta, found.problems, walk.doubtful, is_older=True)
             databases = len(walk.databases)
     assert found is not None
@@ -99,7 +99,7 @@ def _examine(path: Path, file: PageFile, can_trust_note: bool) -> Damage | None:
 
 
 def rename(databases: dict[str, Tree]) -> list[str]:
-    """Names that no database of ours has; if one is missing and one is unknown, that is the one."""
+    """Return the names that no database of ours has; a single unknown one gets the name of a single missing one."""
     unknown = sorted(databases.keys() - _NAMES)
     missing = sorted(_NAMES - databases.keys())
     if len(unknown) == 1 and len(missing) == 1:
@@ -108,7 +108,7 @@ def rename(databases: dict[str, Tree]) -> list[str]:
 
 
 class NothingKnown(StoreError):
-    """Nothing in the file leads to anything; what it holds cannot be told from what it held."""
+    """A file in which no page leads to the data: current values cannot be told from deleted ones."""
 
 
 def _hopeless(path: Path, reason: str) -> StoreError:
@@ -120,7 +120,7 @@ def _hopeless(path: Path, reason: str) -> StoreError:
 
 
 def is_in_use(lock: Path) -> bool:
-    """Whether a broker holds the lock file of its folder."""
+    """Tell whether a broker has locked the file `lock` of its folder."""
     try:
         file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -135,20 +135,20 @@ def is_in_use(lock: Path) -> bool:
 
 
 def examine_in_use(path: Path) -> Damage | None:
-    """The same of a file that a broker writes: only whether it was cut, which would end this process. See `examine`."""
+    """Check a file that a broker is writing: only whether it was cut, which would end this process. See `examine`."""
     for _ in range(ATTEMPTS_IN_USE):
         before = _state(path)
         if before is None or not before[1]:
             return None
         found = examine(path, can_trust_note=False)
-        # Pages that a broker wrote again meanwhile are not damaged.
+        # Pages that the broker has rewritten in the meantime are not damaged.
         if found is None or _state(path) == before:
             return found
     return None
 
 
 def _state(path: Path) -> tuple[int, bool] | None:
-    """The last transaction, and whether the file ends too early; None if that cannot be told."""
+    """Return the last transaction, and whether the file ends too early; None if that cannot be told."""
     if not IS_READABLE or path.stat().st_size == 0:
         return None
     file = PageFile(path)
@@ -162,7 +162,7 @@ def _state(path: Path) -> tuple[int, bool] | None:
 
 
 def leave_note(path: Path) -> None:
-    """Say that the file is as LMDB left it. Without the note the next start only takes longer."""
+    """Note that the file is as LMDB left it. Without the note the next start only takes longer."""
     note = path.with_name(NOTE_NAME)
     try:
         file = PageFile(path)
@@ -176,12 +176,12 @@ def leave_note(path: Path) -> None:
 
 
 def remove_note(path: Path) -> None:
-    """From now on the file changes. Raises OSError."""
+    """Remove the note, because from now on the file changes. Raises OSError."""
     path.with_name(NOTE_NAME).unlink(missing_ok=True)
 
 
 def has_note(path: Path) -> bool:
-    """Whether a clean stop left a note; what it says may be of another file."""
+    """Tell whether a clean stop left a note, which may be about another file."""
     return path.with_name(NOTE_NAME).exists()
 
 

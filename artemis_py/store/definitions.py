@@ -16,7 +16,7 @@ from artemis_py.store.schema import DamagedValue
 
 @frozen(kw_only=True)
 class AddressRecord:
-    """An address that survived."""
+    """A stored address."""
 
     name: str
     routing_types: frozenset[RoutingType]
@@ -27,19 +27,19 @@ class AddressRecord:
 
 
 RECOVERED_PREFIX: Final = "recovered-"
-"""Of queues whose own name is lost, with their id behind it."""
+"""Prefix of the names of queues whose own name is lost; their id follows."""
 
 
 @frozen(kw_only=True)
 class QueueRecord:
-    """A queue that survived."""
+    """A stored queue."""
 
     config: QueueConfig
     paused: bool
 
 
 def address_record(address: Address) -> bytes:
-    """What is kept of an address."""
+    """Return an address as it is stored."""
     return write_address(
         AddressRecord(
             name=address.name,
@@ -53,12 +53,12 @@ def address_record(address: Address) -> bytes:
 
 
 def write_address(record: AddressRecord) -> bytes:
-    """The JSON of an address."""
+    """Return the JSON of an address."""
     return _dump(asdict(record) | {"routing_types": sorted(each.name for each in record.routing_types)})
 
 
 def read_address(content: bytes) -> AddressRecord:
-    """The address of a record. Raises DamagedValue."""
+    """Return the address of a record. Raises DamagedValue."""
     try:
         record = json.loads(content)
         return AddressRecord(
@@ -67,7 +67,7 @@ def read_address(content: bytes) -> AddressRecord:
             auto_created=record["auto_created"],
             internal=record["internal"],
             paused=record["paused"],
-            # Earlier releases did not write it.
+            # Earlier releases did not write the creator.
             creator=record.get("creator"),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -75,17 +75,17 @@ def read_address(content: bytes) -> AddressRecord:
 
 
 def queue_record(queue: Queue) -> bytes:
-    """What is kept of a queue: what it was asked to be; `default-…` settings still decide what was left open."""
+    """Return a queue as it is stored: only the settings it was given; `default-…` settings still decide the others."""
     return write_queue(QueueRecord(config=queue.config.changed(routing_type=queue.routing_type), paused=queue.paused))
 
 
 def write_queue(record: QueueRecord) -> bytes:
-    """The JSON of a queue."""
+    """Return the JSON of a queue."""
     return _dump({"paused": record.paused, "config": asdict(record.config)})
 
 
 def read_queue(content: bytes) -> QueueRecord:
-    """The queue of a record; fields that this release does not know are left out. Raises DamagedValue."""
+    """Return the queue of a record, without fields that this release does not know. Raises DamagedValue."""
     try:
         record = json.loads(content)
         known = fields_dict(QueueConfig)
@@ -97,7 +97,7 @@ def read_queue(content: bytes) -> QueueRecord:
 
 
 def queue_name(key: bytes, value: bytes) -> str | None:
-    """The name of a stored queue; None if its definition is damaged."""
+    """Return the name of a stored queue; None if its definition is damaged."""
     try:
         return read_queue(schema.unseal(key, value)).config.name
     except DamagedValue:
@@ -105,19 +105,19 @@ def queue_name(key: bytes, value: bytes) -> str | None:
 
 
 def recovered_name(queue_id: int) -> str:
-    """What a queue is called whose definition is lost."""
+    """Return the name for a queue whose definition is lost."""
     return f"{RECOVERED_PREFIX}{queue_id}"
 
 
 def recovered_queue(id: int) -> tuple[bytes, bytes]:
-    """Key and value of a queue for messages whose own is lost: one that nobody else sends to."""
+    """Return key and value of a queue for messages whose own queue is lost; no producer sends to its address."""
     key, name = schema.U32.pack(id), recovered_name(id)
     config = QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST)
     return key, schema.seal(key, write_queue(QueueRecord(config=config, paused=False)))
 
 
 def recovered_address(queue_id: int, id: int) -> tuple[bytes, bytes]:
-    """Key and value of its address."""
+    """Return key and value of the address of a recovered queue."""
     key = schema.U32.pack(id)
     record = AddressRecord(
         name=recovered_name(queue_id),
@@ -134,7 +134,7 @@ def _dump(record: dict[str, object]) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """JSON would write an IntEnum as its number; names stay readable."""
+    """Replace enums by their names, which stay readable; JSON would write an IntEnum as its number."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, dict):

@@ -1,9 +1,10 @@
-"""When the disk under a store counts as full, long before it is.
+"""The limits at which the disk under a store counts as full, long before it is.
 
-A commit that fails for want of space ends all storing until a restart (`store.environment`), and even removing messages
+A commit that fails for lack of space ends all storing until a restart (`store.environment`), and even removing messages
 needs space. So a part of the disk is kept free: `min-disk-free` says how much, or `max-disk-usage` as a percentage of
-the whole. Below it producers are held back; below half of it they are refused, as those that still had credit, or
-another program, went on. The other half is what consumers need to make room again.
+the whole. When less is free, producers wait. When less than half of it is free, they are refused, because producers
+that still had credit, or another program, have used the space. The other half is what consumers need to make room
+again.
 """
 
 import shutil
@@ -19,39 +20,39 @@ from artemis_py.logs import named_logger
 LOGGER: Final = named_logger(__name__)
 
 DEFAULT_FREE_BYTES: Final = 1 << 30
-"""Where nothing is said: what a fast disk takes in some seconds, so that the next look comes early enough."""
+"""Default limit: what a fast disk writes in some seconds, so that the next scan comes early enough."""
 
 REFUSING_PART: Final = 2
-"""Producers are refused when so many times less than the limit is free."""
+"""Divisor of the limit: producers are refused when less than this part of it is free."""
 
 
 class DiskLevel(IntEnum):
-    """How much is free."""
+    """Level of free space on a disk."""
 
     ROOM = 0
     FULL = 1
-    """Less than the limit: producers wait."""
+    """Less than the limit is free: producers wait."""
     EXHAUSTED = 2
-    """Less than half of it: they are refused."""
+    """Less than half of the limit is free: producers are refused."""
 
 
 @frozen
 class DiskSpace:
-    """One look at a disk, in bytes."""
+    """Space of a disk at one moment, in bytes."""
 
     total: int
     free: int
-    """What this process may still use."""
+    """Bytes that this process may still use."""
 
     @property
     def used_part(self) -> float:
-        """From 0 to 1."""
+        """Used part of the disk, from 0 to 1."""
         return 1 - self.free / self.total if self.total else 0.0
 
 
 @frozen(kw_only=True)
 class DiskLimit:
-    """How much is kept free; each -1 if it is not set, and bytes count before the percentage."""
+    """Space to keep free, in two options; -1 if an option is not set, and bytes take precedence over the percentage."""
 
     max_usage_percent: int = -1
     min_free_bytes: int = -1
@@ -64,7 +65,7 @@ class DiskLimit:
         return cls(max_usage_percent=max_usage_percent, min_free_bytes=min_free_bytes)
 
     def kept_free(self, space: DiskSpace) -> int:
-        """In bytes; 0: there is no limit."""
+        """Return how many bytes of the disk to keep free; 0 if there is no limit."""
         if self.min_free_bytes >= 0:
             return self.min_free_bytes
         if self.max_usage_percent >= 0:
@@ -72,7 +73,7 @@ class DiskLimit:
         return 0
 
     def level(self, space: DiskSpace) -> DiskLevel:
-        """What is free, against the limit."""
+        """Return the level of the free space, compared with the limit."""
         kept_free = self.kept_free(space)
         if space.free >= kept_free:
             return DiskLevel.ROOM
@@ -80,13 +81,13 @@ class DiskLimit:
 
 
 def space_of(folder: Path) -> DiskSpace:
-    """The disk that a folder is on. Raises OSError."""
+    """Return the space of the disk that a folder is on. Raises OSError."""
     total, _, free = shutil.disk_usage(folder)
     return DiskSpace(total, free)
 
 
 class DiskMonitor:
-    """Looks at the disk, writes changes to the log and tells them to the core."""
+    """Monitor of a disk: writes changes of its level to the log and tells them to the core."""
 
     def __init__(
         self,
@@ -96,20 +97,20 @@ class DiskMonitor:
         look: Callable[[Path], DiskSpace] = space_of,
         period_s: float = 5.0,
     ) -> None:
-        """`changed` is told whether the disk is full, and whether it is exhausted."""
+        """Start at level ROOM; `changed` is called with whether the disk is full, and whether it is exhausted."""
         self._folder: Final = folder
         self.limit = limit
-        """Counts from the next scan on."""
+        """Limit that applies from the next scan on."""
         self.period_s = period_s
-        """How often somebody is to scan."""
+        """Seconds between two scans, which the caller starts."""
         self._changed: Final = changed
         self._look: Final = look
         self.level = DiskLevel.ROOM
         self.used_part = -1.0
-        """From 0 to 1 when it was last seen; -1: never."""
+        """Used part of the disk at the last scan, from 0 to 1; -1 before the first."""
 
     def scan(self) -> float:
-        """Look once; returns the seconds until the next look. A disk that cannot be looked at stays as it was."""
+        """Scan once; return the seconds until the next scan. If the disk cannot be read, its level stays as it was."""
         self._scan()
         return self.period_s
 

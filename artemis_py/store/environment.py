@@ -1,9 +1,9 @@
 """The LMDB environment on disk: opening it for one broker only, and writing batches into it.
 
-LMDB's rules (measured and read): the map is never writable (a full disk would be a SIGBUS), every commit is synced
-with its data before its meta page, and what was not committed was never there. So a crash leaves the last commit, and
-there is nothing to recover or to compact. A commit that failed may have reached the disk or not, and the kernel
-reports a lost write only once: nothing is tried again after it.
+LMDB's rules (measured and read): the map is never writable (a full disk would be a SIGBUS), every commit syncs its data
+before its meta page, and uncommitted changes are never visible. So a crash leaves the last commit, and there is nothing
+to recover or to compact. A commit that failed may or may not have reached the disk, and the kernel reports a lost write
+only once, so nothing is retried after it.
 """
 
 import fcntl
@@ -39,26 +39,26 @@ LOGGER: Final = named_logger(__name__)
 FILE_NAME: Final = "data.mdb"
 LOCK_NAME: Final = "broker.lock"
 NEW_NAME: Final = "new"
-"""A folder in which a file is made before it takes its place."""
+"""Folder in which a new file is built before it is moved to its place."""
 
 DAMAGED_SUFFIX: Final = ".damaged"
-"""Behind the name of a file that was set aside, with a number if it is not the first."""
+"""Suffix of a file that was set aside; from the second such file on, a number follows."""
 
 MAX_PROBLEMS_LOGGED: Final = 20
 
 LOCK_ATTEMPTS: Final = 3
 LOCK_PAUSE_S: Final = 0.01
 
-# The map only claims addresses; the file grows with what is in it. It is doubled when it is used up.
+# The map only reserves address space; the file grows with its content. The map is doubled when it is used up.
 INITIAL_MAP_BYTES: Final = 1 << 30
 
-# Pages of the map that were touched count as memory of the process until they are unmapped. Mapping anew costs some
-# 20 us and a fault for every 16 pages that are touched again.
+# Pages of the map that were touched count as memory of the process until they are unmapped. Mapping them again costs
+# some 20 us and a page fault for every 16 pages that are touched again.
 MAPPED_BYTES: Final = 32 << 20
 
 
 def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
-    """A map at least twice as large as the file, in bytes."""
+    """Return a size for the map in bytes, at least twice that of the file."""
     size = file.stat().st_size if file.exists() else 0
     while map_bytes < 2 * size:
         map_bytes *= 2
@@ -66,9 +66,9 @@ def map_size_for(file: Path, map_bytes: int = INITIAL_MAP_BYTES) -> int:
 
 
 def resident_file_bytes() -> int:
-    """Memory of this process that pages of files take, where the system tells (Linux); else 0.
+    """Return how many bytes of the process's memory are pages of files; 0 where the system does not tell (not Linux).
 
-    Counting what is touched is not enough: the system maps the neighbours of a page as well, which are of no use to
+    Counting the touched bytes is not enough: the system also maps the neighbours of a page, which are of no use to
     references that are put in no order (those that wait for their delivery time).
     """
     try:
@@ -88,10 +88,13 @@ def sync_folder(folder: Path) -> None:
 
 
 class FolderLock:
-    """The right to use a data folder, held by one process at a time."""
+    """The right to use a data folder, which one process at a time can have."""
 
     def __init__(self, folder: Path, setting: str = "journal-directory") -> None:
-        """`setting` names the folder. Raises StoreError if another broker has it, or if it cannot be used."""
+        """Lock the folder, which the option `setting` names.
+
+        Raises StoreError if another broker uses the folder, or if it cannot be written.
+        """
         path = folder / LOCK_NAME
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -110,7 +113,7 @@ class FolderLock:
         os.write(self._file, f"{os.getpid()}\n".encode())
 
     def _lock(self) -> None:
-        """Raises OSError. Commands that look whether a broker is there have the file for a moment."""
+        """Lock the file, in several attempts: commands that look for a broker lock it for a moment. Raises OSError."""
         for _ in range(LOCK_ATTEMPTS - 1):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,12 +123,12 @@ class FolderLock:
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Let other processes use the folder."""
         os.close(self._file)
 
 
 class Environment:
-    """An open store. One thread at a time uses it: the starting one, then the worker; `read_all` is for any thread."""
+    """An open store, used by one thread at a time: the starting one, then the worker. `read_all` is for any thread."""
 
     def __init__(
         self,
@@ -134,11 +137,11 @@ class Environment:
         large_messages_folder: Path | None = None,
         for_import: bool = False,
     ) -> None:
-        """Open or create the store in `folder`, and take the folder of its large messages if there shall be any.
+        """Open or create the store in `folder`, and lock the folder of its large messages if one is given.
 
-        A store that an import left half filled is opened `for_import` only. Of a damaged one the readable part is
-        copied into a new one first, and the log says what is lost; an import does not. Raises StoreError with what to
-        do.
+        A store that an import left half filled is opened `for_import` only. The readable part of a damaged store is
+        copied into a new one first, and the log says what is lost; an import refuses a damaged store. Raises StoreError
+        with what to do. Long because a step that fails has to undo the steps before it.
         """
         self.folder: Final = folder
         self._locks: list[FolderLock] = []
@@ -147,14 +150,14 @@ class Environment:
             self._take(large_messages_folder, "large-messages-directory")
             self._check_belongs(large_messages_folder)
         self._resizing = Lock()
-        """LMDB's map may only change its size while nobody reads."""
+        """Lock for reading and resizing: LMDB's map may only change its size while no thread reads."""
         self.drop_slice = DROP_SLICE
-        """References of a purge that are deleted in one commit at most."""
+        """Most references of a purge that one commit deletes."""
         self._resident_before = resident_file_bytes()
         self._touched_bytes = 0
-        """Since the file was mapped, about."""
+        """Bytes touched since the file was mapped, approximately."""
         self._is_sound = True
-        """No write failed: what is in the file is what LMDB meant."""
+        """Whether no write has failed, so that the file is what LMDB meant to write."""
         try:
             if (folder / FILE_NAME).exists():
                 self._examine(large_messages_folder, for_import)
@@ -196,7 +199,10 @@ class Environment:
             raise
 
     def _check_belongs(self, large_messages_folder: Path) -> None:
-        """A new store refers to no file: whatever is there belongs to another one, and would be swept away."""
+        """Raise StoreError if a new store has files of large messages.
+
+        A new store refers to no file: those in the folder belong to another store, and would be deleted.
+        """
         if not (self.folder / FILE_NAME).exists() and next(body_files(large_messages_folder), None) is not None:
             self._release()
             raise StoreError(
@@ -205,16 +211,16 @@ class Environment:
             )
 
     def _release(self) -> None:
-        """Let others have the folders."""
+        """Let other processes use the folders."""
         for lock in self._locks:
             lock.release()
         self._locks.clear()
 
     def _create(self) -> None:
-        """Make an empty store aside and put it in its place in one step.
+        """Make an empty store in another folder, and move it to its place in one step.
 
-        LMDB writes the first pages of a file without further care: a crash in the middle would leave a file that
-        cannot be opened.
+        LMDB writes the first pages of a file without further care: a crash in the middle would leave a file that cannot
+        be opened.
         """
         aside = self.folder / NEW_NAME
         shutil.rmtree(aside, ignore_errors=True)
@@ -226,7 +232,7 @@ class Environment:
         sync_folder(self.folder)
 
     def _examine(self, large_messages_folder: Path | None, for_import: bool) -> None:
-        """See that LMDB can be given the file. Raises StoreError, lmdb.Error, OSError."""
+        """Make sure that LMDB can open the file safely. Raises StoreError, lmdb.Error, OSError."""
         file = self.folder / FILE_NAME
         if not has_note(file):
             LOGGER.info("pages of the store are checked, it was not stopped cleanly: file=%s", file)
@@ -241,7 +247,10 @@ class Environment:
         self._salvage(damage, large_messages_folder)
 
     def _salvage(self, damage: Damage, large_messages_folder: Path | None) -> None:
-        """Go on with what can be read of a damaged file, and keep the file. Raises StoreError, lmdb.Error, OSError."""
+        """Replace a damaged file by what can be read of it, and keep the file under another name.
+
+        Raises StoreError, lmdb.Error, OSError.
+        """
         file = damage.path
         LOGGER.error("the store is damaged: file=%s problems=%d", file, len(damage.problems))
         for problem in damage.problems[:MAX_PROBLEMS_LOGGED]:
@@ -300,12 +309,12 @@ class Environment:
             )
 
     def _seal_numbers(self, transaction: lmdb.Transaction) -> None:
-        """Give the numbers of a store of the format before their checksums."""
+        """Add checksums to the numbers of a store whose format had none."""
         meta, marks = self.database(schema.META), self.database(schema.MARKS)
         numbers = [(meta, key, transaction.get(key, db=meta)) for key in schema.NUMBERS]
         numbers += [(marks, bytes(key), value) for key, value in transaction.cursor(db=marks)]
         for database, key, value in numbers:
-            # One of another length is damaged, and stays so until its turn comes.
+            # A number of another length is damaged, and stays as it is until it is read.
             if value is not None and len(value) in (schema.U32.size, schema.U64.size):
                 number = int.from_bytes(value, "big")
                 transaction.put(key, schema.number_value(key, number), db=database)
@@ -319,15 +328,15 @@ class Environment:
             )
 
     def database(self, name: bytes) -> "lmdb._Database":
-        """The handle of a named database."""
+        """Return the handle of a named database."""
         return self.databases[name]
 
     def begin(self, write: bool = False) -> lmdb.Transaction:
-        """A transaction of LMDB."""
+        """Begin a transaction of LMDB, and return it."""
         return self._env.begin(write=write)
 
     def read_all(self, database: bytes, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """Keys and values of the last commit whose key begins so, in the order of the keys. Raises lmdb.Error."""
+        """Return the last commit's keys that begin with `prefix`, in order, with their values. Raises lmdb.Error."""
         found: list[tuple[bytes, bytes]] = []
         with self._resizing, self.begin() as transaction:
             cursor = transaction.cursor(db=self.database(database))
@@ -346,7 +355,7 @@ class Environment:
         request: PageRequest,
         above: int,
     ) -> tuple[Page, list[tuple[bytes, bytes, bytes, str]]]:
-        """A page of a queue, and what was found damaged on the way; see `PageReader`. Raises lmdb.Error."""
+        """Return a page of a queue, and the values found damaged on the way; see `PageReader`. Raises lmdb.Error."""
         with self._resizing, self.begin() as transaction:
             reader = PageReader(self.databases, transaction, formats, bodies)
             page = reader.read(queue, request, above)
@@ -355,11 +364,11 @@ class Environment:
 
     @property
     def is_due_to_unmap(self) -> bool:
-        """Whether pages take more memory than they should."""
+        """Whether pages of the map take more memory than they should."""
         return self._touched_bytes > MAPPED_BYTES
 
     def close(self) -> None:
-        """Close the files and let others have the folder."""
+        """Close the files and let other processes use the folders."""
         self._env.close()
         if self._is_sound:
             leave_note(self.folder / FILE_NAME)
@@ -376,20 +385,20 @@ class Environment:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def try_write(self, batch: Batch) -> str | None:
-        """Write a batch, in the worker; returns None, or why it is not durable."""
+        """Write a batch, in the worker; return None, or the reason why it is not durable."""
         try:
             self.write(batch)
         except (lmdb.Error, OSError) as error:
             return reason_of(error, self.folder / FILE_NAME)
-        except Exception as error:  # the edge of a thread: whatever it is, nobody may be told that this batch is stored
+        except Exception as error:  # the edge of a thread: whatever the error is, this batch must not be confirmed
             LOGGER.exception("a batch could not be written")
             return f"{type(error).__name__}: {error}"
         return None
 
     def write(self, batch: Batch) -> None:
-        """Make a batch durable, as a whole, after the large bodies that it refers to.
+        """Make a batch durable as a whole, after the large bodies that it refers to.
 
-        Raises lmdb.Error or OSError if that failed; the batch may be durable then or not.
+        Raises lmdb.Error or OSError if that fails; the batch may or may not be durable then.
         """
         touched_bytes = 0
 
@@ -408,14 +417,17 @@ class Environment:
             self.unmap()
 
     def apply(self, change: Callable[[lmdb.Transaction], None]) -> None:
-        """Make what `change` does durable, as a whole; it is called again if the map had to grow. Raises as `write`."""
+        """Make the changes that `change` makes durable as a whole; raises the errors of `write`.
+
+        `change` is called again if the map had to grow.
+        """
         while True:
             try:
                 with self.begin(write=True) as transaction:
                     change(transaction)
                 return
             except lmdb.MapFullError:
-                # Nothing was written: the map is used up before the first page goes out.
+                # Nothing was written: LMDB notices that the map is used up before it writes the first page.
                 with self._resizing:
                     self._env.set_mapsize(2 * self._env.info()["map_size"])
             except (lmdb.Error, OSError):
@@ -423,16 +435,16 @@ class Environment:
                 raise
 
     def drop_all(self) -> None:
-        """Delete everything that was to be deleted when the last run ended. Raises lmdb.Error."""
+        """Delete everything that was still to be deleted when the last run ended. Raises lmdb.Error."""
         while True:
             with self.begin(write=True) as transaction:
                 if not Writer(self.databases, transaction, self.drop_slice).drop_some():
                     return
 
     def unmap(self) -> None:
-        """Give back the memory that pages of the file take which were read or written: they stay in the cache.
+        """Give back the memory of file pages that were read or written; they stay in the system's cache.
 
-        For the worker, between transactions.
+        It must not be called while a transaction is open.
         """
         with self._resizing:
             self._touched_bytes = 0
@@ -440,7 +452,7 @@ class Environment:
 
 
 def _set_aside(file: Path) -> Path:
-    """Give a damaged file a second name; the first one is taken over next. Returns it. Raises OSError."""
+    """Give a damaged file a second name, and return that; the first name is reused next. Raises OSError."""
     number = 1
     while True:
         kept = file.with_name(file.name + DAMAGED_SUFFIX + (f"-{number}" if number > 1 else ""))
@@ -450,13 +462,14 @@ def _set_aside(file: Path) -> Path:
         except FileExistsError:
             number += 1
         except OSError:
-            # A file system without hard links. Without any file, after a crash, the store would count as a new one.
+            # The file system has no hard links. The file is not renamed instead, because a crash right after that
+            # would leave no file, and the store would count as new.
             shutil.copyfile(file, kept)
             return kept
 
 
 def _sync_bodies(batch: Batch) -> None:
-    """Make the large bodies durable that a batch refers to, content and names. Raises OSError."""
+    """Make the large bodies that a batch refers to durable, their content and names. Raises OSError."""
     folders = set()
     for reference in batch.puts:
         body = reference.message.large
@@ -464,5 +477,5 @@ def _sync_bodies(batch: Batch) -> None:
             folders.add(batch.bodies[body.id].path.parent)
     for folder in folders:
         sync_folder(folder)
-        # It came with its first file.
+        # The folder itself may be as new as its first file.
         sync_folder(folder.parent)

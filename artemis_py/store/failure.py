@@ -1,7 +1,7 @@
-"""What made a write fail, in words that an operator can act on.
+"""The reason why a write failed, in words that an operator can act on.
 
 LMDB says "Input/output error" whenever a write was cut short, and a disk that fills in the middle of a write cuts it
-short: the system's own reason is lost. So the file system is asked, and the limit of the process.
+short, so the system's own reason is lost. This module therefore asks the file system, and the limits of the process.
 """
 
 import os
@@ -9,7 +9,7 @@ import resource
 from pathlib import Path
 from typing import Final
 
-# A write that was cut short took what there was; what is left is less than this, whatever the file system keeps for
+# A write that was cut short used up the free space: less than this is left, whatever the file system reserves for
 # itself.
 FULL_BYTES: Final = 1 << 20
 PROBE_NAME: Final = "room"
@@ -17,14 +17,14 @@ PROBE_BYTES: Final = 64 << 10
 
 
 def reason_of(error: Exception, file: Path) -> str:
-    """Why `file` could not be written: the disk is full, or the file may not grow, or what the library said."""
+    """Return why `file` could not be written: the disk is full, the file may not grow, or the library's own message."""
     text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     full = _why_full(file)
     return text if full is None else f"{full} ({text})"
 
 
 def _why_full(file: Path) -> str | None:
-    """None if there is room."""
+    """Return why there is no room; None if there is."""
     try:
         status = os.statvfs(file.parent)
         free_bytes = status.f_bavail * status.f_frsize
@@ -41,7 +41,7 @@ def _why_full(file: Path) -> str | None:
 
 
 def _probe(path: Path) -> str | None:
-    """A quota shows only to who writes; the reason of the system if that fails."""
+    """Write a test file, because a quota shows only on writing; return the system's reason if that fails."""
     try:
         with path.open("wb") as file:
             file.write(bytes(PROBE_BYTES))

@@ -2,12 +2,12 @@
 
     <folder>/<id>.body     the octets of the body and nothing else
 
-The loop writes and reads through the page cache, in the pieces that the wire has; the thread that commits syncs a file
-before it commits the first reference to it, and deletes it after it committed the removal of the last. So whatever
-moment a crash chooses, a file without a reference is of no use to anybody, and a start removes it. Bodies of messages
-that are not durable are such files too.
+The loop writes and reads through the page cache, in the pieces that arrive on the wire. The thread that commits syncs a
+file before it commits the first reference to it, and deletes it after it has committed the removal of the last. So
+whenever a crash comes, a file without a reference is of no use, and the next start deletes it. Bodies of messages that
+are not durable are such files too.
 
-A body's file may be gone while somebody reads it: an open file keeps its content.
+A body's file may be deleted while a reader has it open: an open file keeps its content.
 """
 
 import os
@@ -21,26 +21,26 @@ from artemis_py.errors import StoreError
 
 SUFFIX: Final = ".body"
 
-# What is written of a durable body is handed to the disk in pieces of this size while the rest arrives: the commit
-# at its end, and the commits of others meanwhile, then wait for one piece (0.1 s of a common disk) and not for it all.
+# A durable body is synced in pieces of this size while the rest arrives: the commit at its end, and other commits in
+# the meantime, then wait for one piece (0.1 s of a common disk) and not for the whole body.
 SYNC_AHEAD_BYTES: Final = 16 * 1024 * 1024
 
 CHUNK_BYTES: Final = 128 * 1024
-"""What is read at once where nobody says how much."""
+"""Octets read at once if the caller does not say how many."""
 
 
 class Worker(Protocol):
     """A thread that runs jobs in order."""
 
     def submit(self, job: Callable[[], str | None], done: Callable[[str | None], None]) -> None:
-        """Run `job`, which never raises, elsewhere, then `done` with its result on the loop."""
+        """Run `job`, which never raises, in the thread, then `done` with its result on the loop."""
 
 
 class FileReader(LargeReader):
-    """Reads one file, and compares it with what is known of it."""
+    """Reader of one file, which compares it with its known size and checksum."""
 
     def __init__(self, path: Path, size: int, checksum: int) -> None:
-        """Raises StoreError."""
+        """Open the file. Raises StoreError."""
         self._path: Final = path
         self._left = size
         self._checksum: Final = checksum
@@ -57,7 +57,7 @@ class FileReader(LargeReader):
             data = os.read(self._file, size)
         except OSError as error:
             raise StoreError(f"{self._path} cannot be read: {error.strerror}") from error
-        # Regular files are read in part only at their end: nothing asks for the 2 GiB that Linux reads at most.
+        # A read of a regular file is short only at its end: no caller asks for the 2 GiB that Linux reads at most.
         self._left -= size
         self._found = crc32(data, self._found)
         if len(data) != size or (self._left == 0 and self._found != self._checksum):
@@ -72,7 +72,7 @@ class FileReader(LargeReader):
 
 
 class FileBody(LargeBody):
-    """One body in a file."""
+    """Large body in a file."""
 
     def __init__(
         self, files: "LargeFiles", id: int, durable: bool, size: int = 0, checksum: int = 0, holders: int = 1
@@ -81,18 +81,18 @@ class FileBody(LargeBody):
         self._files: Final = files
         self._durable: Final = durable
         self._file = -1
-        """Open while it is written, and then until it is synced if a reference to it was put."""
+        """Descriptor: open while the body is written, and then until it is synced if a reference to it was put."""
         self._is_synced = holders == 0
         self._synced_ahead = 0
         self._is_syncing_ahead = False
         self._failure: str | None = None
-        """Why it can never be durable."""
+        """Reason why the body can never be durable; None if it can."""
         self.is_stored = False
-        """A reference to it was put, so it is for a commit to say when it goes."""
+        """Whether a reference to the body was put, so that a commit decides when the file is deleted."""
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Path of the file."""
         return self._files.path(self.id)
 
     def create(self) -> None:
@@ -136,25 +136,25 @@ class FileBody(LargeBody):
             self._files.know(self)
 
     def release(self) -> None:
-        """See `LargeBody`. One that waits where the store is not concerned has no file open."""
+        """See `LargeBody`. A body that waits in memory only, without a reference in the store, has no open file."""
         super().release()
         if self.holders and not self.is_stored:
             self.close()
 
     def discard(self) -> None:
-        """Delete the file, unless the store still refers to it: then the commit that ends that does."""
+        """Delete the file; if the store still refers to it, the commit that removes the last reference deletes it."""
         if self.is_stored:
             self._files.forget(self.id)
         else:
             self.delete()
 
     def delete(self) -> None:
-        """Nobody needs it, in memory or in the store."""
+        """Delete the file, which is needed neither in memory nor in the store."""
         self.close()
         self._files.delete(self.id)
 
     def sync(self) -> bool:
-        """In the worker: make the file's content durable; false if it is already. Raises OSError."""
+        """Make the file's content durable, in the worker; return False if it already is. Raises OSError."""
         if self._failure is not None:
             raise OSError(0, self._failure)
         if self._is_synced:
@@ -167,7 +167,7 @@ class FileBody(LargeBody):
         return True
 
     def close(self) -> None:
-        """Write no more, and sync no more."""
+        """Close the descriptor if it is open: nothing more is written or synced through it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -178,12 +178,15 @@ class FileBody(LargeBody):
             return
         self._synced_ahead = self.size
         self._is_syncing_ahead = True
-        # A descriptor of its own: ours may be closed at any time.
+        # The worker gets a descriptor of its own, because ours may be closed at any time.
         file = os.dup(self._file)
         worker.submit(lambda: self._sync_and_close(file), self._synced)
 
     def _sync_and_close(self, file: int) -> None:
-        """In the worker. The system reports a lost write only once: `sync`, which comes later here, must know of it."""
+        """Sync and close a descriptor, in the worker.
+
+        A failure is kept for `sync`, which runs later: the system reports a lost write only once.
+        """
         try:
             os.fdatasync(file)
         except OSError as error:
@@ -196,21 +199,21 @@ class FileBody(LargeBody):
 
 
 class LargeFiles:
-    """All bodies of one storage."""
+    """All large bodies of one storage."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is touched before `open`."""
+        """Keep the folder; nothing on disk is touched before `open`."""
         self.folder: Final = folder
         self.worker: Worker | None = None
-        """Deletes files and syncs them ahead; without one deletions happen at once."""
+        """Thread that deletes files and syncs them ahead; without one, files are deleted at once."""
         self._bodies: dict[int, FileBody] = {}
-        """Those that somebody may hold."""
+        """Bodies that may have holders, by id."""
         self._doomed: set[int] = set()
-        """Handed to the worker to be deleted."""
+        """Ids of bodies that the worker is asked to delete."""
         self._next_id = 1
 
     def open(self, is_needed: Callable[[int], bool]) -> tuple[int, int]:
-        """Delete what nobody needs; returns how many files and bytes. Raises StoreError."""
+        """Delete the files that are not needed; return how many files and bytes. Raises StoreError."""
         count = size = 0
         try:
             for id, path in list(body_files(self.folder)):
@@ -224,11 +227,11 @@ class LargeFiles:
         return count, size
 
     def path(self, id: int) -> Path:
-        """The file of a body."""
+        """Return the path of a body's file."""
         return body_path(self.folder, id)
 
     def create(self, durable: bool) -> FileBody:
-        """A new body, held by the caller. Raises StoreError."""
+        """Create a body, held by the caller. Raises StoreError."""
         body = FileBody(self, self._next_id, durable)
         body.create()
         self._bodies[body.id] = body
@@ -236,7 +239,10 @@ class LargeFiles:
         return body
 
     def restore(self, id: int, size: int, checksum: int) -> FileBody:
-        """A body that the store refers to, held by nobody yet. Raises StoreError if its file is not as it was."""
+        """Return a body that the store refers to, with no holders yet.
+
+        Raises StoreError if its file is missing or has another size.
+        """
         body = self._bodies.get(id)
         if body is None:
             check_file(self.path(id), size)
@@ -245,15 +251,18 @@ class LargeFiles:
         return body
 
     def know(self, body: FileBody) -> None:
-        """Somebody holds this body."""
+        """Note a body that has a holder."""
         self._bodies[body.id] = body
 
     def forget(self, id: int) -> None:
-        """Nobody in memory holds this body any more, the store refers to it."""
+        """Forget a body that has no holders any more; the store still refers to it."""
         self._bodies.pop(id, None)
 
     def no_longer_stored(self, id: int, noted: FileBody | None) -> None:
-        """A commit removed the last reference to this body, which it noted if it put or removed it by name."""
+        """Delete a body, if it has no holders, after a commit removed the last reference to it.
+
+        `noted` is the body if that batch put or removed it by name.
+        """
         body = self._bodies.get(id, noted)
         if body is None:
             self.delete(id)
@@ -263,7 +272,7 @@ class LargeFiles:
             body.is_stored = False
 
     def delete(self, id: int) -> None:
-        """Delete a file, in the worker: a large one takes its time. One that stays is removed at the next start."""
+        """Delete a file in the worker, because a large one takes time. If that fails, the next start deletes it."""
         self._bodies.pop(id, None)
         if self.worker is None:
             _unlink(self.path(id))
@@ -273,7 +282,7 @@ class LargeFiles:
         self.worker.submit(lambda: _unlink(path), lambda _: self._doomed.discard(id))
 
     def close(self) -> None:
-        """Delete what a restart could not use. The worker has ended before."""
+        """Delete the files that a restart could not use. The worker must have ended before."""
         self.worker = None
         for body in list(self._bodies.values()):
             if body.is_stored:
@@ -286,19 +295,19 @@ class LargeFiles:
 
 
 def body_path(folder: Path, id: int) -> Path:
-    """The file of a body in a folder."""
+    """Return the path of a body's file in a folder."""
     return folder / f"{id}{SUFFIX}"
 
 
 def body_files(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Numbers and files of all bodies in a folder; what else is there is not ours."""
+    """Yield number and path of each body in a folder; other files there are not ours."""
     for path in folder.iterdir():
         if path.suffix == SUFFIX and path.stem.isascii() and path.stem.isdecimal():
             yield int(path.stem), path
 
 
 def check_file(path: Path, size: int) -> None:
-    """Raises StoreError if the file of a body is missing or not of its size."""
+    """Raise StoreError if the file of a body is missing or does not have `size` bytes."""
     try:
         found = path.stat().st_size
     except OSError as error:
@@ -308,9 +317,9 @@ def check_file(path: Path, size: int) -> None:
 
 
 def read_body(path: Path, size: int, checksum: int, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """The octets of a stored body, piece by piece; for whoever looks at a store without being its broker.
+    """Yield the octets of a stored body, piece by piece; for programs that read a store without being its broker.
 
-    Raises StoreError, instead of giving the last piece if the checksum is not that of what was read.
+    Raises StoreError, in place of the last piece if the checksum does not match.
     """
     check_file(path, size)
     reader = FileReader(path, size, checksum)
@@ -322,7 +331,7 @@ def read_body(path: Path, size: int, checksum: int, chunk_bytes: int = CHUNK_BYT
 
 
 def _unlink(path: Path) -> None:
-    """A file that cannot be deleted is found again by the next start."""
+    """Delete a file; if that fails, the next start finds it again."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

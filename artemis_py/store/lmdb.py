@@ -1,11 +1,11 @@
-"""The durable store: gathers what the core says, and has it committed by a thread while the loop goes on.
+"""The durable store: gathers the core's changes, and has a thread commit them while the loop continues.
 
-One commit is in flight at a time, and what comes meanwhile gathers for the next: the slower the disk, the larger the
-batches. Somebody who waits for an answer starts a commit in the same iteration of the loop; what nobody waits for
-(settled deliveries, mostly) starts one a little later, so that it can share one, or need none because what was put is
-removed again.
+One commit is in flight at a time, and changes that arrive in the meantime gather for the next one: the slower the disk,
+the larger the batches. A caller that waits for an answer starts a commit in the same iteration of the loop. A change
+that no caller waits for (mostly a settled delivery) starts one a little later, so that it can share a commit, or need
+none because a reference that was put is removed again.
 
-Batches are cut in calls of their own from the loop, hence between turns and never within one.
+A batch is cut in a callback of its own on the loop: between other callbacks, never within one.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ from artemis_py.store.large import LargeFiles, Worker
 
 LOGGER: Final = named_logger(__name__)
 
-# What nobody waits for is written after this time: about one commit of a common disk, so that it costs at most one
-# commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
+# Changes that no caller waits for are written after this time: about one commit of a common disk, so that they cost at
+# most one commit in two, and a crash repeats no more settled deliveries than one commit in flight does anyway.
 UNHURRIED_S: Final = 0.005
 
 LARGE_MESSAGES_NAME: Final = "large-messages"
@@ -42,17 +42,17 @@ RESERVED_MESSAGE_IDS: Final = 65536
 
 
 class Scheduler(Protocol):
-    """What the store needs of the event loop."""
+    """The part of the event loop that the store uses."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object:
-        """Call in the next iteration."""
+        """Run `callback` in the next iteration of the loop."""
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
-        """Call after so many seconds."""
+        """Run `callback` after `delay` seconds."""
 
 
 class LmdbStore:
-    """Fulfils `Storage` with an LMDB environment in a folder."""
+    """A durable store in an LMDB environment; fulfils `Storage`."""
 
     is_durable = True
 
@@ -63,9 +63,11 @@ class LmdbStore:
         large_messages_folder: Path | None = None,
         answers_wait: bool = True,
     ) -> None:
-        """Nothing is touched before `open`. Large messages are below the folder unless another one is named.
+        """Keep the settings; nothing on disk is touched before `open`.
 
-        Without `answers_wait` everybody is told at once that it is durable, which a crash shows to be wrong.
+        Large messages are below `folder` unless another folder is named for them. Without `answers_wait`, callers are
+        told at once that their messages are durable, which a crash shows to be wrong. Long because it declares all
+        state.
         """
         self.folder: Final = folder
         self.files: Final = LargeFiles(large_messages_folder or folder / LARGE_MESSAGES_NAME)
@@ -79,30 +81,33 @@ class LmdbStore:
         self._gathering = Batch(1)
         self._in_flight: Batch | None = None
         self._has_drops = False
-        """What was dropped is not all deleted: each commit goes on with it."""
+        """Whether drops are unfinished; each commit then continues them."""
         self._is_planned = False
-        """A commit will start by itself."""
+        """Whether a commit is going to start, without another call of `_plan` or `_urge`."""
         self._is_urgent = False
-        """It will start in the coming iteration of the loop."""
+        """Whether it starts in the coming iteration of the loop, or right after the commit in flight."""
         self._address_ids: dict[str, int] = {}
         self._next_address_id = 1
         self._formats: Mapping[str, MessageFormat] = {}
         self._next_scheduled = 1
         self._reserved_scheduled = 0
         self._dropped_scheduled: dict[int, int] = {}
-        """By queue id: scheduled references up to this number are gone, or on their way."""
+        """Running numbers by queue id; scheduled references up to this one are deleted, or will be."""
         self._highest_message_id = 0
         self._reserved_message_id = 0
         self._highest_queue_id = 0
         self.definitions = 0
         """See `Storage`."""
         self.failure: str | None = None
-        """Why nothing is stored any more."""
+        """Reason why nothing is stored any more; None while the store works."""
 
     # -- life ------------------------------------------------------------------------------------------------
 
     def open(self, formats: Mapping[str, MessageFormat]) -> Environment:
-        """Take the folders; `formats` by name. Until `start` nothing is written. Raises StoreError."""
+        """Open the environment and lock its folders; `formats` by name. Raises StoreError.
+
+        Nothing is stored before `start`.
+        """
         self._formats = formats
         self._environment = Environment(self.folder, self._map_bytes, self.files.folder)
         return self._environment
@@ -114,7 +119,10 @@ class LmdbStore:
         on_failure: Callable[[str], None],
         on_stored: Callable[[int], object],
     ) -> None:
-        """Begin to store what the core says; `on_failure` is told when that ends, `on_stored` of each durable batch."""
+        """Begin to store the core's changes.
+
+        `on_failure` is called with the reason when storing ends, `on_stored` with the number of each durable batch.
+        """
         self._scheduler = scheduler
         self._worker = worker
         self.files.worker = worker
@@ -122,9 +130,9 @@ class LmdbStore:
         self._on_stored = on_stored
 
     def close(self, queues: list[Queue]) -> None:
-        """Write the rest, note where the queues' sequences stand, and close. The worker has ended before.
+        """Write the rest, note where the queues' sequences stand, and close. The worker must have ended before.
 
-        Who still waits is not told any more.
+        Callers that still wait are not answered any more.
         """
         environment = self._environment
         if environment is None:
@@ -136,7 +144,7 @@ class LmdbStore:
         try:
             if self.failure is None and self._worker is not None:
                 if self._in_flight is not None and not self._in_flight.is_written:
-                    # The worker ended before it began.
+                    # The worker ended before it began this batch.
                     environment.write(self._in_flight)
                 for queue in queues:
                     if queue.is_stored:
@@ -157,28 +165,28 @@ class LmdbStore:
     # -- what recovery tells ---------------------------------------------------------------------------------
 
     def know_address(self, name: str, id: int) -> None:
-        """An address of this id is stored."""
+        """Note that an address is stored under this id."""
         self._address_ids[name] = id
         self._next_address_id = max(self._next_address_id, id + 1)
 
     def know_message_id(self, next_id: int) -> None:
-        """Message ids below this one may be taken: the mark only goes up, also if nothing is put in this run."""
+        """Note that ids below `next_id` may be taken; the mark only goes up, even if nothing is put in this run."""
         self._highest_message_id = next_id - 1
 
     def know_scheduled(self, number: int) -> None:
-        """Running numbers below this one may be taken."""
+        """Note that running numbers below this one may be taken."""
         self._next_scheduled = max(self._next_scheduled, number)
 
     # -- messages --------------------------------------------------------------------------------------------
 
     @property
     def batch(self) -> int:
-        """The batch that gathers; see `Storage`."""
+        """Number of the batch that gathers now; see `Storage`."""
         return self._gathering.number
 
     @property
     def committed(self) -> int:
-        """The last that was committed; see `Storage`."""
+        """Number of the last batch that was committed; see `Storage`."""
         return self._gathering.number - 1 if self._in_flight is None else self._in_flight.number - 1
 
     def put(self, reference: Reference) -> None:
@@ -201,7 +209,7 @@ class LmdbStore:
             self._plan()
 
     def create_large(self, durable: bool) -> LargeBody:
-        """A file; see `Storage`."""
+        """Create a file for a large body; see `Storage`."""
         return self.files.create(durable)
 
     def remove(self, reference: Reference) -> None:
@@ -212,7 +220,7 @@ class LmdbStore:
                 self._plan()
 
     def is_written(self, reference: Reference) -> bool:
-        """Whether it is in no batch that is still to be committed; see `Storage`."""
+        """Tell whether the reference is in no batch that is still to be committed; see `Storage`."""
         in_flight = self._in_flight
         return reference not in self._gathering.puts and (in_flight is None or reference not in in_flight.puts)
 
@@ -232,7 +240,7 @@ class LmdbStore:
                 self._plan()
 
     def read(self, queue: Queue, request: PageRequest) -> Page | None:
-        """Read on the loop, some 4 us a message; see `Pages`."""
+        """Read a page on the loop, in some 4 us a message; see `Pages`."""
         environment = self._environment
         if environment is None:
             return None
@@ -281,7 +289,7 @@ class LmdbStore:
         self._define(schema.ADDRESSES, key, schema.seal(key, address_record(address)))
 
     def forget_address(self, address: Address) -> None:
-        """Gather its end; see `Storage`."""
+        """Gather the end of an address; see `Storage`."""
         id = self._address_ids.pop(address.name, None)
         if id is not None:
             self.definitions += 1
@@ -300,7 +308,7 @@ class LmdbStore:
             self._define(schema.META, schema.NEXT_QUEUE_ID, value)
 
     def forget_queue(self, queue: Queue) -> None:
-        """Gather its end; see `Storage`."""
+        """Gather the end of a queue; see `Storage`."""
         key = schema.U32.pack(queue.id)
         self.definitions += 1
         self._define(schema.QUEUES, key, None)
@@ -318,13 +326,13 @@ class LmdbStore:
             self._define(schema.DUPLICATES, key, schema.seal(key, id))
 
     def forget_duplicate(self, address: Address, number: int) -> None:
-        """Gather its end; see `Storage`."""
+        """Gather the end of a duplicate id; see `Storage`."""
         address_id = self._address_ids.get(address.name)
         if address_id is not None:
             self._define(schema.DUPLICATES, schema.duplicate_key(address_id, number), None)
 
     def load_duplicates(self, address: Address) -> list[tuple[int, bytes]]:
-        """Read on the loop, once for an address: 20,000 ids take some 20 ms. See `Storage`."""
+        """Read the duplicate ids of an address on the loop, once: 20,000 ids take some 20 ms. See `Storage`."""
         address_id = self._address_ids.get(address.name)
         if address_id is None or self._environment is None or self.failure is not None:
             return []
@@ -346,7 +354,7 @@ class LmdbStore:
         self._define(schema.RECORDS, full_key, None if value is None else schema.seal(full_key, value))
 
     def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
-        """Read on the loop, at start; see `Storage`. A damaged record is named in the log and passed over."""
+        """Read records on the loop, at start; see `Storage`. A damaged record is logged and passed over."""
         if self._environment is None or self.failure is not None:
             return []
         found: list[tuple[bytes, bytes]] = []
@@ -371,7 +379,7 @@ class LmdbStore:
         return mark - RESERVED_SEQUENCES // 2
 
     def _define(self, database: bytes, key: bytes, value: bytes | None) -> None:
-        """Definitions that are made before the start come from the store."""
+        """Gather a definition; one made before the start comes from the store and need not be stored again."""
         if self.failure is None and self._scheduler is not None:
             self._gathering.definitions[(database, key)] = value
             if not self._is_planned:
@@ -380,7 +388,7 @@ class LmdbStore:
     # -- committing ------------------------------------------------------------------------------------------
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
-        """Run `callback` after the commit of what was gathered; see `Storage`."""
+        """Run `callback` once everything gathered so far is committed; see `Storage`."""
         if self.failure is not None:
             if failed is not None:
                 failed(self.failure)
@@ -393,7 +401,7 @@ class LmdbStore:
         self._urge()
 
     def hurry(self, reference: Reference) -> None:
-        """Commit what gathers if this is in it; see `Storage`."""
+        """Commit what has gathered if this reference is in it; see `Storage`."""
         if reference.batch == self._gathering.number:
             self._urge()
 
@@ -406,14 +414,14 @@ class LmdbStore:
                 self._scheduler.call_soon(self._commit)
 
     def _plan(self) -> None:
-        """See that a commit comes, without hurry; after the one in flight the next is cut anyway."""
+        """Have a commit start, without hurry; after the commit in flight the next batch is cut anyway."""
         if self._scheduler is not None:
             self._is_planned = True
             if self._in_flight is None:
                 self._scheduler.call_later(UNHURRIED_S, self._commit)
 
     def _commit(self) -> None:
-        """Cut the batch and hand it to the worker, unless there is one under way or nothing to do."""
+        """Cut the batch and hand it to the worker, unless a commit is in flight or there is nothing to do."""
         if self._in_flight is not None or self.failure is not None:
             return
         batch = self._gathering
@@ -433,7 +441,10 @@ class LmdbStore:
         self._worker.submit(lambda: environment.try_write(batch), self._committed)
 
     def _reserve_numbers(self, batch: Batch) -> None:
-        """Never give an id again: a shared message is stored under its own. Nor a scheduled reference's number."""
+        """Reserve message ids and running numbers ahead of their use, so that a restart never uses one again.
+
+        A shared message is stored under its id, and a scheduled reference under its running number.
+        """
         if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
             self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
             mark = schema.number_value(schema.NEXT_MESSAGE_ID, self._reserved_message_id)
@@ -453,11 +464,11 @@ class LmdbStore:
         self._has_drops = batch.has_more
         batch.release()
         for id in batch.freed:
-            # What gathered since may refer to it again, and its commit looks anew.
+            # What has gathered since then may refer to it again; the next commit then checks it again.
             if id not in self._gathering.bodies:
                 self.files.no_longer_stored(id, batch.bodies.get(id))
         self._answer(batch)
-        # What gathered meanwhile goes out now if anybody waits for it, and soon otherwise.
+        # What has gathered since then is committed now if a caller waits for it, and soon otherwise.
         self._is_planned = False
         if self._is_urgent:
             self._commit()
@@ -468,14 +479,14 @@ class LmdbStore:
         for callback, _ in batch.waiting:
             try:
                 callback()
-            except Exception:  # the edge of a connection: what it does wrong may not stop the store
+            except Exception:  # the edge of a connection: its errors must not stop the store
                 LOGGER.exception("an answer could not be given")
-        # Behind the answers, for these may have sent something that is to be delivered now.
+        # After the answers, because they may have sent something that is to be delivered now.
         if self._on_stored is not None:
             self._on_stored(batch.number)
 
     def _fail(self, reason: str, batch: Batch) -> None:
-        """Confirm nothing from now on."""
+        """Stop storing, and give all callers that wait the reason; nothing is confirmed from now on."""
         self.failure = reason
         LOGGER.error(
             "the store failed, nothing is stored or confirmed until a restart: folder=%s reason=%s",
@@ -483,7 +494,7 @@ class LmdbStore:
             reason,
         )
         waiting = [*batch.waiting, *self._gathering.waiting]
-        # Its number stays: what it held was never committed.
+        # The number stays the same: what the batch contained was never committed.
         self._gathering = Batch(batch.number)
         self._in_flight = None
         if self._on_failure is not None:

@@ -1,4 +1,4 @@
-"""A store that keeps nothing: `persistence-enabled=false`, and the embedded broker."""
+"""A store that keeps nothing: for `persistence-enabled=false`, and for the embedded broker."""
 
 import shutil
 import tempfile
@@ -17,7 +17,7 @@ from artemis_py.store.large import LargeFiles
 
 
 class MemoryStore:
-    """Fulfils `Storage` without a disk: what was put is as durable at once as it will ever be."""
+    """A store without a disk, which fulfils `Storage`: what was put is as durable at once as it will ever be."""
 
     is_durable = False
     definitions = 0
@@ -26,13 +26,13 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._files: LargeFiles | None = None
-        """Large messages are in files here too; the folder comes with the first of them."""
+        """Files of large messages, which are not kept in memory here either; created with the first of them."""
 
     def put(self, reference: Reference) -> None:
-        """Nothing to remember; the queue itself holds the message."""
+        """Do nothing: the queue itself has the message."""
 
     def create_large(self, durable: bool) -> LargeBody:
-        """A file in the system's temporary folder, gone at the end of the process; see `Storage`."""
+        """Create a file in the system's temporary folder, deleted at the end of the process; see `Storage`."""
         files = self._files
         if files is None:
             try:
@@ -44,60 +44,60 @@ class MemoryStore:
         return files.create(durable=False)
 
     def remove(self, reference: Reference) -> None:
-        """Nothing was remembered."""
+        """Do nothing: no reference was stored."""
 
     def is_written(self, reference: Reference) -> bool:
-        """Nothing ever is."""
+        """Return False: nothing is ever written."""
         return False
 
     def drop(
         self, queue: Queue, rank: int, after: int, upto: int, kept: frozenset[int], count: int, size_bytes: int
     ) -> None:
-        """Nothing was remembered."""
+        """Do nothing: no reference was stored."""
 
     def read(self, queue: Queue, request: PageRequest) -> Page | None:
-        """There is nothing that is not in memory."""
+        """Return None: there are no messages outside memory."""
         return None
 
     def update(self, reference: Reference, due_ms: int) -> None:
-        """Nothing was remembered."""
+        """Do nothing: no reference was stored."""
 
     def save_address(self, address: Address) -> None:
-        """The post office has it."""
+        """Do nothing: the domain has the address."""
 
     def forget_address(self, address: Address) -> None:
-        """Nothing was remembered."""
+        """Do nothing: no address was stored."""
 
     def save_queue(self, queue: Queue) -> None:
-        """The post office has it."""
+        """Do nothing: the domain has the queue."""
 
     def forget_queue(self, queue: Queue) -> None:
-        """Nothing was remembered."""
+        """Do nothing: no queue was stored."""
 
     def save_duplicate(self, address: Address, number: int, id: bytes) -> None:
-        """The address has it."""
+        """Do nothing: the address has the id."""
 
     def forget_duplicate(self, address: Address, number: int) -> None:
-        """Nothing was remembered."""
+        """Do nothing: no id was stored."""
 
     def load_duplicates(self, address: Address) -> list[tuple[int, bytes]]:
-        """There was no earlier run."""
+        """Return nothing: there was no earlier run."""
         return []
 
     def save_record(self, space: str, key: bytes, value: bytes | None) -> None:
-        """Its owner has it; a key that is too long is refused as by a store on disk."""
+        """Refuse a key that is too long, as a store on disk does; the record's owner has the value."""
         check_record_key(space, key)
 
     def load_records(self, space: str) -> list[tuple[bytes, bytes]]:
-        """There was no earlier run."""
+        """Return nothing: there was no earlier run."""
         return []
 
     def reserve(self, queue: Queue) -> int:
-        """Without a restart no number comes twice."""
+        """Return a number that is never reached: without a restart no number is used twice."""
         return UNLIMITED
 
     def hurry(self, reference: Reference) -> None:
-        """Nothing waits: no reference has a batch."""
+        """Do nothing: no reference has a batch to wait for."""
 
     def when_durable(self, callback: Callable[[], None], failed: Callable[[str], None] | None = None) -> None:
         """Run `callback` at once."""

@@ -1,4 +1,4 @@
-"""Stored messages byte by byte, as `schema` draws them: a message, what its consumers added, and what shares it."""
+"""Stored messages byte by byte, as `schema` draws them: messages, changes by consumers, references that share one."""
 
 import json
 from collections.abc import Mapping
@@ -20,34 +20,34 @@ SHARING: Final = b"\x02"
 
 
 class MissingFormat:
-    """Stands for a message format whose protocol is not installed: the message waits for a start with it."""
+    """Stand-in for a message format whose protocol is not installed; its messages wait for a start that has it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @property
     def name(self) -> str:
-        """As it was stored."""
+        """Name of the format, as stored."""
         return self._name
 
     def view(self, message: Message) -> MessageView:
-        """Raises ProtocolError."""
+        """Raise ProtocolError."""
         raise ProtocolError(f"the protocol that reads '{self._name}' messages is not installed")
 
     def lookup(self, message: Message, name: str) -> object:
-        """Nothing can be found in it."""
+        """Return None: nothing can be found in the message."""
         return None
 
 
 class Bodies(Protocol):
-    """Who knows the files of large messages."""
+    """The files of large messages."""
 
     def restore(self, id: int, size: int, checksum: int) -> LargeBody:
-        """The body of this id, held by nobody yet. Raises StoreError if its file is not as it was."""
+        """Return the body of this id, with no holders yet. Raises StoreError if its file is not as it was."""
 
 
 def encode_message(message: Message) -> bytes:
-    """A message as it is stored."""
+    """Return a message as it is stored."""
     priority = message.priority
     data = message.data
     large = message.large
@@ -76,7 +76,10 @@ def encode_message(message: Message) -> bytes:
 def decode_message(
     content: bytes, formats: Mapping[str, MessageFormat], bodies: Bodies | None, durable: bool = True
 ) -> Message:
-    """The message that was stored; its body is not looked into. Raises DamagedValue, also for a large body's sake."""
+    """Return the message that was stored, without looking into its body.
+
+    Raises DamagedValue, also if its large body cannot be used. Long because it names each of the record's fields.
+    """
     if len(content) < _HEAD.size:
         raise DamagedValue("it is too short for a message")
     (
@@ -132,7 +135,7 @@ def decode_message(
 
 
 def body_id(content: bytes, offset: int = 0) -> int | None:
-    """The id of the large body of the message that begins at `offset`; None if it has none."""
+    """Return the id of the large body of the message that begins at `offset`; None if it has none."""
     if len(content) < offset + _HEAD.size or not content[offset + _PRIORITY_OFFSET] & _LARGE_FLAG:
         return None
     head = _HEAD.unpack_from(content, offset)
@@ -143,7 +146,7 @@ def body_id(content: bytes, offset: int = 0) -> int | None:
 
 
 def message_size(content: bytes, offset: int = 0) -> int | None:
-    """The size in memory of the message that begins at `offset`; None if it is too short for one."""
+    """Return the size in memory of the message that begins at `offset`; None if it is too short for one."""
     if len(content) < offset + _HEAD.size:
         return None
     head: tuple[int, ...] = _HEAD.unpack_from(content, offset)
@@ -156,17 +159,17 @@ def message_size(content: bytes, offset: int = 0) -> int | None:
 
 
 def alone(key: bytes, message: Message) -> bytes:
-    """The value of a reference that has its message to itself."""
+    """Return the value of a reference that contains its message."""
     return seal(key, ALONE + encode_message(message))
 
 
 def sharing(key: bytes, message_id: int) -> bytes:
-    """The value of a reference whose message is stored beside it."""
+    """Return the value of a reference whose message is stored separately."""
     return seal(key, SHARING + U64.pack(message_id))
 
 
 def shared_id(content: bytes) -> int | None:
-    """The id of the message that a reference points to; None if its content has the message. Raises DamagedValue."""
+    """Return the id of a reference's shared message; None if it contains its message. Raises DamagedValue."""
     kind = content[:1]
     if kind == SHARING and len(content) == 9:
         return int(U64.unpack_from(content, 1)[0])
@@ -176,13 +179,13 @@ def shared_id(content: bytes) -> int | None:
 
 
 def encode_amendment(message: Message) -> bytes:
-    """What consumers of one queue made of a message, beside what is stored for all."""
+    """Return the changes that consumers of one queue made to a message, stored beside the shared original."""
     extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
     return U32.pack(len(message.annotations)) + message.annotations + extra
 
 
 def amend(message: Message, amendment: bytes) -> Message:
-    """The message as consumers left it. Raises DamagedValue."""
+    """Return the message with the changes that consumers made. Raises DamagedValue."""
     start = U32.size
     if len(amendment) < start:
         raise DamagedValue("it is no amendment")

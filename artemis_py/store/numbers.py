@@ -1,7 +1,7 @@
-"""The numbers that may not be given twice, made again where the store's own note of them is damaged.
+"""Numbers that must not be used twice, made again where the store's own note of them is damaged.
 
-What is there tells only which numbers are taken for certain. How many were given and are gone nobody knows, so a number
-goes on far above: a queue that gives 30,000 sequences a second reaches `FAR` after a year.
+What is stored shows only which numbers are certainly used. How many more were used and deleted is not known, so a
+number continues far above: a queue that uses 30,000 sequences a second reaches `FAR` after a year.
 """
 
 from typing import Any, Final
@@ -12,24 +12,24 @@ from artemis_py.store.schema import DamagedValue
 
 FAR: Final = 1 << 40
 FAR_QUEUES: Final = 1 << 20
-"""Ids of queues have 32 bits only."""
+"""Distance for ids of queues, which have 32 bits only."""
 
 _RANKS: Final = range(SCHEDULED_RANK + 1)
 
 
 class Numbers:
-    """What one transaction shows of them; `databases` by name."""
+    """The used numbers that one transaction shows; `databases` by name."""
 
     def __init__(self, databases: dict[bytes, Any], transaction: Any) -> None:
         self._databases: Final = databases
         self._transaction: Final = transaction
 
     def last_sequence(self, queue_id: int) -> int:
-        """The highest sequence that is stored of a queue; 0 if there is none."""
+        """Return the highest stored sequence of a queue; 0 if there is none."""
         return max(self.last_sequence_of(queue_id, rank) for rank in range(SCHEDULED_RANK))
 
     def next_number(self, name: bytes) -> int:
-        """Where the number of this name goes on; see `schema.NUMBERS`."""
+        """Return where the number of this name continues; see `schema.NUMBERS`."""
         if name == schema.NEXT_QUEUE_ID:
             return self._highest_queue_id() + FAR_QUEUES
         if name == schema.NEXT_SCHEDULED:
@@ -37,16 +37,16 @@ class Numbers:
         return self._highest_message_id() + FAR
 
     def _last(self, database: bytes, prefix: bytes = b"") -> tuple[bytes, bytes] | None:
-        """The last key that begins so, with its value."""
+        """Return the last key that begins with `prefix`, with its value; None if there is none."""
         cursor = self._transaction.cursor(db=self._databases[database])
-        # No key of ours has so many octets of this kind behind what it begins with.
+        # No key of ours has so many octets 0xff after such a prefix.
         found = cursor.prev() if prefix and cursor.set_range(prefix + b"\xff" * 17) else cursor.last()
         if not found or not bytes(cursor.key()).startswith(prefix):
             return None
         return bytes(cursor.key()), bytes(cursor.value())
 
     def last_sequence_of(self, queue_id: int, rank: int) -> int:
-        """The same of one rank."""
+        """Return the highest stored sequence of a queue and rank; 0 if there is none."""
         last = self._last(schema.REFERENCES, schema.rank_key(queue_id, rank))
         return 0 if last is None else schema.number_in(schema.read_place(last[0])[1])
 
@@ -59,7 +59,7 @@ class Numbers:
         return max(ids)
 
     def _queue_ids(self) -> list[int]:
-        """Of all queues that have references."""
+        """Return the ids of all queues that have references."""
         found: list[int] = []
         cursor = self._transaction.cursor(db=self._databases[schema.REFERENCES])
         has_more = cursor.first()
@@ -69,7 +69,7 @@ class Numbers:
         return found
 
     def _highest_message_id(self) -> int:
-        """Of shared messages, and of the last of each queue and rank."""
+        """Return the highest id of shared messages, and of the last message of each queue and rank."""
         shared = self._last(schema.MESSAGES)
         ids = [0 if shared is None else int(schema.U64.unpack(shared[0])[0])]
         for queue_id in self._queue_ids():

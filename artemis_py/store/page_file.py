@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 IS_READABLE: Final = sys.byteorder == "little" and struct.calcsize("P") == 8
-"""Whether this machine has the layout that is read here. On others nothing can be told of a file."""
+"""Whether this machine has the layout that is read here; on others nothing can be told about a file."""
 MAGIC: Final = 0xBEEFC0DE
 VERSION: Final = 1
 META_PAGES: Final = 2
@@ -19,7 +19,7 @@ OVERFLOW: Final = 0x04
 META: Final = 0x08
 LONGEST_KEY: Final = 511
 MAX_DEPTH: Final = 32
-"""LMDB's own limit."""
+"""Limit of a tree's depth, as in LMDB."""
 HEAD_BYTES: Final = 16
 PAGE_HEAD: Final = Struct("<QHHHH")
 TREE: Final = Struct("<IHHQQQQQ")
@@ -34,7 +34,7 @@ LARGEST_PAGE: Final = 65536
 
 
 class Tree:
-    """Where a database begins, and what it counts of itself."""
+    """Root of a database, and the numbers of pages and entries that the database states for itself."""
 
     def __init__(self, data: bytes, offset: int) -> None:
         fields: tuple[int, ...] = TREE.unpack_from(data, offset)
@@ -52,7 +52,7 @@ class Meta:
     """One of the two meta pages: the file as one commit left it."""
 
     def __init__(self, page: bytes) -> None:
-        """Of a page that `is_meta` found sound."""
+        """Read the fields of a page that `is_meta` accepted."""
         self.free: Tree = Tree(page, _FREE_OFFSET)
         self.main: Tree = Tree(page, _MAIN_OFFSET)
         last_page, transaction = _META_END.unpack_from(page, _END_OFFSET)
@@ -62,7 +62,7 @@ class Meta:
 
 
 def is_meta(page: bytes, number: int) -> bool:
-    """Whether this can be the meta page of this number."""
+    """Tell whether this can be the meta page of this number."""
     if len(page) < META_BYTES:
         return False
     head: tuple[int, ...] = PAGE_HEAD.unpack_from(page)
@@ -72,30 +72,31 @@ def is_meta(page: bytes, number: int) -> bool:
     meta = Meta(page)
     size = meta.page_size
     is_page_size = SMALLEST_PAGE <= size <= LARGEST_PAGE and size & (size - 1) == 0
-    # The first transaction is the empty file; afterwards each writes the page that the one before did not.
+    # Transaction 0 is the empty file; each later one writes the meta page that the one before it did not write.
     is_in_turn = meta.transaction & 1 == number or meta.transaction == 0
     return is_page_size and is_in_turn and is_tree(meta.free, meta) and is_tree(meta.main, meta)
 
 
 def is_tree(tree: Tree, meta: Meta) -> bool:
+    """Tell whether a tree can belong to the file that `meta` describes."""
     if tree.root == NO_PAGE:
         return tree.depth == 0 and tree.entries == 0
     return 0 < tree.depth <= MAX_DEPTH and META_PAGES <= tree.root <= meta.last_page
 
 
 class PageFile:
-    """An LMDB file, open for reading."""
+    """LMDB file that is open for reading."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+        """Open the file and read its meta pages. Raises OSError."""
         self._file: int = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size: int = os.fstat(self._file).st_size
         self.page_size: int = 0
         self.metas: list[Meta] = []
-        """The sound ones, the newest first."""
+        """Sound meta pages, the newest first."""
         self.broken_metas: list[int] = []
-        """Numbers of the others."""
-        # The first meta page says how large pages are; without it the second does, by where it stands.
+        """Numbers of the other meta pages."""
+        # The first meta page states the page size; without it, the offset of the second one gives it.
         first = self._read(0, META_BYTES)
         if is_meta(first, 0):
             self.page_size = Meta(first).page_size
@@ -118,23 +119,23 @@ class PageFile:
             self.metas.reverse()
 
     def is_short(self, meta: Meta) -> bool:
-        """Whether it ends before its last page; LMDB leaves out free ones at the end."""
+        """Tell whether the file ends before its last page; LMDB leaves out free pages at the end."""
         return self.size < (meta.last_page + 1) * self.page_size
 
     def page(self, number: int) -> bytes:
-        """A page; shorter, or nothing, if it is not there or cannot be read."""
+        """Return a page; shorter, or empty, if it is missing or cannot be read."""
         return self._read(number * self.page_size, self.page_size)
 
     def head(self, number: int) -> bytes:
-        """What a page begins with."""
+        """Return the octets that a page begins with."""
         return self._read(number * self.page_size, HEAD_BYTES)
 
     def overflow(self, number: int, size: int) -> bytes:
-        """So many octets of a value that begins on this page."""
+        """Return `size` octets of a value that begins on this page."""
         return self._read(number * self.page_size + HEAD_BYTES, size)
 
     def ahead(self, first: int, count: int) -> None:
-        """Have the system read pages while others are looked at."""
+        """Have the system read pages in advance while others are checked."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file, first * self.page_size, count * self.page_size, os.POSIX_FADV_WILLNEED)
 

@@ -1,6 +1,6 @@
-"""Reads a piece of what one queue has on disk: messages in order, with their failed attempts.
+"""Reads a page of the messages that one queue has on disk: in order, with their failed attempts.
 
-Knows the database and nothing of batches: what it sees is what was committed.
+It knows the database but no batches: it sees what was committed.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _U64: Final = (1 << 64) - 1
 
 
 class PageReader:
-    """Reads in one transaction."""
+    """Reader of pages in one transaction."""
 
     def __init__(
         self, databases: dict[bytes, Any], transaction: Any, formats: Mapping[str, MessageFormat], bodies: Bodies
@@ -28,12 +28,15 @@ class PageReader:
         self._formats: Mapping[str, MessageFormat] = formats
         self._bodies: Bodies = bodies
         self.damaged: Final[list[tuple[bytes, bytes, bytes, str]]] = []
-        """Database, key, value and reason of what was passed over."""
+        """Database, key, value and reason of each damaged value that was passed over."""
         self.read_bytes: int = 0
-        """Size of the values that were read."""
+        """Size of all values that were read."""
 
     def read(self, queue: Queue, request: PageRequest, above: int) -> Page:
-        """See `Pages.read`; scheduled references up to the number `above` are passed over, too. Raises lmdb.Error."""
+        """Read a page; see `Pages.read`. Raises lmdb.Error.
+
+        Scheduled references up to number `above` are passed over, too.
+        """
         rank, upto, skipped = request.rank, request.upto, request.skipped
         page = Page()
         page.end = upto
@@ -87,7 +90,7 @@ class PageReader:
         return reference
 
     def _shared(self, id: int) -> Message:
-        """A message that several references share. Raises DamagedValue if it is not there any more."""
+        """Return a message that several references share. Raises DamagedValue if it is missing or damaged."""
         key = schema.U64.pack(id)
         found = self._transaction.get(key, db=self._databases[schema.MESSAGES])
         if found is None:
@@ -101,7 +104,7 @@ class PageReader:
             raise
 
     def _attempts(self, page: Page, prefix: bytes) -> None:
-        """Failed attempts of the page's references; most pages have none, which costs one look."""
+        """Add the failed attempts of the page's references; most pages have none, which costs one look-up."""
         if not page.references:
             return
         by_sequence: dict[int, Reference] = {}

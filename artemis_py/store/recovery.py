@@ -1,21 +1,21 @@
-"""What a start finds in the store, brought back into the post office.
+"""Recovery: brings what a start finds in the store back into the domain.
 
-There is nothing to repair: LMDB shows the last commit. What is left to decide are the named cases below.
+There is nothing to repair: LMDB shows the last commit. Only the named cases below are left to decide.
 
     case                                       why it can happen                  decision
-    a value's checksum is wrong                the medium, or another program     moved to `damaged`, named in the log
-    the value of a count is wrong              the same                           its references are counted again
-    a number that only goes up is wrong        the same                           it goes on far above what is there
-    a file that no large message needs         it was not complete, not durable,  removed, counted in the log
+    the checksum of a value is wrong           the medium, or another program     moved to `damaged`, named in the log
+    the value of a count is damaged            the same                           its references are counted again
+    a number that only goes up is damaged      the same                           it continues far above those in use
+    a file that no large message needs         it was not complete, not durable,  deleted, counted in the log
                                                or not deleted yet
-    references of a queue that is not there    the queue's value was damaged      a queue of their own, on an address
-                                                                                  of the same name, said in the log
-    references that were to be deleted         the end came in between            deleted
-    a queue whose address is not there         the address' value was damaged     the address is made for the queue's
-                                                                                  routing type, said in the log
+    references of a queue that is missing      the queue's value was damaged      a queue of their own, on an address
+                                                                                  of the same name, named in the log
+    references that were to be deleted         the broker ended before            deleted
+    a queue whose address is missing           the address's value was damaged    the address is made for the queue's
+                                                                                  routing type, named in the log
 
-Messages are not read here: a start costs as much as there are addresses and queues. What is wrong with a message is
-found when its turn comes: one with a wrong checksum, or whose message is missing, is moved to `damaged` then, and one
+Messages are not read here: the cost of a start depends on the number of addresses and queues only. A damaged message is
+found when it is read: one with a wrong checksum, or whose shared part is missing, is moved to `damaged` then, and one
 of a protocol that is not installed waits in its queue.
 """
 
@@ -51,27 +51,27 @@ from artemis_py.store.schema import DamagedValue
 LOGGER: Final = named_logger(__name__)
 
 MAX_SKIPPED: Final = 100
-"""Ranges of skipped numbers remembered of a queue: more crashes than a reader will sleep through."""
+"""Most ranges of skipped numbers kept for a queue: more crashes than a reader will sleep through."""
 
 
 @define
 class Recovered:
-    """What came back, for the log."""
+    """Numbers of what came back, for the log."""
 
     addresses: int = 0
     queues: int = 0
     references: int = 0
     damaged: int = 0
     lost_queues: int = 0
-    """Queues whose definition was lost, and which have their messages under another name."""
+    """Queues whose definition was lost, and whose messages are now in a queue of another name."""
     orphans: int = 0
-    """Files of large messages that nobody referred to."""
+    """Files of large messages that no message referred to."""
 
 
 def restore(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
-    """Fill `postoffice` from `store` and tell the log; `may_create`: a folder that is missing is made.
+    """Fill `postoffice` from `store`, and log what was found.
 
-    Raises StoreError.
+    A missing folder is created if `may_create`. Raises StoreError.
     """
     if not may_create and not store.folder.is_dir():
         raise StoreError(f"{store.folder} is not there, and create-journal-dir is false")
@@ -89,7 +89,7 @@ def restore(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageF
 
 
 def restore_retained(retained: RetainedMessages, formats: Mapping[str, MessageFormat]) -> None:
-    """Bring back the retained messages, and tell the log if some are lost. The store has started."""
+    """Bring back the retained messages, and log how many are lost. The store must have started."""
     lost = retained.load(formats)
     if lost:
         LOGGER.error("retained messages that cannot be read were forgotten: count=%d", lost)
@@ -108,7 +108,7 @@ def recover(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageF
 
 
 class _Recovery:
-    """One start."""
+    """Recovery at one start."""
 
     def __init__(
         self,
@@ -125,11 +125,11 @@ class _Recovery:
         self._found = Recovered()
         self._numbers_there = Numbers(environment.databases, transaction)
         self._marks: dict[int, int] = {}
-        """Where the numbers of each queue go on."""
+        """Sequences at which queues continue, by queue id."""
         self._scheduled_below = 1
-        """The running numbers of all that is scheduled are below."""
+        """Limit of running numbers: those of all scheduled references are below it."""
         self._last: dict[int, int] = {}
-        """The highest number that is stored, by queue."""
+        """Highest stored sequences, by queue id."""
 
     def run(self) -> Recovered:
         self._large_bodies()
@@ -141,7 +141,7 @@ class _Recovery:
         return self._found
 
     def _large_bodies(self) -> None:
-        """Files that no stored message refers to: never finished, not durable, or not deleted in time."""
+        """Delete files that no stored message refers to: never finished, not durable, or not deleted in time."""
         bodies = self._environment.database(schema.BODIES)
         kept_below = self._number(schema.META, schema.KEPT_BODIES)
         kept = 0
@@ -202,7 +202,7 @@ class _Recovery:
                 self._set_aside(schema.QUEUES, key, value, str(error))
 
     def _reserve(self, queue: Queue, key: bytes) -> None:
-        """Go on where the numbers of the run before are certainly not used."""
+        """Continue with sequences that the run before has certainly not used."""
         marks = self._environment.database(schema.MARKS)
         mark = self._number(schema.MARKS, key)
         if mark is None or (mark == 1 and self._numbers_there.last_sequence(queue.id)):
@@ -212,7 +212,7 @@ class _Recovery:
         self._transaction.put(key, schema.number_value(key, mark + RESERVED_SEQUENCES), db=marks)
 
     def _new_mark(self, queue: Queue) -> int:
-        """Behind everything that the queue may have given; what is skipped is noted at once, so that it stays so."""
+        """Return a mark above everything the queue may have used; the gap is noted at once, so that it stays known."""
         ranges = self._skipped(queue)
         last = self._numbers_there.last_sequence(queue.id)
         start = max(ranges[-1][1] if ranges else 1, last + 1)
@@ -222,7 +222,7 @@ class _Recovery:
         return mark
 
     def _number(self, database: bytes, key: bytes) -> int | None:
-        """A number that may not be given twice, 1 if none was noted yet; None if it is damaged."""
+        """Return a number that must not be used twice, 1 if none was noted yet; None if it is damaged."""
         value = self._transaction.get(key, db=self._environment.database(database))
         if value is None:
             return 1
@@ -269,7 +269,10 @@ class _Recovery:
                 queue.restore(rank, count, size_bytes, self._scheduled_below)
 
     def _recover_queue(self, id: int) -> Queue:
-        """A queue for messages whose own is lost: under a name that nobody sends to, for what it was is not known."""
+        """Make a queue for messages whose own queue is lost.
+
+        No producer sends to its name, because what the lost queue was is not known.
+        """
         addresses = self._environment.database(schema.ADDRESSES)
         cursor = self._transaction.cursor(db=addresses)
         address_id = schema.U32.unpack(cursor.key())[0] + 1 if cursor.last() else 1
@@ -287,7 +290,7 @@ class _Recovery:
         return queue
 
     def _skip(self) -> None:
-        """Remember which numbers a crash left out: a reader that counts on all of them is told (`heads`)."""
+        """Note which numbers a crash left out: a reader that expects all of them is told (`heads`)."""
         for queue in self._queues.values():
             ranges = self._skipped(queue)
             mark = self._marks[queue.id]
@@ -297,7 +300,7 @@ class _Recovery:
             queue.skipped = tuple(ranges)
 
     def _skipped(self, queue: Queue) -> list[tuple[int, int]]:
-        """Ranges of sequences that the queue may never have given."""
+        """Return the ranges of sequences that the queue may never have used."""
         key = schema.skipped_key(queue.name)
         value = bytes(self._transaction.get(key, b"", db=self._environment.database(schema.RECORDS)))
         try:
@@ -307,14 +310,14 @@ class _Recovery:
             return []
 
     def _write_skipped(self, queue: Queue, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Note the last of them; returns what was noted."""
+        """Note the last of the ranges; return what was noted."""
         key = schema.skipped_key(queue.name)
         value = schema.seal(key, schema.write_ranges(ranges[-MAX_SKIPPED:]))
         self._transaction.put(key, value, db=self._environment.database(schema.RECORDS))
         return ranges[-MAX_SKIPPED:]
 
     def _count_again(self, key: bytes) -> tuple[int, int]:
-        """What a count should be."""
+        """Count the references under the key of a count, and store the result if there are any."""
         count = size_bytes = 0
         cursor = self._transaction.cursor(db=self._environment.database(schema.REFERENCES))
         found = cursor.set_range(key)
@@ -328,13 +331,13 @@ class _Recovery:
         return count, size_bytes
 
     def _all(self, database: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Everything in a database, in the order of the keys; the pair that came last may be deleted meanwhile."""
+        """Yield all keys and values of a database, in order; the pair yielded last may be deleted before the next."""
         cursor = self._transaction.cursor(db=self._environment.database(database))
         found = cursor.first()
         while found:
             key = bytes(cursor.key())
             yield key, bytes(cursor.value())
-            # Another way of the same transaction may have deleted it, and moved the cursor along.
+            # The caller may have deleted it through this transaction, which moves the cursor.
             found = cursor.set_range(key) and (cursor.key() != key or cursor.next())
 
     def _set_aside(self, database: bytes, key: bytes, value: bytes, reason: str) -> None:

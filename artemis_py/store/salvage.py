@@ -1,13 +1,13 @@
 """Copies what can be read of a damaged store into a new one beside it.
 
-    the values of a page that is not readable   are lost; per queue the log says how many of its messages are left
-    counts of references, sharers and bodies    made again from what is there
-    numbers that may not be given twice         go on far above, if the page with them is lost (`numbers`)
+    values of a page that is not readable       are lost; for each queue the log says how many messages are left
+    counts of references, sharers and bodies    are made again from what was copied
+    numbers that must not be used twice         continue far above, if the page with them is lost (`numbers`)
     references whose queue is lost              stay; the start gives them a queue of their own (`recovery`)
-    shared messages nobody refers to            moved to `damaged`: whose they were is not known
-    large bodies nobody refers to               stay, now and at later starts: who had them may be lost
+    shared messages without references          move to `damaged`: their queues are not known
+    large bodies without references             stay, now and at later starts: the messages with them may be lost
 
-A value with a wrong checksum is copied as it is: it is set aside when its turn comes, as in any other store.
+A value with a wrong checksum is copied as it is; it is set aside when it is read, as in any other store.
 """
 
 from collections import Counter
@@ -27,17 +27,17 @@ from artemis_py.store.schema import DamagedValue
 from artemis_py.store.structure import Walk
 from artemis_py.store.writer import ALONE_OFFSET, DROP_SLICE, SHARED_OFFSET, Writer
 
-# What one commit of the copy takes at most, so that memory stays flat.
+# Most octets in one commit of the copy, so that memory stays flat.
 COMMIT_BYTES: Final = 64 << 20
 
 U32_BYTES: Final = schema.U32.size
 
 
 class Salvage:
-    """One damaged file, and the new environment that its values go to."""
+    """Copy of one damaged file into a new environment."""
 
     def __init__(self, damage: Damage, file: PageFile, environment: lmdb.Environment, next_body_id: int) -> None:
-        """Large bodies below `next_body_id` stay, whoever refers to them."""
+        """Prepare the copy; large bodies below `next_body_id` stay, even without references."""
         self._environment: Final = environment
         self._next_body_id: Final = next_body_id
         self._walk: Final = damage.walk(file)
@@ -48,7 +48,7 @@ class Salvage:
             }
 
     def run(self) -> list[str]:
-        """Copy; returns what was lost, in words."""
+        """Copy; return what was lost, in words."""
         for name in schema.DATABASES:
             self._copy(name)
         with self._environment.begin(write=True) as transaction:
@@ -66,7 +66,7 @@ class Salvage:
     # -- copying -------------------------------------------------------------------------------------------------
 
     def _copy(self, name: bytes) -> None:
-        """All that can be read of a database."""
+        """Copy everything that can be read of a database."""
         tree = self._walk.databases.get(name.decode())
         if tree is None:
             self._walk.damaged.add(name.decode())
@@ -83,11 +83,11 @@ class Salvage:
         transaction.commit()
 
     def _is_lost(self, name: bytes) -> bool:
-        """Whether something of a database may be missing."""
+        """Tell whether something of a database may be missing."""
         return name.decode() in self._walk.damaged
 
     def _expected(self, transaction: Any) -> dict[bytes, int]:
-        """How many references there were, by rank; of a damaged count nobody knows."""
+        """Return how many references there were, by rank; without ranks whose count is damaged."""
         expected = {}
         for key, value in transaction.cursor(db=self._databases[schema.COUNTS]):
             try:
@@ -103,7 +103,7 @@ class Salvage:
     # -- counting ------------------------------------------------------------------------------------------------
 
     def _count_shares(self) -> None:
-        """Who shares a message, and how many messages have a large body; with references that are to be dropped."""
+        """Count the references to each shared message and the messages with each large body, dropped ones included."""
         shares: Counter[bytes] = Counter()
         large: Counter[int] = Counter()
         with self._environment.begin(write=True) as transaction:
@@ -135,14 +135,14 @@ class Salvage:
         return self._databases[schema.SHARES]
 
     def _drop_all(self) -> None:
-        """What was to be deleted is not counted."""
+        """Delete the references that were to be deleted, so that they are not counted."""
         while True:
             with self._environment.begin(write=True) as transaction:
                 if not Writer(self._databases, transaction, DROP_SLICE).drop_some():
                     return
 
     def _count_references(self, transaction: Any) -> dict[bytes, int]:
-        """How many there are of each rank; their counts are stored."""
+        """Count the references of each rank; store the counts and return them."""
         found: Counter[bytes] = Counter()
         sizes: Counter[bytes] = Counter()
         shared: dict[bytes, int] = {}
@@ -163,7 +163,7 @@ class Salvage:
         return dict(found)
 
     def _forget_orphans(self, transaction: Any) -> None:
-        """Delivery counts and duplicate ids say nothing without what they belong to."""
+        """Delete delivery counts and duplicate ids whose reference or address is missing."""
         references, addresses = self._databases[schema.REFERENCES], self._databases[schema.ADDRESSES]
         for name, owners, length in ((schema.ATTEMPTS, references, None), (schema.DUPLICATES, addresses, U32_BYTES)):
             cursor = transaction.cursor(db=self._databases[name])
@@ -178,7 +178,7 @@ class Salvage:
     # -- definitions and numbers ---------------------------------------------------------------------------------
 
     def _set_numbers(self, transaction: Any) -> None:
-        """Numbers that are lost are made again, and large bodies stay."""
+        """Make lost numbers again, and have the large bodies kept."""
         numbers = Numbers(self._databases, transaction)
         meta = self._databases[schema.META]
         for name in (schema.NEXT_MESSAGE_ID, schema.NEXT_QUEUE_ID, schema.NEXT_SCHEDULED):
@@ -193,7 +193,7 @@ class Salvage:
         marks = self._databases[schema.MARKS]
         for key, _ in transaction.cursor(db=self._databases[schema.QUEUES]):
             if transaction.get(key, db=marks) is None:
-                # A start takes what is no number for damaged, and counts on far above.
+                # A start takes a value that is no number for damaged, and continues far above.
                 transaction.put(key, b"", db=marks)
 
     # -- what to say ---------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ _LOST_WORDS: Final = {
 
 
 def values(walk: Walk, name: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """What can be read of a database, in the order of the keys as far as its pages are in order."""
+    """Yield what can be read of a database, in the order of the keys as far as its pages are in order."""
     tree = walk.databases.get(name.decode())
     if tree is None:
         return
@@ -242,7 +242,7 @@ def values(walk: Walk, name: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def copy_readable(damage: Damage, target: Path, map_bytes: int, next_body_id: int) -> list[str]:
-    """Make a synced store in the folder `target`; returns what was lost, in words. Raises lmdb.Error, OSError."""
+    """Make a synced store in the folder `target`; return what was lost, in words. Raises lmdb.Error, OSError."""
     file = PageFile(damage.path)
     try:
         with lmdb.open(str(target), map_size=map_bytes, max_dbs=len(schema.DATABASES), sync=False) as environment:
@@ -260,6 +260,6 @@ def _count_body(large: "Counter[int]", value: bytes, offset: int) -> None:
 
 
 def _message_size(value: bytes, offset: int) -> int:
-    """Size in memory; of what is damaged about."""
+    """Return a message's size in memory; an estimate if the message is damaged."""
     size = message_record.message_size(value, offset)
     return len(value) + MESSAGE_OVERHEAD_BYTES if size is None else size

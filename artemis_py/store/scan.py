@@ -1,10 +1,11 @@
-"""Takes what it can out of a file in which nothing leads to anything: page by page, value by value.
+"""Recovers what it can from a file in which no page leads to the data: page by page, value by value.
 
-A store whose list of databases is lost, as of most files that were cut, still has most of its values, and each has a
-checksum of its key and content. So every leaf page is read, wherever it stands, and each value is known by the length
-of its key and by its content. What cannot be told is what is still wanted: LMDB never writes over a page that a reader
-may see, so a page of an earlier commit looks like one of the last. Messages that were consumed, and queues that were
-deleted, may be among what is found. No broker starts on that; an export may hold it, and says so.
+A store whose list of databases is lost, as in most files that were cut, still has most of its values, and each has a
+checksum of its key and content. So every leaf page is read, wherever it stands, and each value is recognized by the
+length of its key and by its content. What cannot be told is which values are still wanted: LMDB never writes over a
+page that a reader may see, so a page of an earlier commit looks like one of the last. Messages that were consumed, and
+queues that were deleted, may be among what is found. No broker starts on such a store; an export may contain it, and
+says so.
 """
 
 from collections.abc import Iterator
@@ -26,14 +27,14 @@ from artemis_py.store.page_file import META_BYTES, Meta, PageFile
 from artemis_py.store.schema import DamagedValue
 from artemis_py.store.structure import Walk
 
-# What one commit of the copy takes at most, so that memory stays flat.
+# Most octets in one commit of the copy, so that memory stays flat.
 COMMIT_BYTES: Final = 64 << 20
 
 _ATTEMPTS_BYTES: Final = 12
 
 
 def scan(path: Path, target: Path, map_bytes: int) -> int:
-    """Make a store in the folder `target` of all values that the file has anywhere; returns how many were found.
+    """Make a store in the folder `target` from all values anywhere in the file; return how many were found.
 
     Raises lmdb.Error, OSError.
     """
@@ -46,7 +47,7 @@ def scan(path: Path, target: Path, map_bytes: int) -> int:
 
 
 def _values(file: PageFile) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of all leaf pages, in the order of the pages."""
+    """Yield keys and values of all leaf pages, in the order of the pages."""
     if not file.page_size:
         file.page_size = PAGESIZE
     meta = Meta(bytes(META_BYTES))
@@ -57,7 +58,7 @@ def _values(file: PageFile) -> Iterator[tuple[bytes, bytes]]:
 
 
 class _Scan:
-    """One new store."""
+    """The new store, while it is filled."""
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment: Final = environment
@@ -67,7 +68,7 @@ class _Scan:
             }
 
     def run(self, values: Iterator[tuple[bytes, bytes]]) -> int:
-        """Put each value where it belongs, then see that what is there has what it needs."""
+        """Put each value into its database, then complete the store; return how many values were found."""
         transaction = self._environment.begin(write=True)
         found = size = 0
         for key, value in values:
@@ -90,14 +91,14 @@ class _Scan:
         return found
 
     def _newer(self, transaction: Any, name: bytes, key: bytes, value: bytes) -> bytes:
-        """Numbers only go up, so the higher one of two is of the later time; of others that cannot be told."""
+        """Return the value to keep for a key: the higher of two numbers, which only go up; else the one found last."""
         there = transaction.get(key, db=self._databases[name])
         if there is None or name not in (schema.MARKS, schema.META):
             return value
         return max(value, bytes(there), key=lambda one: schema.read_number(key, one))
 
     def _part_attempts(self, transaction: Any) -> None:
-        """Delivery counts look like duplicate ids of twelve octets, but have a reference at their place."""
+        """Move duplicate ids of twelve octets out of the delivery counts, which have a reference at their place."""
         references = self._databases[schema.REFERENCES]
         cursor = transaction.cursor(db=self._databases[schema.ATTEMPTS])
         found = cursor.first()
@@ -112,7 +113,7 @@ class _Scan:
             found = bool(cursor.key())
 
     def _name_queues(self, transaction: Any) -> None:
-        """Queues have names of their own; messages have a queue."""
+        """Make queues for messages without one, and rename queues whose name another one has."""
         queues, addresses = self._databases[schema.QUEUES], self._databases[schema.ADDRESSES]
         ids: dict[str, bytes] = {}
         unnamed: set[bytes] = set()
@@ -138,7 +139,7 @@ class _Scan:
 
 
 def _database_of(key: bytes, value: bytes) -> bytes | None:
-    """Where a value belongs; None if it is damaged, or needed by no export."""
+    """Return the database of a value; None if it is damaged, or not needed by any export."""
     try:
         content = schema.unseal(key, value)
     except DamagedValue:

@@ -7,8 +7,8 @@ named databases:
                  b"next-message-id"   number  ids below it may be taken
                  b"next-queue-id"     number  ids below it may be taken
                  b"next-scheduled"    number  running numbers below it may be taken
-                 b"kept-bodies"       number  large bodies below it stay, also if nothing refers to them (`salvage`)
-                 b"import"            text    JSON: how far an unfinished `data import` came; a broker does not start
+                 b"kept-bodies"       number  large bodies below it stay, even if nothing refers to them (`salvage`)
+                 b"import"            text    JSON: how far an unfinished `data import` has come; no broker starts
                  b"import-map"        text    JSON: what its names and numbers became
                  b"imported:" digest  u64     lines of a finished import; SHA-256 of its file in hexadecimal
     addresses    u32 address id       text    JSON: what `definitions.address_record` gives
@@ -24,11 +24,11 @@ named databases:
     duplicates   u32 address id, u64 number   the id under which an address took a message
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
                  The store's own: "skipped", by queue name (beyond 256 octets: 0xff, its SHA-256), u64 from
-                 and u64 to of each range of sequences that the queue may never have given, since a crash left them
-                 reserved
+                 and u64 to of each range of sequences that the queue may never have used, because a crash left
+                 them reserved
     damaged      database name, NUL, key      values whose checksum was wrong, as they were found
 
-A place is where a reference stands. Sorted, the places of a queue are the order in which it delivers:
+A place is the key of a reference. Sorted, the places of a queue are the order in which it delivers:
 
      0         4         5                                        12
     +---------+---------+----------------------------------------+
@@ -46,10 +46,10 @@ A reference that waits for the delivery time of its message has rank 10, and no 
     +---------+---------+----------------------------------------+----------------------+
 
 Rank and sequence as one number (for rank 10: rank and running number) are `Reference.handle`; in memory bit 60 of it
-(`SHARED`) says that the message is not in the reference's own value. What orders the references of one rank is their
+(`SHARED`) says that the message is not in the reference's own value. The references of one rank are ordered by their
 position: the sequence, or for rank 10 the delivery time times 2**64 plus the number.
 
-Every value above but `format`, those of an import and what is in `damaged` begins with a checksum:
+Every value above begins with a checksum, except `format`, those of an import and those in `damaged`:
 
      0         4
     +---------+-----------
@@ -57,8 +57,8 @@ Every value above but `format`, those of an import and what is in `damaged` begi
     +---------+-----------
 
     number:                  u64
-    count:                   u32; 2**31 and more: it was damaged and is not known, so what it counts stays
-    content of references:   u8 1, then a message          it has the message to itself
+    count:                   u32; 2**31 and more: it was damaged and is unknown, so what it counts stays
+    content of references:   u8 1, then a message          the message is not shared
                              u8 2, then u64 message id     the message is in `messages`
     content of counts:       u64 count, u64 bytes (`Message.size`)
     content of drops:        u32 queue id, u8 rank (255: all of a deleted queue), u128 positions above this one,
@@ -70,8 +70,8 @@ Every value above but `format`, those of an import and what is in `damaged` begi
     content of messages:     a message
     content of duplicates:   the id, as `core.routing.duplicates` makes it
 
-Format 2 had numbers and counts without a checksum. The first start changes the numbers; a count changes when it is
-written the next time, and is known by its four octets until then.
+Format 2 had numbers and counts without a checksum. The first start converts the numbers; a count is converted when it
+is next written, and is recognized by its four octets until then.
 
 A message:
 
@@ -86,8 +86,8 @@ A message:
     | format | address | producer | extra | annotations | data     |
     | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the rest |
     +--------+---------+----------+-------+-------------+----------+
-    Extra is empty, or an object of the broker's own properties. A stored message is durable. 128 more in priority says
-    that the message is large, and data begins with
+    Extra is empty, or an object of the broker's own properties. A stored message is durable. Priority plus 128 says
+    that the message is large; its data then begins with
 
      0         8        16         20
     +---------+--------+----------+-----------
@@ -107,7 +107,7 @@ from artemis_py.errors import ArtemisError
 
 FORMAT_VERSION: Final = 3
 UNSEALED_FORMAT: Final = 2
-"""Its numbers have no checksum; it is read, and changed by the first start."""
+"""Format whose numbers have no checksum; it is read, and converted by the first start."""
 
 META: Final = b"meta"
 ADDRESSES: Final = b"addresses"
@@ -148,7 +148,7 @@ NEXT_SCHEDULED: Final = b"next-scheduled"
 KEPT_BODIES: Final = b"kept-bodies"
 NUMBERS: Final = (NEXT_MESSAGE_ID, NEXT_QUEUE_ID, NEXT_SCHEDULED, KEPT_BODIES)
 NODE_RECORDS: Final = "broker"
-"""The space of the records that say who the broker is."""
+"""Space of the records that identify the broker."""
 IMPORT: Final = b"import"
 IMPORT_MAP: Final = b"import-map"
 IMPORTED: Final = b"imported:"
@@ -156,7 +156,7 @@ IMPORTED: Final = b"imported:"
 ALL_RANKS: Final = 255
 SHARED: Final = 1 << 60
 LARGE: Final = 1 << 61
-"""In a removal: the message has a large body."""
+"""Flag in a removal: the message has a large body."""
 _HANDLE_MASK: Final = SHARED - 1
 _RANK_SHIFT: Final = 56
 _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
@@ -164,7 +164,7 @@ _LAST_U64: Final = (1 << 64) - 1
 _NONE: Final[frozenset[int]] = frozenset()
 
 LONGEST_NAME_IN_KEY: Final = 256
-"""Octets: longer names of queues are keys as their SHA-256, behind an octet that no text begins with."""
+"""Limit in octets; the key of a longer queue name is its SHA-256, after an octet that no text begins with."""
 _DIGEST: Final = b"\xff"
 
 U32: Final = Struct(">I")
@@ -191,7 +191,7 @@ KEY_LENGTHS: Final = {
     ATTEMPTS: (_PLACE.size, _SCHEDULED_PLACE.size),
     DUPLICATES: (_DUPLICATE.size,),
 }
-"""How long keys can be, where that is known."""
+"""Lengths that keys can have, for databases where they are known."""
 
 
 UNKNOWN_COUNT: Final = 1 << 31
@@ -202,32 +202,32 @@ class DamagedValue(ArtemisError):
 
 
 def handle_of(priority: int, sequence: int) -> int:
-    """The handle of a reference that has its place in the queue."""
+    """Return the handle of a reference that has its place in the queue."""
     return (9 - priority) << _RANK_SHIFT | sequence
 
 
 def scheduled_handle(number: int) -> int:
-    """The handle of a reference that waits for its delivery time."""
+    """Return the handle of a reference that waits for its delivery time."""
     return SCHEDULED_RANK << _RANK_SHIFT | number
 
 
 def rank_in(handle: int) -> int:
-    """The rank of a reference."""
+    """Return the rank of a reference."""
     return (handle & _HANDLE_MASK) >> _RANK_SHIFT
 
 
 def number_in(handle: int) -> int:
-    """The last part of a handle: a sequence, or the running number of a scheduled reference."""
+    """Return the last part of a handle: a sequence, or the running number of a scheduled reference."""
     return handle & _SEQUENCE_MASK
 
 
 def is_scheduled(handle: int) -> bool:
-    """Whether the reference waits for its delivery time."""
+    """Tell whether the reference waits for its delivery time."""
     return (handle & _HANDLE_MASK) >> _RANK_SHIFT == SCHEDULED_RANK
 
 
 def place_key(queue_id: int, handle: int, delivery_time_ms: int) -> bytes:
-    """The key of a reference; the time counts if it is scheduled."""
+    """Return the key of a reference; the delivery time is used only if it is scheduled."""
     place = handle & _HANDLE_MASK
     if place >> _RANK_SHIFT == SCHEDULED_RANK:
         due = SCHEDULED_RANK << _RANK_SHIFT | delivery_time_ms
@@ -236,14 +236,14 @@ def place_key(queue_id: int, handle: int, delivery_time_ms: int) -> bytes:
 
 
 def position_key(queue_id: int, rank: int, position: int) -> bytes:
-    """The key of the reference at a position, were there one."""
+    """Return the key that a reference at this position has or would have."""
     if rank == SCHEDULED_RANK:
         return _SCHEDULED_PLACE.pack(queue_id, rank << _RANK_SHIFT | position >> 64, position & _LAST_U64)
     return _PLACE.pack(queue_id, rank << _RANK_SHIFT | position)
 
 
 def read_place(key: bytes) -> tuple[int, int]:
-    """Queue id and handle of a key."""
+    """Return queue id and handle of a key."""
     if len(key) == _PLACE.size:
         queue_id, handle = _PLACE.unpack(key)
         return queue_id, handle
@@ -252,7 +252,7 @@ def read_place(key: bytes) -> tuple[int, int]:
 
 
 def read_position(key: bytes) -> int:
-    """The position of a reference within its rank."""
+    """Return the position of a reference within its rank."""
     if len(key) == _PLACE.size:
         place: int = _PLACE.unpack(key)[1]
         return place & _SEQUENCE_MASK
@@ -261,23 +261,23 @@ def read_position(key: bytes) -> int:
 
 
 def rank_key(queue_id: int, rank: int) -> bytes:
-    """The key of a count, and what the keys of its references begin with."""
+    """Return the key of a count, which is also the prefix of the keys of its references."""
     return _RANK.pack(queue_id, rank)
 
 
 def read_rank(key: bytes) -> tuple[int, int]:
-    """Queue id and rank of a count."""
+    """Return queue id and rank of a count."""
     queue_id, rank = _RANK.unpack(key)
     return queue_id, rank
 
 
 def counts(key: bytes, count: int, size_bytes: int) -> bytes:
-    """The value that keeps how many references there are."""
+    """Return the value that says how many references there are, and their size."""
     return seal(key, _COUNTS.pack(count, size_bytes))
 
 
 def read_counts(key: bytes, value: bytes) -> tuple[int, int]:
-    """Count and bytes. Raises DamagedValue."""
+    """Return count and bytes. Raises DamagedValue."""
     content = unseal(key, value)
     if len(content) != _COUNTS.size:
         raise DamagedValue("it is no count")
@@ -286,7 +286,7 @@ def read_counts(key: bytes, value: bytes) -> tuple[int, int]:
 
 
 class Drop:
-    """References that shall go: of one queue and rank between two positions, or all of a queue."""
+    """References to delete: of one queue and rank between two positions, or all of a queue."""
 
     __slots__ = ("after", "count", "highest_number", "kept", "queue_id", "rank", "size_bytes", "upto")
 
@@ -301,20 +301,20 @@ class Drop:
     ) -> None:
         self.queue_id: int = queue_id
         self.rank: int = rank
-        """ALL_RANKS: everything that belongs to the queue."""
+        """Rank of the references; ALL_RANKS: everything that belongs to the queue."""
         self.after: int = after
         self.upto: int = upto
         self.highest_number: int = highest_number
-        """Scheduled references that came later stay, wherever they are."""
+        """Highest running number to delete; scheduled references that came later stay, wherever they are."""
         self.kept: frozenset[int] = kept
-        """Sequences of those that stay: consumers have them."""
+        """Sequences of references that stay, because consumers have them."""
         self.count: int = 0
-        """How many go, for the counts; not stored."""
+        """References to delete, for the counts; not stored."""
         self.size_bytes: int = 0
 
 
 def drop_value(key: bytes, drop: Drop) -> bytes:
-    """The value that keeps what is still to be deleted."""
+    """Return the value that says what is still to be deleted."""
     head = _DROP.pack(
         drop.queue_id,
         drop.rank,
@@ -328,7 +328,7 @@ def drop_value(key: bytes, drop: Drop) -> bytes:
 
 
 def read_drop(key: bytes, value: bytes) -> Drop:
-    """What is still to be deleted. Raises DamagedValue."""
+    """Return what is still to be deleted. Raises DamagedValue."""
     content = unseal(key, value)
     if len(content) < _DROP.size or (len(content) - _DROP.size) % U64.size:
         raise DamagedValue("it is no drop")
@@ -338,28 +338,28 @@ def read_drop(key: bytes, value: bytes) -> Drop:
 
 
 def duplicate_key(address_id: int, number: int) -> bytes:
-    """The key of a duplicate id."""
+    """Return the key of a duplicate id."""
     return _DUPLICATE.pack(address_id, number)
 
 
 def duplicate_number(key: bytes) -> int:
-    """The number in the key of a duplicate id."""
+    """Return the number in the key of a duplicate id."""
     return int(_DUPLICATE.unpack(key)[1])
 
 
 def skipped_key(queue_name: str) -> bytes:
-    """The key of the record that has what a queue skipped."""
+    """Return the key of the record with the ranges that a queue skipped."""
     name = queue_name.encode()
     return record_key(SKIPPED, name if len(name) <= LONGEST_NAME_IN_KEY else _DIGEST + sha256(name).digest())
 
 
 def write_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
-    """The content of a record in space `SKIPPED`."""
+    """Return the content of a record in space `SKIPPED`."""
     return b"".join(U64.pack(start) + U64.pack(stop) for start, stop in ranges)
 
 
 def read_ranges(content: bytes) -> list[tuple[int, int]]:
-    """Back again. Raises DamagedValue."""
+    """Return the ranges that `write_ranges` wrote. Raises DamagedValue."""
     if len(content) % 16:
         raise DamagedValue("it is no list of ranges")
     numbers = [U64.unpack_from(content, at)[0] for at in range(0, len(content), 8)]
@@ -367,12 +367,12 @@ def read_ranges(content: bytes) -> list[tuple[int, int]]:
 
 
 def record_key(space: str, key: bytes) -> bytes:
-    """The key of a record."""
+    """Return the key of a record."""
     return space.encode() + b"\x00" + key
 
 
 def read_record_key(key: bytes) -> tuple[str, bytes]:
-    """Space and key of a record. Raises DamagedValue."""
+    """Return space and key of a record. Raises DamagedValue."""
     space, separator, rest = key.partition(b"\x00")
     if not separator:
         raise DamagedValue("its key has no space")
@@ -380,12 +380,12 @@ def read_record_key(key: bytes) -> tuple[str, bytes]:
 
 
 def seal(key: bytes, content: bytes) -> bytes:
-    """A value: its checksum, then the content."""
+    """Return a value: its checksum, then the content."""
     return U32.pack(crc32(content, crc32(key))) + content
 
 
 def unseal(key: bytes, value: bytes) -> bytes:
-    """The content of a value. Raises DamagedValue."""
+    """Return the content of a value. Raises DamagedValue."""
     content = value[4:]
     if len(value) < 4 or U32.unpack_from(value)[0] != crc32(content, crc32(key)):
         raise DamagedValue("its checksum is wrong")
@@ -393,12 +393,12 @@ def unseal(key: bytes, value: bytes) -> bytes:
 
 
 def number_value(key: bytes, number: int) -> bytes:
-    """The value that keeps a number which may only go up."""
+    """Return the value of a number that only goes up."""
     return seal(key, U64.pack(number))
 
 
 def read_number(key: bytes, value: bytes) -> int:
-    """The number of a value. Raises DamagedValue."""
+    """Return the number of a value. Raises DamagedValue."""
     content = unseal(key, value)
     if len(content) != U64.size:
         raise DamagedValue("it is no number")
@@ -406,13 +406,13 @@ def read_number(key: bytes, value: bytes) -> int:
 
 
 def count_value(key: bytes, count: int) -> bytes:
-    """The value that keeps how many there are of something."""
+    """Return the value of a count."""
     content = U32.pack(count)
     return U32.pack(crc32(key + content)) + content
 
 
 def read_count(key: bytes, value: bytes) -> int:
-    """The count of a value. Raises DamagedValue."""
+    """Return the count of a value. Raises DamagedValue."""
     if len(value) == U32.size:
         return int(U32.unpack(value)[0])
     if len(value) != 2 * U32.size or U32.unpack_from(value)[0] != crc32(key + value[U32.size :]):
@@ -421,7 +421,7 @@ def read_count(key: bytes, value: bytes) -> int:
 
 
 def count_or_unknown(key: bytes, value: bytes) -> int:
-    """The count of a value; one that was damaged never comes to nothing, so what it counts stays."""
+    """Return the count of a value; a damaged one is so high that it never becomes zero, so what it counts stays."""
     try:
         return read_count(key, value)
     except DamagedValue:
@@ -429,12 +429,12 @@ def count_or_unknown(key: bytes, value: bytes) -> int:
 
 
 def attempts(key: bytes, delivery_count: int, due_ms: int, amendment: bytes = b"") -> bytes:
-    """The value that keeps failed deliveries, and what consumers changed."""
+    """Return the value with failed deliveries, and what consumers changed."""
     return seal(key, _ATTEMPTS.pack(delivery_count, due_ms) + amendment)
 
 
 def read_attempts(key: bytes, value: bytes) -> tuple[int, int, bytes]:
-    """Delivery count, due time, and the amendment, empty if there is none. Raises DamagedValue."""
+    """Return delivery count, due time in ms, and the amendment, empty if there is none. Raises DamagedValue."""
     content = unseal(key, value)
     size = len(content)
     if size < _ATTEMPTS.size or 0 < size - _ATTEMPTS.size < U32.size:

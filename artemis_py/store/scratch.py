@@ -1,14 +1,14 @@
-"""Room on disk for messages that need not survive: those that are not durable, above the limits of memory.
+"""Room on disk for messages that need not survive: messages that are not durable, above the limits of memory.
 
-An LMDB environment that is never synced, used by the loop alone. Its file has no name any more once it is open, so
-whatever ends the process gives the room back. Keys are those of the store; a value is
+An LMDB environment that is never synced, used by the loop alone. Its file has no name any more once it is open, so the
+room is given back however the process ends. Keys are those of the store; a value is
 
      0         1
     +---------+-----------
     | u8      | message      as in `schema`; 1: it is durable (in a queue that is not)
     +---------+-----------
 
-What is spilled gathers and is written some hundred at a time, before anything is read at the latest.
+Spilled messages gather and are written some hundreds at a time, at the latest before anything is read.
 """
 
 import shutil
@@ -30,19 +30,19 @@ from artemis_py.store.failure import reason_of
 
 LOGGER: Final = named_logger(__name__)
 
-# One write for so many messages costs 2 us each, and holds up the loop for a millisecond.
+# One write of so many messages costs 2 us each, and blocks the loop for a millisecond.
 GATHERED_MESSAGES: Final = 500
 GATHERED_BYTES: Final = 1 << 20
 
-# What is deleted at a time of what was dropped: some 2 ms.
+# Dropped messages that are deleted at a time, in some 2 ms.
 SWEPT_MESSAGES: Final = 2000
 
 
 class ScratchStore:
-    """Fulfils `Scratch`."""
+    """Room on disk in an unsynced LMDB environment; fulfils `Scratch`."""
 
     def __init__(self, folder: Path | None = None, map_bytes: int = INITIAL_MAP_BYTES) -> None:
-        """`folder` is made when it is needed; None: the system's folder for temporary files."""
+        """Keep the settings; `folder` is made when it is needed, None is the system's temporary folder."""
         self._folder: Final = folder
         self._map_bytes: Final = map_bytes
         self._env: lmdb.Environment | None = None
@@ -51,13 +51,13 @@ class ScratchStore:
         self._gathered_bytes = 0
         self._removed: set[bytes] = set()
         self._dropped: Final[deque[tuple[bytes, bytes]]] = deque()
-        """First and last key of what is still to be deleted."""
+        """First and last keys of ranges that are still to be deleted."""
         self._touched_bytes = 0
         self.is_usable = True
-        """False once the disk failed: what is here can be read, and nothing is added."""
+        """Whether the disk works; once it has failed, messages can be read, but none is added."""
 
     def close(self) -> None:
-        """Give the room back."""
+        """Give back the room on disk."""
         if self._env is not None:
             self._env.close()
             self._env = None
@@ -127,7 +127,7 @@ class ScratchStore:
             self._fail(error)
             return None
         if self._gathered:
-            # Only after the disk failed.
+            # This happens only after the disk failed.
             found += [(key, value) for key, value in self._gathered.items() if first <= key <= end]
             found.sort()
         page = Page()
@@ -144,7 +144,7 @@ class ScratchStore:
     def _read(
         self, first: bytes, last: bytes, max_messages: int, max_bytes: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        """Keys and values of a range, and how far they go. Raises lmdb.Error."""
+        """Return keys and values of a range, and the key up to which it was read. Raises lmdb.Error."""
         found: list[tuple[bytes, bytes]] = []
         size = 0
         if self._env is None:
@@ -169,7 +169,7 @@ class ScratchStore:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Write what gathered, and delete what was removed."""
+        """Write the gathered messages, and delete the removed ones."""
         if not self.is_usable or not (self._gathered or self._removed):
             return
         try:
@@ -206,7 +206,10 @@ class ScratchStore:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _touch(self, size: int) -> None:
-        """Pages of the map that were touched count as memory of the process until it is mapped anew."""
+        """Count touched bytes, and map the file again if there are too many.
+
+        Touched pages of the map count as memory of the process until then.
+        """
         self._touched_bytes += size
         if self._touched_bytes > MAPPED_BYTES and self._env is not None:
             self._touched_bytes = 0

@@ -1,18 +1,18 @@
-"""Reads LMDB's file without LMDB: whether every page is what its place says, and what can still be read if not.
+"""Reads LMDB's file without LMDB: checks that every page is what its place says, and finds what can be read if not.
 
-LMDB maps the file and trusts it. A file that was cut ends the process with SIGBUS, a page that is not what it should be
-with SIGABRT, and neither can be caught. This module reads with `pread` and checks every offset, so that nothing that
-stands in a file can harm the process.
+LMDB maps the file and trusts it. A file that was cut ends the process with SIGBUS, a damaged page with SIGABRT, and
+neither can be caught. This module reads with `pread` and checks every offset, so that no content of a file can harm the
+process.
 
     page      u64 number, u16 unused, u16 flags, u16 lower, u16 upper, then the offset of each node as u16; the nodes
-              stand from `upper` to the end. Of an overflow page u32 pages in the place of lower and upper, then octets
+              stand from `upper` to the end. An overflow page has u32 pages in place of lower and upper, then octets
     node      u32 size, u16 flags, u16 length of the key, key, data. In a branch size and flags are the child's number
     meta      pages 0 and 1, written in turn: u32 magic, u32 version, u64 address, u64 size of the map, the tree of free
               pages, the main tree, u64 last page, u64 transaction
     tree      u32 page size (in the first), u16 flags, u16 depth, u64 branch, leaf and overflow pages, u64 entries,
               u64 root. A named database is a tree in the data of a node of the main tree
 
-Numbers are those of the machine; the layout is that of 64 bits and little-endian (`IS_READABLE`).
+Numbers are in the machine's byte order; the layout is that of 64 bits and little-endian (`IS_READABLE`).
 """
 
 import struct
@@ -40,12 +40,12 @@ from artemis_py.store.page_file import (
 )
 
 BIG: Final = 0x01
-"""Flag of a node: its data is the number of the first overflow page."""
+"""Flag of a node whose data is the number of the first overflow page."""
 NAMED: Final = 0x02
-"""Flag of a node: its data is the tree of a named database."""
+"""Flag of a node whose data is the tree of a named database."""
 
 FREE: Final = "free pages"
-"""What the tree of free pages is called in a problem."""
+"""Name of the tree of free pages in a problem."""
 MAIN: Final = "names"
 
 
@@ -58,24 +58,24 @@ _U64: Final = Struct("<Q")
 
 IN_USE: Final = 1
 FREED: Final = 2
-"""What is noted of a page."""
+"""Marks of pages: found in a tree, or in a list of free pages."""
 
-# Of a file in which every page is wrong nobody reads more than this.
+# If every page of a file is wrong, more lines than this are of no use.
 MAX_PROBLEMS: Final = 1000
 
 
 class Branch:
-    """A branch page on the way down: its children, and between which keys theirs are."""
+    """Branch page on the way down: its children, and the bounds of their keys."""
 
     def __init__(self, children: list[int], bounds: list[bytes]) -> None:
         self.children: list[int] = children
         self.bounds: list[bytes] = bounds
-        """One more than children; empty at an end: no bound."""
+        """Bounds of the children's keys, one more than children; an empty one at an end is no bound."""
         self.index: int = 0
 
 
 class Walk:
-    """All pages of one commit: each is read once, and what is wrong is noted.
+    """Walk through all pages of one commit: each is read once, and what is wrong is noted.
 
     Problems are lines of text, in the order in which they were found.
     """
@@ -87,19 +87,19 @@ class Walk:
         key_lengths: Mapping[str, Collection[int]],
         doubtful: set[int] | None = None,
     ) -> None:
-        """`key_lengths` by database, where keys have certain lengths only. `doubtful` pages are passed over."""
+        """Prepare. `key_lengths` is by database, where keys have certain lengths only; `doubtful` pages are skipped."""
         self._key_lengths: Mapping[str, Collection[int]] = key_lengths
         self._file: PageFile = file
         self._meta: Meta = meta
         self._page_size: int = file.page_size
-        # A page beyond the file is never there, so a damaged number needs no memory.
+        # Pages beyond the end of the file do not exist, so a damaged number takes no memory.
         self._pages: int = min(meta.last_page, file.size // file.page_size) + 1
         self._used: bytearray = bytearray(self._pages)
         self.problems: list[str] = []
         self.databases: dict[str, Tree] = {}
-        """Named ones, by name."""
+        """Named databases, by name."""
         self.doubtful: set[int] = set() if doubtful is None else doubtful
-        """Pages that are in use and, by a list that is in order, free: one of both is of another time."""
+        """Pages that are in use and also in a sound list of free pages: one of the two is of another time."""
         self.damaged: set[str] = set()
         """Names of the trees in which something was wrong."""
         self._entries: int = 0
@@ -108,7 +108,7 @@ class Walk:
         self._overflow_pages: int = 0
 
     def run(self) -> bool:
-        """Look at everything; whether the file is sound."""
+        """Check everything; return whether the file is sound."""
         self.read_names()
         for name, tree in self.databases.items():
             self._check_tree(name, tree)
@@ -144,7 +144,7 @@ class Walk:
         self._compare(name, tree)
 
     def _compare(self, name: str, tree: Tree) -> None:
-        """What was found of the tree that `leaves` went through last, and what it counts."""
+        """Compare what was found in the tree that `leaves` read last with what the tree itself states."""
         if name in self.damaged:
             return
         found = (self._entries, self._branch_pages, self._leaf_pages, self._overflow_pages)
@@ -152,7 +152,7 @@ class Walk:
             self._say(name, f"it has {self._entries} entries, {tree.entries} were counted, or pages of another time")
 
     def _check_free(self, ids: bytes) -> None:
-        """A page that is free and in use would be overwritten."""
+        """Check a list of free pages: a page that is free and in use would be overwritten."""
         count = _U64.unpack_from(ids)[0] if len(ids) >= _U64.size else 0
         if len(ids) < _U64.size * (count + 1):
             self._say(FREE, "a list is cut short")
@@ -174,7 +174,7 @@ class Walk:
     # -- one tree ----------------------------------------------------------------------------------------------
 
     def leaves(self, name: str, tree: Tree) -> Iterator[bytes]:
-        """The leaf pages of a tree that are there, in the order of their keys; of a damaged one what can be read."""
+        """Yield the leaf pages of a tree, in the order of their keys; of a damaged tree those that can be read."""
         self._entries = self._branch_pages = self._leaf_pages = self._overflow_pages = 0
         if tree.root == NO_PAGE:
             return
@@ -204,7 +204,7 @@ class Walk:
                     self._read_ahead(below.children)
 
     def stray_leaves(self) -> Iterator[bytes]:
-        """All pages of the file that are leaves in their own place, whether anything leads to them or not."""
+        """Yield all leaf pages of the file that stand at their own number, whether anything leads to them or not."""
         for number in range(META_PAGES, self._pages):
             head = self._file.head(number)
             if len(head) == HEAD_BYTES and PAGE_HEAD.unpack(head)[2] == LEAF:
@@ -213,7 +213,7 @@ class Walk:
                     yield page
 
     def _take(self, name: str, number: int, flags: int) -> bytes:
-        """A page that belongs here; nothing if it is not, or was taken before."""
+        """Return a page that belongs here; empty if it does not, or if it was read before."""
         if 0 <= number < self._pages and (self._used[number] or number in self.doubtful):
             self._say(name, f"page {number} is in use elsewhere")
             return b""
@@ -223,7 +223,7 @@ class Walk:
         return page
 
     def _page(self, name: str, number: int, flags: int) -> bytes:
-        """A page of this kind; nothing if it is none."""
+        """Return a page of this kind; empty if it is none."""
         if not META_PAGES <= number < self._pages:
             self._say(name, f"page {number} is beyond the end of the file")
             return b""
@@ -242,7 +242,7 @@ class Walk:
         return page
 
     def find(self, name: str, key: bytes) -> bytes | None:
-        """The value under a key of a named database; None if it is not there or cannot be read."""
+        """Return the value under a key of a named database; None if it is missing or cannot be read."""
         tree = self.databases.get(name)
         if tree is None or tree.root == NO_PAGE:
             return None
@@ -260,14 +260,14 @@ class Walk:
         return None
 
     def _branch(self, name: str, number: int, page: bytes, low: bytes, high: bytes) -> Branch:
-        """Children that can be told, and the bounds of their keys."""
+        """Return the children that can be recognized, and the bounds of their keys."""
         children: list[int] = []
         bounds: list[bytes] = []
         before = low
         offsets = _offsets(page)
         ends: list[int] = []
         is_free = name == FREE
-        # LMDB gives a page of named databases that has a single child no second look: it ends the process.
+        # LMDB ends the process at a branch page of a named database that has a single child.
         if len(offsets) < (1 if is_free else 2):
             self._say(name, f"page {number} has too few children")
         for index, offset in enumerate(offsets):
@@ -294,7 +294,10 @@ class Walk:
         return Branch(children, bounds)
 
     def _check_leaf(self, name: str, page: bytes, low: bytes, high: bytes) -> str:
-        """What is wrong with a leaf page, which is never more than one thing; empty if it is sound."""
+        """Return what is wrong with a leaf page, never more than one thing; empty if it is sound.
+
+        Long because it is one list of checks, each of which relies on those before it.
+        """
         offsets = _offsets(page)
         if not offsets:
             return "it is empty"
@@ -343,7 +346,7 @@ class Walk:
         return key[::-1] if name == FREE else key
 
     def _check_overflow(self, number: int, size: int) -> str:
-        """The pages of one long value."""
+        """Return what is wrong with the pages of a long value, and mark them as used; empty if they are sound."""
         needed = (HEAD_BYTES + size + self._page_size - 1) // self._page_size
         if number < META_PAGES or number + needed > self._pages:
             return f"page {number} is beyond the end of the file"
@@ -365,7 +368,7 @@ class Walk:
         return ""
 
     def _read_ahead(self, numbers: list[int]) -> None:
-        """Leaf pages that stand side by side are asked for together."""
+        """Have the system read leaf pages in advance; those that stand side by side are requested together."""
         first = count = 0
         for number in numbers:
             if number == first + count:
@@ -380,7 +383,7 @@ class Walk:
     # -- what a page holds -------------------------------------------------------------------------------------
 
     def _nodes(self, page: bytes) -> list[int]:
-        """Offsets of the nodes of a leaf that lie within it."""
+        """Return the offsets of the nodes of a leaf that lie within it."""
         found: list[int] = []
         for offset in _offsets(page):
             if HEAD_BYTES <= offset <= self._page_size - NODE_BYTES:
@@ -391,7 +394,7 @@ class Walk:
         return found
 
     def entries(self, name: str, page: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values of a leaf page that `leaves` gave, as far as they can be read."""
+        """Yield the keys and values of a leaf page that `leaves` yielded, as far as they can be read."""
         lengths = self._key_lengths.get(name)
         for offset in self._nodes(page):
             size, flags, key_length = _NODE.unpack_from(page, offset)
@@ -409,7 +412,7 @@ class Walk:
                 self._say(name, f"the value of {key.hex()} cannot be read")
 
     def overflow(self, number: int, size: int) -> bytes | None:
-        """A long value; None if its pages are not there."""
+        """Return a long value; None if its pages are missing."""
         head = self._file.head(number) if META_PAGES <= number < self._pages else b""
         if len(head) != HEAD_BYTES:
             return None
@@ -426,17 +429,17 @@ class Walk:
 
 
 def _is_filled(starts: tuple[int, ...], ends: list[int], upper: int, page_size: int) -> bool:
-    """Whether nodes stand side by side from `upper` to the end: LMDB moves them together by their sizes."""
+    """Tell whether nodes stand side by side from `upper` to the end: LMDB moves them together by their sizes."""
     return [*sorted(starts), page_size] == [upper, *sorted(ends)]
 
 
 def _offsets(page: bytes) -> tuple[int, ...]:
-    """Of the nodes, from the start of the page."""
+    """Return the offsets of the nodes, from the start of the page."""
     lower: int = PAGE_HEAD.unpack_from(page)[3]
     return struct.unpack_from(f"<{(lower - HEAD_BYTES) >> 1}H", page, HEAD_BYTES)
 
 
 def _kind(flags: int) -> str:
-    """What a page calls itself."""
+    """Return what a page says it is."""
     kinds = {BRANCH: "a branch", LEAF: "a leaf", OVERFLOW: "an overflow page", META: "a meta page"}
     return kinds.get(flags, "no page") + ","

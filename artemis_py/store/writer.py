@@ -1,8 +1,8 @@
 """Applies one batch to one transaction of LMDB; called by the worker.
 
-The counts of each queue and rank are kept in the same transaction as the references that they count. Deleting a
-range of references is spread over commits: the first notes what goes and takes it off the counts, each deletes a
-slice of it.
+The counts of each queue and rank are kept in the same transaction as the references that they count. Deleting a range
+of references is spread over several commits: the first notes the range and subtracts it from the counts, and each
+deletes a slice of it.
 """
 
 from typing import Any, Final
@@ -13,18 +13,19 @@ from artemis_py.store import message_record, schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.schema import Drop
 
-# References deleted in one commit at most, so that the batches that wait for it wait no more than some 50 ms.
+# Most references that one commit deletes, so that the batches that wait for it wait no more than some 50 ms.
 DROP_SLICE: Final = 20_000
 
-# Where the message begins in the value of a reference, and in that of a message.
+# Offset of the message in the value of a reference, and in the value of a shared message.
 ALONE_OFFSET: Final = 5
 SHARED_OFFSET: Final = 4
-# About how much of the file one change touches, if references are put and removed in order: some 16 are in a page.
+# Bytes of the file that one change touches, approximately, if references are put and removed in order: some 16 are in
+# a page.
 TOUCHED_BYTES: Final = 256
 
 
 class Writer:
-    """One batch and one transaction."""
+    """One batch and the transaction that it is written in."""
 
     def __init__(self, databases: dict[bytes, Any], transaction: Any, drop_slice: int) -> None:
         self._drop_slice: int = drop_slice
@@ -36,17 +37,18 @@ class Writer:
         self._shares: Any = databases[schema.SHARES]
         self._bodies: Any = databases[schema.BODIES]
         self._touched: set[int] = set()
-        """Large bodies whose count may have come to nothing."""
+        """Ids of large bodies whose count may have become zero."""
         self.touched_bytes: int = 0
-        """About how much of the file was written or looked at."""
+        """Bytes of the file that were read or written, approximately."""
         self._counts: dict[int, int] = {}
-        """Changes, by queue id and rank in one number."""
+        """Changes of counts, by queue id and rank in one number."""
         self._bytes: dict[int, int] = {}
 
     def write(self, batch: Batch) -> None:
-        """Everything, and as much of what is to be dropped as one commit may take.
+        """Write the whole batch, and delete as many dropped references as one commit may.
 
-        A removal may be of something that an earlier batch put, so puts come first; what is dropped was there before.
+        Puts come first, because a removal may be of a reference that an earlier batch put; dropped references were
+        stored before.
         """
         self._define(batch)
         self._put(batch)
@@ -81,7 +83,7 @@ class Writer:
         for reference, handle in batch.puts.items():
             message = reference.message
             if message.original is not None:
-                # Other references share it as it was; what is different here is stored with the attempts.
+                # Other references share the original; the changes of this one are stored with the attempts.
                 message = message.original
             queue_id = reference.queue.id
             key = schema.place_key(queue_id, handle, message.delivery_time_ms)
@@ -89,7 +91,7 @@ class Writer:
                 id = message.id
                 if id not in shares:
                     message_key = schema.U64.pack(id)
-                    # Scheduled references that fell due get new places here, and give up the old ones below.
+                    # Scheduled references that are now due get new places here, and lose the old ones in `_remove`.
                     shared = self._transaction.get(message_key, db=self._shares)
                     shares[id] = 0 if shared is None else schema.count_or_unknown(message_key, bytes(shared))
                     self._count_body(message, message_key, self._messages)
@@ -121,7 +123,7 @@ class Writer:
                 delete(key, db=self._attempts)
 
     def _release(self, message_id: int) -> None:
-        """One reference to a shared message is gone; the message goes with the last."""
+        """Subtract one from the references of a shared message, and delete the message with its last reference."""
         key = schema.U64.pack(message_id)
         value = self._transaction.get(key, db=self._shares)
         count: int = 0 if value is None else schema.count_or_unknown(key, bytes(value)) - 1
@@ -135,7 +137,7 @@ class Writer:
             self._transaction.delete(key, db=self._messages)
 
     def _count_body(self, message: Message, key: bytes, database: Any) -> None:
-        """A message with a large body is about to be stored: once, if this batch is written a second time."""
+        """Count a message with a large body that is about to be stored; once, even if this batch is written twice."""
         if message.large is not None and self._transaction.get(key, db=database) is None:
             body_key = schema.U64.pack(message.large.id)
             value = self._transaction.get(body_key, db=self._bodies)
@@ -143,7 +145,7 @@ class Writer:
             self._transaction.put(body_key, schema.count_value(body_key, count + 1), db=self._bodies)
 
     def _release_body(self, value: bytes, offset: int) -> None:
-        """The message at `offset` of a value is gone; if it was large, one message less has its body."""
+        """Subtract one from the messages of the large body, if any, of the deleted message at `offset` of a value."""
         id = message_record.body_id(value, offset)
         if id is None:
             return
@@ -196,7 +198,7 @@ class Writer:
     # -- drops -------------------------------------------------------------------------------------------------
 
     def _note(self, drop: Drop) -> None:
-        """What is to be deleted is not counted from now on, and no restart may find it."""
+        """Note references to be deleted: from now on they are not counted, and no restart may find them."""
         database = self._databases[schema.DROPS]
         cursor = self._transaction.cursor(db=database)
         number = schema.U64.unpack(cursor.key())[0] + 1 if cursor.last() else 1
@@ -214,7 +216,7 @@ class Writer:
             self._counts.pop(drop.queue_id << 8 | rank, None)
 
     def drop_some(self) -> bool:
-        """Delete a slice of what is noted; True if there is more."""
+        """Delete a slice of the noted references; return whether there are more."""
         database = self._databases[schema.DROPS]
         cursor = self._transaction.cursor(db=database)
         left = self._drop_slice
@@ -233,7 +235,7 @@ class Writer:
         return False
 
     def _drop_from(self, database: Any, drop: Drop, left: int) -> int:
-        """Delete from one database; how many more may be deleted in this commit."""
+        """Delete references of a drop from one database; return how many more this commit may delete."""
         everything = drop.rank == schema.ALL_RANKS
         if everything:
             prefix = schema.U32.pack(drop.queue_id)
@@ -265,7 +267,7 @@ class Writer:
         return left
 
     def _drop_duplicates(self, address_id: int) -> None:
-        """The ids that a deleted address remembered."""
+        """Delete the duplicate ids of a deleted address."""
         prefix = schema.U32.pack(address_id)
         cursor = self._transaction.cursor(db=self._databases[schema.DUPLICATES])
         found: bool = cursor.set_range(prefix)
@@ -274,7 +276,7 @@ class Writer:
 
 
 def goes(drop: Drop, key: bytes, position: int) -> bool:
-    """Whether what stands between the ends of a drop is part of it."""
+    """Tell whether a reference between the ends of a drop is part of it."""
     if drop.rank == SCHEDULED_RANK:
         return schema.number_in(schema.read_place(key)[1]) <= drop.highest_number
     return position not in drop.kept
