@@ -1,1 +1,1 @@
-"""A store seen from outside of a broker: what `artemis-py data` does, one module an idea."""
+"""The operations of `artemis-py data` on a store from outside of a broker, one module each."""

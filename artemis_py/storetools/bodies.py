@@ -1,11 +1,12 @@
-"""Large bodies of a store that a broker may use meanwhile, and how they stay while somebody reads them.
+"""Large bodies of a store that a broker may be using, and how they stay readable for as long as they are read.
 
 A broker deletes the file of a body after the commit that removed its last reference, and a snapshot from before that
-commit still refers to it. So who needs the bodies of a snapshot gives their files a second name first:
+commit still refers to it. So a program that needs the bodies of a snapshot gives their files a second name first:
 
     hard links to all bodies ─► snapshot ─► links to bodies that came between ─► read ─► links are removed
 
-A body that came and went between the first two is in a newer snapshot no more: then all begins again.
+A body that came and went between the first two steps is no longer in a newer snapshot: in that case all steps begin
+again.
 """
 
 import shutil
@@ -24,11 +25,11 @@ from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.storetools.snapshot import Snapshot, opened
 
 HOLD_PREFIX: Final = "held-"
-"""Of folders with links, inside of the folder of the bodies: links do not reach into other file systems."""
+"""Prefix of folders with links, inside the folder of the bodies: links do not reach into other file systems."""
 
 
 class StoredBody(LargeBody):
-    """A body that can be read, and nothing else."""
+    """A body that can only be read."""
 
     def __init__(self, path: Path, id: int, size: int, checksum: int) -> None:
         super().__init__(id, size, checksum, holders=0)
@@ -40,7 +41,7 @@ class StoredBody(LargeBody):
 
 
 class StoredBodies:
-    """The files in a folder."""
+    """The files of bodies in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
@@ -53,7 +54,7 @@ class StoredBodies:
 
 
 class UnseenBodies:
-    """What messages say of their bodies, whether these are there or not."""
+    """Bodies as their messages describe them, whether the files are there or not."""
 
     def restore(self, id: int, size: int, checksum: int) -> LargeBody:
         """See `message_record.Bodies`."""
@@ -61,15 +62,15 @@ class UnseenBodies:
 
 
 def bodies_folder(folder: Path, large_messages_folder: Path | None) -> Path:
-    """Where the bodies of the store in `folder` are: below it, unless another folder is named."""
+    """Return the folder with the bodies of the store in `folder`: below it, unless another folder is named."""
     return folder / LARGE_MESSAGES_NAME if large_messages_folder is None else large_messages_folder
 
 
 @contextmanager
 def opened_with_bodies(folder: Path, large_messages_folder: Path | None) -> Iterator[tuple[Snapshot, StoredBodies]]:
-    """A store as it is now, with the files of its large bodies, which stay. Raises StoreError.
+    """Yield a store as it is now, with the files of its large bodies, which stay in the meantime. Raises StoreError.
 
-    A body that is missing all the same is damage; who restores it is told.
+    A body that is missing all the same is damage, which `restore` reports.
     """
     bodies = bodies_folder(folder, large_messages_folder)
     with opened(folder) as snapshot:
@@ -88,7 +89,7 @@ def opened_with_bodies(folder: Path, large_messages_folder: Path | None) -> Iter
 
 @contextmanager
 def _hold_in(bodies: Path) -> Iterator[Path]:
-    """A folder for links; what others left behind that were killed is removed. Raises StoreError."""
+    """Yield a folder for links, after deleting folders that killed processes left behind. Raises StoreError."""
     try:
         for left in bodies.glob(HOLD_PREFIX + "*"):
             _remove_unused(left)
@@ -113,7 +114,7 @@ def _remove_unused(hold: Path) -> None:
 
 
 def _link(bodies: Path, hold: Path, id: int) -> bool:
-    """Whether the body is held now; if not, it is not there. Raises StoreError."""
+    """Link a body's file; return False if the file is missing. Raises StoreError."""
     link = body_path(hold, id)
     try:
         if not link.exists():
@@ -126,7 +127,7 @@ def _link(bodies: Path, hold: Path, id: int) -> bool:
 
 
 def _has_all(snapshot: Snapshot, bodies: Path, hold: Path) -> bool:
-    """Whether all bodies of a snapshot are held, but for those that are missing although the store needs them."""
+    """Tell whether all bodies of a snapshot are linked, except those that are missing although the store needs them."""
     for key in snapshot.keys(schema.BODIES):
         if not _link(bodies, hold, schema.U64.unpack(key)[0]) and not snapshot.is_still_there(schema.BODIES, key):
             return False

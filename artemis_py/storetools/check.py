@@ -1,26 +1,26 @@
-"""`data check`: every value of a store is read, and held against those it belongs with.
+"""`data check`: reads every value of a store, and compares it with the values it belongs with.
 
     database     each value                        together
     meta         checksum of each number
-    addresses    checksum, an address              two never have one name
-    queues       checksum, a queue                 two never have one name; its id is below next-queue-id
+    addresses    checksum, an address              no two have the same name
+    queues       checksum, a queue                 no two have the same name; its id is below next-queue-id
     marks        checksum, a number
-    references   checksum, a message or the id     its queue is there, its sequence is below the queue's mark or its
+    references   checksum, a message or the id     its queue exists, its sequence is below the queue's mark or its
                  of a shared one                   running number below next-scheduled, its message id below
                                                    next-message-id
-    counts       checksum, count and bytes         so many references of this queue and rank, and so large
+    counts       checksum, count and bytes         this queue and rank has so many references, of this size
     drops        checksum, a range
-    messages     checksum, a message               somebody shares it
-    shares       checksum, a count                 so many references share the message, which is there
-    bodies       checksum, a count                 so many messages have the body; its file is there, has its size
+    messages     checksum, a message               at least one reference shares it
+    shares       checksum, a count                 so many references share the message, which exists
+    bodies       checksum, a count                 so many messages have the body; its file exists, has its size
                                                    and its checksum
     attempts     checksum, a count                 there is a reference at this place
-    duplicates   checksum                          its address is there
+    duplicates   checksum                          its address exists
     records      checksum, a key with its space
 
-A reference that is to be dropped is no problem without its queue, and not counted. A file that no message refers to is
-none either: it may be arriving, not durable, or about to be deleted. Nothing is changed: a start moves what is damaged
-out of the way by itself, and keeps it.
+A reference that is to be dropped is no problem without its queue, and is not counted. A file that no message refers to
+is no problem either: it may be arriving, not durable, or about to be deleted. The check changes nothing: a start moves
+damaged values out of the way by itself, and keeps them.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,15 +45,15 @@ from artemis_py.storetools.tallies import Tallies, read_message
 
 @define
 class Findings:
-    """What a check saw."""
+    """Result of a check."""
 
     values: int = 0
     problems: list[str] = field(factory=list)
-    """In the words `database key: what is wrong`, keys in hexadecimal."""
+    """Lines of the form `database key: what is wrong`, keys in hexadecimal."""
     damaged: list[str] = field(factory=list)
     """Values that an earlier start set aside."""
     unreferenced_files: int = 0
-    """Of large bodies; with those that arrive at the moment and those of messages that are not durable."""
+    """Files of large bodies, including those that are just arriving and those of messages that are not durable."""
     unreferenced_bytes: int = 0
 
 
@@ -62,7 +62,7 @@ def check(
     progress: Progress = lambda done, total: None,
     large_messages_folder: Path | None = None,
 ) -> Findings:
-    """Read every value and hold them against each other. Raises StoreError if there is no store to read.
+    """Read every value and compare them with each other. Raises StoreError if there is no store to read.
 
     Large bodies are below `folder` unless their folder is named.
     """
@@ -71,7 +71,7 @@ def check(
 
 
 def check_folder(folder: Path, large_messages_folder: Path | None = None) -> list[str]:
-    """What is wrong with the store in a folder, in words; empty if it is sound. Raises StoreError as `check` does."""
+    """Return what is wrong with the store in a folder, in words; empty if it is sound. Raises as `check` does."""
     return check(folder, large_messages_folder=large_messages_folder).problems
 
 
@@ -109,7 +109,7 @@ class _Check:
         }
 
     def run(self) -> Findings:
-        """Everything, in the order of `schema.DATABASES`: counts come after what they count."""
+        """Check all values, in the order of `schema.DATABASES`: counts come after what they count."""
         self._findings.problems.extend(f"{FILE_NAME} {problem}" for problem in self._snapshot.problems)
         for database in schema.DATABASES:
             read = self._readers[database]
@@ -155,7 +155,7 @@ class _Check:
             self._has_its_place(key)
 
     def _stored_in(self, content: bytes) -> int | None:
-        """Look at what a reference has or points to; returns the size of its message, if that can be told."""
+        """Check the message in a reference or the id it points to; return the message's size, if that can be told."""
         id = message_record.shared_id(content)
         if id is not None:
             return self._tallies.add_share(id)
@@ -214,7 +214,7 @@ class _Check:
             for _ in read_body(body_path(self._bodies_folder, schema.U64.unpack(key)[0]), *size_and_checksum):
                 pass
         except StoreError as error:
-            # A broker may have deleted it after its last reference, since the snapshot was taken.
+            # Since the snapshot was taken, a broker may have deleted the file after its last reference.
             if self._snapshot.is_still_there(schema.BODIES, key):
                 raise DamagedValue(str(error)) from error
 
@@ -251,7 +251,7 @@ class _Check:
         self._names.add((database, name))
 
     def _number(self, database: bytes, key: bytes) -> int:
-        """A number, 0 if it is missing; one that is damaged is said when its turn comes, and then no more."""
+        """Return a number, 0 if it is missing; a damaged one, which is reported itself, counts as above all others."""
         try:
             return self._snapshot.number(database, key) or 0
         except DamagedValue:

@@ -1,7 +1,7 @@
 """`data backup` and `data compact`: a store copied as it is at one moment, without its free space.
 
-A copy is made aside, and its journal takes its place in one step, last of all, so that an interruption leaves no half
-store behind.
+A copy is made in another folder, and its journal is moved into place last, in one step, so that an interruption leaves
+no half store behind.
 """
 
 import os
@@ -26,7 +26,7 @@ from artemis_py.storetools.snapshot import Progress, Snapshot, opened
 JOURNAL_NAME: Final = "journal"
 CHUNK_BYTES: Final = 1 << 20
 LOOK_S: Final = 0.1
-"""How often the progress of a copy is looked at."""
+"""Seconds between two reports of a copy's progress."""
 
 
 def back_up(
@@ -35,9 +35,9 @@ def back_up(
     progress: Progress = lambda done, total: None,
     large_messages_folder: Path | None = None,
 ) -> int:
-    """Copy a store and its large bodies, also while a broker uses it, to `target`/journal and `target`/large-messages.
+    """Copy a store and its large bodies to `target`/journal and `target`/large-messages, even while a broker uses it.
 
-    So `target` may be the `data` folder of an instance. It must be empty or missing, or hold nothing but what an
+    So `target` may be the `data` folder of an instance. It must be empty or missing, or contain only what an
     interrupted backup left. Large bodies are below `folder` unless their folder is named. Returns the size of the copy
     in bytes; `progress` counts bytes too. Raises StoreError.
     """
@@ -64,7 +64,7 @@ def back_up(
 
 
 def _check_free(target: Path, is_resumed: bool) -> None:
-    """Raises StoreError."""
+    """Raise StoreError if the target is not empty; delete the bodies that an interrupted backup left."""
     leftovers = {NEW_NAME, LARGE_MESSAGES_NAME} if is_resumed else {NEW_NAME}
     if any(path.name not in leftovers for path in target.iterdir()):
         raise StoreError(f"{target} is not empty; a backup needs a folder of its own")
@@ -73,7 +73,7 @@ def _check_free(target: Path, is_resumed: bool) -> None:
 
 
 def _check_sound(snapshot: Snapshot) -> None:
-    """A copy is a store, which a damaged file is not any more. Raises StoreError."""
+    """Raise StoreError if the store is damaged, because a copy has to be a store."""
     if snapshot.problems:
         raise StoreError(
             f"the store is damaged and is not copied: {snapshot.problems[0]}; a broker that starts on it takes over "
@@ -82,7 +82,7 @@ def _check_sound(snapshot: Snapshot) -> None:
 
 
 def _copy_bodies(snapshot: Snapshot, source: Path, target: Path, progress: Progress) -> int:
-    """Copy what the snapshot refers to, synced; returns the size. Raises OSError.
+    """Copy and sync the bodies that the snapshot refers to; return their size in bytes. Raises OSError.
 
     A body that is missing is missing in the copy too: its message is damaged in both, and the others are not.
     """
@@ -103,7 +103,7 @@ def _copy_bodies(snapshot: Snapshot, source: Path, target: Path, progress: Progr
 
 
 def compact(folder: Path, progress: Progress = lambda done, total: None) -> tuple[int, int]:
-    """Give back the free space of a store that no broker uses; returns its size before and after. Raises StoreError."""
+    """Give back the free space of a store that no broker uses; return its sizes before and after. Raises StoreError."""
     file = folder / FILE_NAME
     if not file.exists():
         raise StoreError(f"there is no store in {folder}")
@@ -128,10 +128,13 @@ def compact(folder: Path, progress: Progress = lambda done, total: None) -> tupl
 
 
 def _copy(snapshot: Snapshot, target: Path, progress: Progress, copied: int = 0) -> int:
-    """Copy LMDB's file, synced, after `copied` bytes of others; returns the size of all. Raises StoreError, OSError."""
+    """Copy and sync LMDB's file; `copied` bytes of other files come before it in the progress.
+
+    Returns the size of all. Raises StoreError, OSError.
+    """
     with ThreadPoolExecutor(1) as thread:
         total = copied + snapshot.used_bytes
-        # LMDB copies in one call and lets other threads run meanwhile: this one looks how far it is.
+        # LMDB copies in one call and lets other threads run in the meantime: this one reports the progress.
         copying = thread.submit(snapshot.environment.copy, str(target), compact=True)
         while True:
             try:

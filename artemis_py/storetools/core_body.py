@@ -1,4 +1,4 @@
-"""Bodies of Artemis' Core messages, byte by byte, as its export holds them (seen in 2.40; all numbers big-endian).
+"""Bodies of Artemis' Core messages, byte by byte, as in its export (seen in 2.40; all numbers big-endian).
 
 text       nullable string
 map        u8 1, i32 count, count times: string, value                      (u8 0: no map)
@@ -33,7 +33,7 @@ _UNITS_IN_UTF8: Final = 0xFFF
 
 
 class BodyType(IntEnum):
-    """Kinds of messages, under the names that the XML has in lower case."""
+    """Kinds of messages, whose names the XML has in lower case."""
 
     DEFAULT = 0
     OBJECT = 2
@@ -44,7 +44,7 @@ class BodyType(IntEnum):
 
 
 class Tag(IntEnum):
-    """What a value is."""
+    """Type of a value."""
 
     NULL = 0
     BOOLEAN = 2
@@ -70,12 +70,12 @@ _NUMBERS: Final = {
 
 
 def fits_int(value: int) -> bool:
-    """Whether a number is an int in Java."""
+    """Tell whether a number is an int in Java."""
     return -(1 << 31) <= value < 1 << 31
 
 
 def write_body(body: object) -> tuple[BodyType, bytes]:
-    """The body of a neutral view. Raises ValueError for what Core has no place for: a list or map inside of another."""
+    """Return type and octets of a view's body. Raises ValueError for a list or map inside another, unknown to Core."""
     match body:
         case None:
             return BodyType.DEFAULT, b""
@@ -93,7 +93,7 @@ def write_body(body: object) -> tuple[BodyType, bytes]:
 
 
 def read_body(kind: BodyType, content: bytes) -> object:
-    """The body as a neutral view has it. Raises ValueError."""
+    """Return the body as a neutral view has it. Raises ValueError."""
     reader = _Reader(content)
     match kind:
         case BodyType.DEFAULT:
@@ -118,7 +118,7 @@ def _string(text: str) -> bytes:
 
 
 def _short_string(text: str) -> bytes:
-    """In its longest form too, which every reader takes by its count."""
+    """Return a text as a short string; even its longest form has the count by which readers choose the form."""
     units = text.encode("utf-16-be", "surrogatepass")
     count = len(units) // 2
     if count < _UNITS_IN_PLACE:
@@ -130,7 +130,7 @@ def _short_string(text: str) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Java's: each UTF-16 unit by itself, NUL in two octets."""
+    """Return a text in Java's UTF-8: each UTF-16 unit by itself, NUL in two octets."""
     units = text.encode("utf-16-be", "surrogatepass")
     characters = (chr(_U16.unpack_from(units, offset)[0]) for offset in range(0, len(units), 2))
     return b"".join(b"\xc0\x80" if each == "\0" else each.encode("utf-8", "surrogatepass") for each in characters)
@@ -159,7 +159,7 @@ def _value(value: object, string: Callable[[str], bytes]) -> bytes:
 
 
 class _Reader:
-    """Takes a body apart from its beginning to its end."""
+    """Reader of a body from its beginning to its end."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

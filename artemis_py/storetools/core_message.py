@@ -1,7 +1,7 @@
 """Messages as Artemis' export has them, and back: a type, a body, and properties that each have a type of their own.
 
-Artemis keeps the fields of an AMQP message as properties under the names below when it turns it into one of its own;
-they become fields again here. A message that comes in is one of the broker's own format, which every protocol delivers.
+When Artemis turns an AMQP message into one of its own, it keeps the fields as properties under the names below; here
+they become fields again. An imported message has the broker's own format, which every protocol delivers.
 """
 
 import base64
@@ -47,10 +47,10 @@ _EXTRA: Final = frozenset(
         "_AMQ_INGRESS_TIMESTAMP",
     )
 )
-"""What the broker itself notes on a message, under the same names in both."""
+"""Properties that the broker itself notes on a message, under the same names in both."""
 
 _TRACES: Final = ("JMS_AMQP_HEADER", "JMS_AMQP_ORIGINAL_ENCODING", "_AMQ_ROUTE_TO", "_AMQ_LARGE_SIZE")
-"""How Artemis remembers what a message was; nothing that somebody wrote into it. Names begin so."""
+"""Prefixes of the properties in which Artemis notes what a message was; its producer did not write them."""
 
 _ID_KINDS: Final = {UUID: "ID:AMQP_UUID:", bytes: "ID:AMQP_BINARY:", int: "ID:AMQP_ULONG:"}
 _ID_TEXT: Final = "ID:AMQP_NO_PREFIX:"
@@ -59,7 +59,7 @@ _DESTINATIONS: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://"
 
 @frozen(kw_only=True)
 class Property:
-    """One property, its value written as the XML has it."""
+    """One property, with its value as written in the XML."""
 
     name: str
     type: str
@@ -81,7 +81,11 @@ class CoreMessage:
 
 
 def to_core(message: Message) -> CoreMessage:
-    """Raises ValueError for what Core cannot hold, ProtocolError if its protocol is missing or its octets damaged."""
+    """Return a message as Artemis has it.
+
+    Raises ValueError for values that Core has no type for, ProtocolError if the message's protocol is missing or its
+    octets are damaged.
+    """
     view = message.view
     type, body = write_body(view.body)
     values: dict[str, object] = dict(view.properties)
@@ -116,7 +120,7 @@ def to_core(message: Message) -> CoreMessage:
 
 
 def from_core(core: CoreMessage, address: str) -> Message:
-    """A message of the broker's own format. Raises ValueError."""
+    """Return a message of the broker's own format. Raises ValueError."""
     values = {each.name: read_property(each) for each in core.properties if not each.name.startswith(_TRACES)}
     view = MessageView(body=read_body(core.type, core.body), creation_time_ms=core.timestamp_ms or None)
     for name, field in _TEXT_FIELDS.items():
@@ -146,7 +150,7 @@ def from_core(core: CoreMessage, address: str) -> Message:
 
 
 def write_property(name: str, value: object) -> Property:
-    """Raises ValueError for a list, a map or a number beyond 64 bits."""
+    """Return a property. Raises ValueError for a list, a map or a number beyond 64 bits."""
     match value:
         case None:
             return Property(name=name, type="bytes", value=NULL_VALUE)
@@ -166,7 +170,7 @@ def write_property(name: str, value: object) -> Property:
 
 
 def read_property(written: Property) -> object:
-    """Raises ValueError."""
+    """Return the value of a property. Raises ValueError."""
     if written.value == NULL_VALUE:
         return None
     match written.type:
@@ -185,7 +189,7 @@ def read_property(written: Property) -> object:
 
 
 def decode_base64(text: str) -> bytes:
-    """One text, or several after each other, in either alphabet. Raises ValueError."""
+    """Decode one text, or several in a row, in either alphabet. Raises ValueError."""
     joined = "".join(text.split()).replace("-", "+").replace("_", "/")
     pieces: list[bytes] = []
     while joined:
@@ -205,7 +209,7 @@ def _annotations(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _id_text(id: object) -> str | None:
-    """As JMS clients of AMQP spell it."""
+    """Return an id as JMS clients of AMQP spell it; None if there is none."""
     if isinstance(id, str):
         return id if id.startswith("ID:") else _ID_TEXT + id
     for kind, prefix in _ID_KINDS.items():
@@ -215,7 +219,7 @@ def _id_text(id: object) -> str | None:
 
 
 def _read_id(text: object) -> object:
-    """The id that `_id_text` wrote; a damaged one stays a text."""
+    """Return the id that `_id_text` wrote; a damaged one stays a text."""
     if not isinstance(text, str):
         return text
     try:

@@ -1,4 +1,4 @@
-"""References that are gone for everybody, and only wait to be deleted: a purge, or the end of a queue."""
+"""References that no client sees any more and that only wait to be deleted: after a purge, or the end of a queue."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from artemis_py.storetools.snapshot import Snapshot
 
 
 class Drops:
-    """All drops of a snapshot; a damaged one has none, as for the next start."""
+    """All drops of a snapshot; a damaged one covers no references, as for the next start."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._by_queue: Final[dict[int, list[Drop]]] = {}
@@ -21,7 +21,7 @@ class Drops:
             self._by_queue.setdefault(drop.queue_id, []).append(drop)
 
     def have(self, key: bytes) -> bool:
-        """Whether the reference of this key is to be deleted."""
+        """Tell whether the reference of this key is to be deleted."""
         queue_id, handle = schema.read_place(key)
         return any(
             drop.rank == schema.ALL_RANKS or (drop.rank == schema.rank_in(handle) and _covers(drop, key))

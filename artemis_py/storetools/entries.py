@@ -1,9 +1,9 @@
-"""What a store consists of, in words that do not depend on its keys: the entries of an export, in their order.
+"""The content of a store, independent of its keys: the entries of an export, in their order.
 
 Addresses come first, then queues, then messages that several references share, then the references of one queue after
 the other, then duplicate ids and records. A large body comes before the first message that has it. So an import never
-needs anything that comes later, and neither side holds more than one entry at a time, or a piece of a body. What is to
-be dropped is gone already.
+needs anything that comes later, and neither side keeps more than one entry in memory at a time, or a piece of a body.
+References that are to be dropped are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ from artemis_py.storetools.drops import Drops
 from artemis_py.storetools.snapshot import Snapshot
 
 PIECE_BYTES: Final = 192 * 1024
-"""Of a large body, read and written at once: a line of 256 KiB in base64."""
+"""Octets of a large body that are read and written at once: a line of 256 KiB in base64."""
 
 
 @frozen(kw_only=True)
@@ -44,10 +44,10 @@ class QueueEntry:
     """A durable queue."""
 
     id: int
-    """Records of protocols name queues by it."""
+    """Id by which records of protocols name the queue."""
     record: QueueRecord
     next_sequence: int
-    """Sequences below it may have been taken."""
+    """Limit of used sequences: those below it may have been used."""
 
 
 @frozen(kw_only=True)
@@ -59,12 +59,12 @@ class BodyEntry:
     checksum: int
     """CRC-32 of its octets."""
     pieces: Iterator[bytes]
-    """Its octets, to be read before the next entry is asked for. Raises as that does, if they are not what is said."""
+    """Octets, to be read before the next entry. Raises as reading an entry does, if size or checksum is wrong."""
 
 
 @frozen(kw_only=True)
 class MessageEntry:
-    """A message that the references after it share, by its id."""
+    """A message that references after it share by its id."""
 
     message: Message
 
@@ -75,14 +75,14 @@ class ReferenceEntry:
 
     queue: str
     sequence: int
-    """0: it waits for its delivery time and has none yet."""
+    """Sequence in the queue; 0 while the message waits for its delivery time and has none yet."""
     message: Message | int
-    """Itself, or the id of a shared one."""
+    """The message itself, or the id of a shared one."""
     delivery_count: int = 0
     due_ms: int = 0
-    """When a failed delivery is tried again; 0: at once."""
+    """Time in ms at which a failed delivery is tried again; 0: at once."""
     amendment: bytes = b""
-    """What consumers made of the message (`message_record.amend`), if they changed anything."""
+    """Changes that consumers made to the message (`message_record.amend`); empty if there are none."""
 
 
 @frozen(kw_only=True)
@@ -96,7 +96,7 @@ class DuplicateEntry:
 
 @frozen(kw_only=True)
 class RecordEntry:
-    """What a protocol or the core keeps for itself."""
+    """A record of a protocol or of the core."""
 
     space: str
     key: bytes
@@ -104,13 +104,13 @@ class RecordEntry:
 
 
 _OWN_RECORDS: Final = schema.record_key(schema.NODE_RECORDS, b"")
-"""What a broker is, as opposed to what it holds: whoever takes its messages in remains who it was."""
+"""Prefix of the records that identify a broker; a broker that imports its messages keeps its own identity."""
 
 Entry = AddressEntry | QueueEntry | BodyEntry | MessageEntry | ReferenceEntry | DuplicateEntry | RecordEntry
 
 
 class Entries:
-    """All entries of a snapshot. What is damaged is left out and told."""
+    """All entries of a snapshot. A damaged value is left out and reported."""
 
     def __init__(
         self,
@@ -120,9 +120,10 @@ class Entries:
         tell: Callable[[str], None],
         are_bodies_apart: bool,
     ) -> None:
-        """`formats` by name; a message of another one keeps its bytes. `tell` gets a line for each value left out.
+        """Prepare; `formats` are by name, and a message of another format keeps its bytes.
 
-        Unless `are_bodies_apart` there are no entries for large bodies: messages have them.
+        `tell` gets a line for each value left out. Unless `are_bodies_apart`, there are no entries for large bodies:
+        messages have them.
         """
         self._snapshot: Final = snapshot
         self._bodies: Final = bodies
@@ -134,11 +135,11 @@ class Entries:
         self._addresses_there: set[str] = set()
         self._queue_names: dict[int, str] = {}
         self._lost: set[int] = set()
-        """Shared messages that were left out."""
+        """Ids of shared messages that were left out."""
         self._shared_bodies: set[int] = set()
-        """Those that came already and that further messages have."""
+        """Ids of bodies that have had their entry and that other messages have, too."""
         self.total: Final = sum(snapshot.count(database) for database in self._readers)
-        """How many there are if nothing is damaged, without bodies."""
+        """Number of entries if nothing is damaged, without bodies."""
 
     def __iter__(self) -> Iterator[Entry]:
         for database, read in self._readers.items():
@@ -163,7 +164,7 @@ class Entries:
                     yield entry
 
     def _address_before(self, entry: QueueEntry) -> Iterator[AddressEntry]:
-        """The address of a queue, if it is damaged, for the queue's routing type: as a start makes it."""
+        """Yield the address of a queue if it is damaged, with the queue's routing type: as a start makes it."""
         config = entry.record.config
         if config.address not in self._addresses_there:
             self._addresses_there.add(config.address)
@@ -179,20 +180,20 @@ class Entries:
             )
 
     def _recovered(self, key: bytes) -> Iterator[Entry]:
-        """Address and queue for the messages of a queue whose definition is damaged, as a start makes them."""
+        """Yield address and queue for the messages of a queue whose definition is damaged, as a start makes them."""
         id = schema.U32.unpack(key)[0]
         entry = self._queue(*recovered_queue(id))
         yield from self._address_before(entry)
         yield entry
 
     def _body_before(self, entry: MessageEntry | ReferenceEntry) -> Iterator[BodyEntry]:
-        """The large body of a message, when it comes for the first time. Raises DamagedValue."""
+        """Yield the large body of a message when it comes for the first time. Raises DamagedValue."""
         large = entry.message.large if isinstance(entry.message, Message) else None
         if large is None or large.id in self._shared_bodies:
             return
         path = body_path(self._bodies.folder, large.id)
         try:
-            # Its checksum is known at its end, and a part of a body is of no use to anybody: so it is read twice.
+            # The checksum is known only at the end, and a part of a body is of no use: so it is read twice.
             for _ in read_body(path, large.size, large.checksum):
                 pass
         except StoreError as error:
@@ -216,7 +217,7 @@ class Entries:
         try:
             mark = self._snapshot.number(schema.MARKS, key)
         except DamagedValue as error:
-            # An import counts on from the queue's last message.
+            # An import continues with the sequence after the queue's last message.
             self._tell(f"left out: marks {key.hex()}: {error}")
             mark = None
         return QueueEntry(id=id, record=record, next_sequence=1 if mark is None else mark)
@@ -248,7 +249,7 @@ class Entries:
         )
 
     def shared(self, id: int) -> Message:
-        """A message that several references share. Raises DamagedValue."""
+        """Return a message that several references share. Raises DamagedValue."""
         key = schema.U64.pack(id)
         value = self._snapshot.get(schema.MESSAGES, key)
         if value is None:

@@ -1,6 +1,7 @@
-"""`data export`: the entries of a store as a file, written aside and put in its place when it is whole.
+"""`data export`: the entries of a store as a file, written under another name and renamed when it is whole.
 
-Memory stays flat whatever the store holds, and a broker may run meanwhile: what is written is one moment of its store.
+Memory stays flat whatever the size of the store, and a broker may run in the meantime: the file shows one moment of its
+store.
 """
 
 import os
@@ -32,17 +33,17 @@ MAY_BE_OLD: Final = (
 
 
 class FileFormat(Enum):
-    """How an export is written."""
+    """Format of an export."""
 
     JSONL = "jsonl"
-    """`storetools.lines`: everything, octet for octet."""
+    """JSON lines (`storetools.lines`): everything, octet for octet."""
     XML = "xml"
-    """As `artemis data exp` writes it: what Artemis can take in."""
+    """XML as `artemis data exp` writes it: what Artemis can import."""
 
 
 @define
 class Exported:
-    """What came of it."""
+    """Result of an export."""
 
     entries: int = 0
     left_out: list[str] = field(factory=list)
@@ -57,9 +58,10 @@ def export_folder(
     progress: Progress = lambda done, total: None,
     large_messages_folder: Path | None = None,
 ) -> Exported:
-    """Write all that a store holds to a file, which must not exist yet. Raises StoreError.
+    """Write everything in a store to a file, which must not exist yet. Raises StoreError.
 
-    Of a damaged store that is what can be read, and if nothing leads to anything in it what is found anywhere (`scan`).
+    If the store is damaged, that is what can be read of it; if no page leads to any data, it is what is found anywhere
+    in the file (`scan`).
 
     `formats` are those of the messages, by name; JSON lines need none. Large bodies are below `folder` unless their
     folder is named.
@@ -71,7 +73,7 @@ def export_folder(
     except NothingKnown as error:
         unknown = error
     try:
-        # What is found is sorted beside the target, which has to have room for it anyway.
+        # The values found are sorted beside the target, where there has to be room for them anyway.
         with TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as found:
             file = folder / FILE_NAME
             if not scan(file, Path(found), map_size_for(file, 2 * INITIAL_MAP_BYTES)):

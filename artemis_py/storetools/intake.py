@@ -1,16 +1,16 @@
-"""`data import`: a file of entries taken into the store of a broker that does not run.
+"""`data import`: takes a file of entries into the store of a broker that does not run.
 
 The whole file is read before anything is written, so a mistake in it changes nothing. Then its entries are written, a
-few thousand a commit, and each commit notes how far it came. Whatever interrupts that, the same file goes on behind
-the last commit; until it is through, no broker starts on the folder. A file that was taken in is known by its content
-and is not taken in again.
+few thousand a commit, and each commit notes how far it has come. After an interruption, an import of the same file
+continues after the last commit; until it is finished, no broker starts on the folder. A file that was imported is
+recognized by its content and is not imported again.
 
-The folder may hold a store already. What is new keeps its numbers: a queue that was not there has the same sequences
-as before. What is there stays: a queue of the same name keeps its definition, and the messages come behind its own.
-Records name queues and sequences by their numbers, so only a store that holds nothing yet takes them.
+The folder may have a store already. New entries keep their numbers: a queue that did not exist has the same sequences
+as before. Existing entries stay: a queue of the same name keeps its definition, and the messages come after its own.
+Records name queues and sequences by their numbers, so only an empty store takes them.
 
 A large body is written to its file as it is read, and the file is synced before the commit of the first message that
-has it. What an interrupted import wrote of bodies since its last commit is written again.
+has it. Bodies that an interrupted import wrote since its last commit are written again.
 """
 
 import hashlib
@@ -51,20 +51,20 @@ from artemis_py.storetools.xml_reader import read_xml
 CHUNK_BYTES: Final = 1 << 20
 BATCH_ENTRIES: Final = 5000
 BATCH_BYTES: Final = 16 << 20
-"""What one commit holds at most, so that memory stays flat; the last entry may go beyond."""
+"""Limits of one commit, so that memory stays flat; its last entry may exceed this one."""
 LAST_MS: Final = (1 << 56) - 1
-"""No time that a message can name is later."""
+"""Latest time that a message can name."""
 
 
 @frozen(kw_only=True)
 class Imported:
-    """What came of it."""
+    """Result of an import."""
 
     entries: int
     resumed_at: int
-    """Entries that an interrupted import had written before; `entries` if the whole file was taken in before."""
+    """Entries that an interrupted import had written before; `entries` if the whole file was imported before."""
     left_out: tuple[str, ...] = ()
-    """What the store could not take: one line each."""
+    """Entries that the store could not take: one line each."""
 
 
 def import_file(
@@ -75,7 +75,7 @@ def import_file(
     progress: Progress = lambda done, total: None,
     large_messages_folder: Path | None = None,
 ) -> Imported:
-    """Take a file into the store in `folder`, which is made if it is not there.
+    """Import a file into the store in `folder`, which is made if it is missing.
 
     Large bodies come below it unless their folder is named. `progress` counts entries twice, once for reading and once
     for writing. Raises StoreError, with file and line if the file is the reason; then the store is as it was, or as an
@@ -119,7 +119,7 @@ class _Import:
         self._there: Final = Existing(environment)
 
     def run(self) -> Imported:
-        """Read it, then write it."""
+        """Read the file, then write its entries."""
         digest = self._digest()
         with self._environment.begin() as transaction:
             finished = self._meta(transaction, schema.IMPORTED + digest.encode())
@@ -139,7 +139,7 @@ class _Import:
         for batch in self._batches(resumed_at, names, verifier.unshared):
             if any(isinstance(entry, BodyEntry) for entry in batch):
                 sync_folder(self._bodies)
-                # It may have come with this import.
+                # The folder itself may be new with this import.
                 sync_folder(self._bodies.parent)
             state |= {"file": self._source.name, "done": state["done"] + len(batch)}
             writer.write(batch, json.dumps(state).encode())
@@ -149,14 +149,14 @@ class _Import:
         return Imported(entries=total, resumed_at=resumed_at, left_out=left_out)
 
     def _digest(self) -> str:
-        """The file as a whole."""
+        """Return the SHA-256 of the file in hexadecimal."""
         digest = hashlib.sha256()
         while chunk := self._stream.read(CHUNK_BYTES):
             digest.update(chunk)
         return digest.hexdigest()
 
     def _entries(self) -> Iterator[tuple[int, Entry]]:
-        """Raises StoreError with file and line."""
+        """Yield entries with the numbers of their lines. Raises StoreError with file and line."""
         self._stream.seek(0)
         try:
             yield from self._read(self._stream, self._formats)
@@ -164,7 +164,7 @@ class _Import:
             raise StoreError(f"{self._source}:{error.line}: {error}") from error
 
     def _verify(self, verifier: "_Verifier") -> int:
-        """Read everything, and hold it against what is there; returns the number of entries. Raises StoreError."""
+        """Read everything, and compare it with the store; return the number of entries. Raises StoreError."""
         count = 0
         for line, entry in self._entries():
             try:
@@ -176,10 +176,10 @@ class _Import:
         return count
 
     def _batches(self, skip: int, names: Names, unshared: set[int]) -> Iterator[list[Entry]]:
-        """What comes behind the first `skip` entries; messages and bodies have the ids that they get here.
+        """Yield batches of the entries after the first `skip`; messages and bodies have their new ids.
 
-        The files of the bodies are written, and synced. A message that nobody shares would stay for ever: it has no
-        id, so it is not stored.
+        The files of the bodies are written and synced. A message that no reference shares would stay forever: it gets
+        the id 0, so it is not stored.
         """
         batch: list[Entry] = []
         size = 0
@@ -201,7 +201,7 @@ class _Import:
             yield batch
 
     def _write_body(self, path: Path, pieces: Iterator[bytes]) -> None:
-        """Make the octets of a body durable; its name is not yet."""
+        """Make the octets of a body durable; the file's name is not durable yet."""
         with path.open("wb") as file:
             for piece in pieces:
                 file.write(piece)
@@ -220,24 +220,24 @@ class _Import:
 
 
 class _Verifier:
-    """Whether each entry has what it refers to, and does not contradict the store."""
+    """Checks that each entry has what it refers to, and does not contradict the store."""
 
     def __init__(self, there: Existing) -> None:
         self._addresses: set[str] = set()
         self._queues: set[str] = set()
         self._queue_ids: set[int] = set()
         self._records: Counter[str] = Counter()
-        """By space."""
+        """Numbers of records, by space."""
         self._priorities: dict[int, int] = {}
-        """Of shared messages, by their ids."""
+        """Priorities of shared messages, by their ids."""
         self._sequences: dict[tuple[str, int], int] = {}
-        """The last one by queue and priority: no two messages may have one place."""
+        """Last sequences, by queue and priority: no two messages may have the same place."""
         self.unshared: Final[set[int]] = set()
-        """Ids of messages that no reference came for: those were damaged, or dropped, when the file was written."""
+        """Ids of messages without references, which were damaged, or dropped, when the file was written."""
         self._there = there
 
     def take(self, entry: Entry) -> None:
-        """Raises ValueError."""
+        """Check an entry, and note it for the entries after it. Raises ValueError."""
         match entry:
             case AddressEntry():
                 self._addresses.add(entry.record.name)
@@ -258,7 +258,7 @@ class _Verifier:
                 self._records[entry.space] += 1
 
     def records_left_out(self) -> Iterator[str]:
-        """Lines for a store that takes no records."""
+        """Yield lines for a store that takes no records."""
         for space, count in sorted(self._records.items()):
             yield f"left out: {count} records of '{space}': only a store that holds nothing yet can take them"
 
@@ -295,7 +295,7 @@ class _Verifier:
 
 
 def _check_times(message: Message) -> None:
-    """Raises ValueError."""
+    """Raise ValueError if a time of the message is out of range."""
     if not 0 <= message.delivery_time_ms <= LAST_MS or not 0 <= message.expires_ms <= LAST_MS:
         raise ValueError("the message names a time that does not exist")
 
@@ -307,7 +307,7 @@ def _move_body(message: Message, base: int) -> None:
 
 
 def _size(entry: Entry) -> int:
-    """About the bytes that it takes."""
+    """Return about how many bytes an entry takes."""
     match entry:
         case MessageEntry(message=message) | ReferenceEntry(message=Message() as message):
             return message.size

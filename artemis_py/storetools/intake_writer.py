@@ -1,9 +1,9 @@
-"""What the entries of a file become in a store that may hold others: their ids, sequences and keys.
+"""Writes the entries of a file into a store that may have others: gives them their ids, sequences and keys.
 
-All numbers of the file are kept and moved by one amount each: the ids of messages, queues and large bodies by those
-that the store has given, the sequences of a queue by those that the queue of the same name has used, nothing if it is
-new. Only scheduled references are numbered anew, in their order. So the way of an entry needs no memory of the entries
-before, but of names.
+All numbers of the file are moved by a fixed amount: the ids of messages, queues and large bodies by the highest that
+the store has used, the sequences of a queue by those that the queue of the same name has used, or not at all if it is
+new. Only scheduled references get new numbers, in their order. So placing an entry needs no memory of the entries
+before it, except for names.
 """
 
 import json
@@ -34,26 +34,29 @@ from artemis_py.storetools.tallies import read_message
 
 @define
 class QueueNumbers:
-    """A queue of the file in the store."""
+    """Numbers of a queue of the file in the store."""
 
     id: int
     base: int
-    """Added to its sequences."""
+    """Amount to add to its sequences."""
     internal: bool
 
 
 @define
 class AddressNumbers:
-    """An address of the file in the store."""
+    """Numbers of an address of the file in the store."""
 
     id: int
     base: int
-    """Added to the numbers of its duplicate ids."""
+    """Amount to add to the numbers of its duplicate ids."""
 
 
 @define
 class Names:
-    """What names and numbers of the file mean in the store; kept with the progress, for it cannot be found anew."""
+    """Names and numbers of the file, as they are in the store.
+
+    Stored with the progress of an import, because they cannot be found again.
+    """
 
     message_base: int = 0
     queue_base: int = 0
@@ -61,7 +64,7 @@ class Names:
     next_address_id: int = 1
     next_scheduled: int = 1
     takes_records: bool = True
-    """The store held nothing before."""
+    """Whether the store was empty before, so that records can be imported."""
     queues: dict[str, QueueNumbers] = field(factory=dict)
     addresses: dict[str, AddressNumbers] = field(factory=dict)
 
@@ -70,7 +73,7 @@ class Existing:
     """Names that were in a store before; damaged definitions have none."""
 
     def __init__(self, environment: Environment) -> None:
-        """Raises StoreError if something could not be added to what is there."""
+        """Read the names. Raises StoreError if the store is damaged so that references cannot be added."""
         for key, value in environment.read_all(schema.COUNTS, b""):
             try:
                 schema.read_counts(key, value)
@@ -95,7 +98,7 @@ class Existing:
 
 
 def fresh_names(environment: Environment, bodies: Path) -> Names:
-    """Where an import begins; `bodies` is the folder of the large ones."""
+    """Return the names at the beginning of an import; `bodies` is the folder of the large bodies."""
     with environment.begin() as transaction:
         meta = environment.database(schema.META)
         next_message_id = _number(schema.NEXT_MESSAGE_ID, transaction.get(schema.NEXT_MESSAGE_ID, db=meta))
@@ -115,7 +118,7 @@ def fresh_names(environment: Environment, bodies: Path) -> Names:
 
 
 def _number(key: bytes, value: "bytes | memoryview[int] | None") -> int | None:
-    """A number of the store; None if it has none. Raises StoreError."""
+    """Return a number of the store; None if it has none. Raises StoreError."""
     try:
         return None if value is None else schema.read_number(key, bytes(value))
     except DamagedValue as error:
@@ -126,7 +129,7 @@ def _number(key: bytes, value: "bytes | memoryview[int] | None") -> int | None:
 
 
 def read_names(content: bytes) -> Names:
-    """Where an import goes on."""
+    """Return the names with which an interrupted import continues."""
     values = json.loads(content)
     values["queues"] = {name: QueueNumbers(**numbers) for name, numbers in values["queues"].items()}
     values["addresses"] = {name: AddressNumbers(**numbers) for name, numbers in values["addresses"].items()}
@@ -134,7 +137,7 @@ def read_names(content: bytes) -> Names:
 
 
 class EntryWriter:
-    """Writes entries, a batch a commit."""
+    """Writer of entries, one batch a commit."""
 
     def __init__(self, environment: Environment, there: Existing, names: Names) -> None:
         self._environment: Final = environment
@@ -142,11 +145,11 @@ class EntryWriter:
         self._names = names
 
     def write(self, batch: list[Entry], note: bytes) -> None:
-        """Make a batch durable, with the note of how far the import came. Raises lmdb.Error."""
+        """Make a batch durable, with the note of how far the import has come. Raises lmdb.Error."""
         latest = self._names
 
         def change(transaction: lmdb.Transaction) -> None:
-            # It may be called again, so it changes a copy.
+            # This may be called again, so it changes a copy.
             nonlocal latest
             latest = evolve(
                 self._names,
@@ -164,7 +167,7 @@ class EntryWriter:
 
 
 class _BatchWriter:
-    """One batch in one transaction."""
+    """One batch and the transaction that it is written in."""
 
     def __init__(self, environment: Environment, transaction: lmdb.Transaction, there: Existing, names: Names) -> None:
         self._environment = environment
@@ -174,7 +177,7 @@ class _BatchWriter:
         self._marks: dict[int, int] = {}
         self._shares: dict[int, int] = {}
         self._counts: dict[bytes, tuple[int, int]] = {}
-        """References and their bytes, by rank."""
+        """Numbers of references and their bytes, by rank."""
         self._bodies: dict[int, int] = {}
         self._highest_queue_id = 0
         self._highest_message_id = 0
@@ -201,7 +204,7 @@ class _BatchWriter:
         self._write_numbers()
 
     def _address(self, entry: AddressEntry) -> None:
-        """One of the same name stays as it is."""
+        """Write an address; an existing one of the same name stays as it is."""
         name = entry.record.name
         id = self._there.addresses.get(name)
         if id is not None:
@@ -217,7 +220,7 @@ class _BatchWriter:
         self._put(schema.ADDRESSES, key, schema.seal(key, write_address(entry.record)))
 
     def _queue(self, entry: QueueEntry) -> None:
-        """One of the same name stays as it is, and new messages come behind its own."""
+        """Write a queue; an existing one of the same name stays as it is, and new messages come after its own."""
         config = entry.record.config
         id = self._there.queues.get(config.name)
         if id is not None:
@@ -264,7 +267,7 @@ class _BatchWriter:
         return read_message(schema.unseal(key, value))
 
     def _known(self, message: Message) -> Message:
-        """A message that is stored: once for each call."""
+        """Note id and large body of a stored message, and return it; each call counts the body once more."""
         self._highest_message_id = max(self._highest_message_id, message.id)
         if message.large is not None:
             self._bodies[message.large.id] = self._bodies.get(message.large.id, 0) + 1
@@ -278,7 +281,7 @@ class _BatchWriter:
         self._marks[queue.id] = max(self._marks.get(queue.id, 0), queue.base + next_sequence)
 
     def _write_numbers(self) -> None:
-        """What may not be given again, and how many there are."""
+        """Write the numbers that must not be used again, and the counts."""
         for queue_id, mark in self._marks.items():
             key = schema.U32.pack(queue_id)
             before = _number(key, self._get(schema.MARKS, key)) or 0
@@ -302,7 +305,7 @@ class _BatchWriter:
         self._put(schema.META, name, schema.number_value(name, max(before, number)))
 
     def _last_key(self, database: bytes, id: int) -> bytes | None:
-        """The last key that begins with an id."""
+        """Return the last key that begins with an id; None if there is none."""
         cursor = self._transaction.cursor(db=self._environment.database(database))
         found = cursor.prev() if cursor.set_range(schema.U32.pack(id + 1)) else cursor.last()
         key = bytes(cursor.key()) if found else b""

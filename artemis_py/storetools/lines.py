@@ -1,20 +1,21 @@
-"""JSON lines: an export of one entry a line, in which every octet of every message comes back.
+"""JSON lines: an export of one entry a line, from which every octet of every message can be restored.
 
     {"artemis-py-export": 1}
-    {"address": {"name": …, "routing_types": […], …}}                              as the store keeps it
+    {"address": {"name": …, "routing_types": […], …}}                              as in the store
     {"queue": {"config": {"name": …, "address": …, …}, "paused": …}, "id": …, "next_sequence": …}
     {"body": {"id": …, "size": …, "checksum": …}}                                  large, of messages that follow
-    {"octets": "<base64>"}                                                         a piece of it; as many as it takes
+    {"octets": "<base64>"}                                                         a piece of it; as many as needed
     {"message": {…}}                                                               shared by references that follow
     {"reference": {"queue": …, "sequence": …, "message": {…}}}                     or "message": the id of a shared one
     {"duplicate": {"address": …, "number": …, "id": "<base64>"}}
     {"record": {"space": …, "key": "<base64>", "value": "<base64>"}}               of a protocol: sessions, retained
     {"end": <lines before this one>}
 
-A message is {"id", "format", "address", "data": "<base64>"} and what differs from nothing of "annotations" (base64),
-"priority" (4), "expires_ms", "delivery_time_ms", "routing_type" (-1), "producer", "extra", "large": the id of the body
-that continues its data. Data, annotations and bodies are the octets of its protocol, neither decoded nor changed. The
-size of a body is in octets, its checksum CRC-32. The last line is there to tell a whole file from a cut one.
+A message is {"id", "format", "address", "data": "<base64>"}, and those of the following that differ from their default:
+"annotations" (base64), "priority" (4), "expires_ms", "delivery_time_ms", "routing_type" (-1), "producer", "extra",
+"large": the id of the body that continues its data. Data, annotations and bodies are the octets of its protocol,
+neither decoded nor changed. The size of a body is in octets, its checksum is CRC-32. The last line tells a whole file
+from one that was cut.
 """
 
 import base64
@@ -43,7 +44,7 @@ from artemis_py.storetools.entries import (
 
 VERSION: Final = 1
 LONGEST_LINE_BYTES: Final = 1 << 31
-"""Longer ones are no line of ours: a message of 100 MiB, the largest that is taken, is 134 MiB in base64."""
+"""Limit of a line; a message of 100 MiB, the largest that is accepted, has only 134 MiB in base64."""
 
 HEADER: Final = "artemis-py-export"
 _MESSAGE_DEFAULTS: Final = {
@@ -56,7 +57,7 @@ _MESSAGE_DEFAULTS: Final = {
 
 
 class MalformedLine(ArtemisError):
-    """A line, counted from 1, that is not what an export has there."""
+    """A line, counted from 1, that does not belong there in an export."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -64,17 +65,17 @@ class MalformedLine(ArtemisError):
 
 
 def write_header() -> bytes:
-    """The first line."""
+    """Return the first line."""
     return _line({HEADER: VERSION})
 
 
 def write_end(lines: int) -> bytes:
-    """The last line, after so many."""
+    """Return the last line, which follows `lines` others."""
     return _line({"end": lines})
 
 
 def write_entry(entry: Entry) -> Iterator[bytes]:
-    """One entry as a line, or a body as several."""
+    """Yield the lines of an entry: one, or several for a body."""
     match entry:
         case AddressEntry():
             yield _line({"address": json.loads(write_address(entry.record))})
@@ -102,12 +103,12 @@ def write_entry(entry: Entry) -> Iterator[bytes]:
 
 
 def read_entries(stream: BinaryIO, formats: Mapping[str, MessageFormat]) -> Iterator[tuple[int, Entry]]:
-    """Entries with the numbers of their lines. Raises MalformedLine, at the end too if the file was cut."""
+    """Yield entries with the numbers of their lines. Raises MalformedLine, also at the end if the file was cut."""
     yield from _Reader(stream, formats).entries()
 
 
 class _Reader:
-    """One way through a file. Knows the sizes of the bodies that came."""
+    """One pass through a file; knows the sizes of the bodies so far."""
 
     def __init__(self, stream: BinaryIO, formats: Mapping[str, MessageFormat]) -> None:
         self._stream = stream
@@ -142,7 +143,7 @@ class _Reader:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Whatever is wrong with a line is said with its number."""
+        """Turn any error in a line into MalformedLine with its number."""
         try:
             yield
         except MalformedLine:
@@ -186,7 +187,7 @@ class _Reader:
         return BodyEntry(id=id, size=size, checksum=checksum, pieces=self._pieces(size, checksum))
 
     def _pieces(self, left: int, checksum: int) -> Iterator[bytes]:
-        """The octets of the lines that follow. Raises MalformedLine if they are not so many, or others."""
+        """Yield the octets of the lines that follow. Raises MalformedLine if their size or checksum is wrong."""
         found = 0
         while left:
             line = self._next()

@@ -1,9 +1,10 @@
 """One moment of a store, read from outside.
 
-Reading needs no lock: LMDB gives every reader a state of its own, also while a broker writes. As long as one reads,
-the broker's file cannot reuse pages, so a look at a large store in heavy use makes the file grow a little.
+Reading needs no lock: LMDB gives every reader a state of its own, even while a broker writes. As long as one reads, the
+broker cannot reuse pages of its file, so reading a large store in heavy use makes the file grow a little.
 
-A file that is damaged would end the process, so it is read without LMDB, as far as it can be read (`DamagedSnapshot`).
+Opening a damaged file with LMDB would end the process, so it is read without LMDB, as far as it can be read
+(`DamagedSnapshot`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,14 +24,14 @@ from artemis_py.store.page_file import PageFile
 from artemis_py.store.salvage import values
 
 Progress = Callable[[int, int], None]
-"""Told how much is done, and of how much; called often, and should return at once."""
+"""Callback with how much is done, and of how much; it is called often, and should return at once."""
 
 
 class Snapshot:
     """One moment of a store."""
 
     problems: Sequence[str] = ()
-    """What is wrong with its file; its values are looked at by who reads them."""
+    """Problems of the file; values are checked by the code that reads them."""
 
     def __init__(
         self,
@@ -46,17 +47,17 @@ class Snapshot:
 
     @property
     def used_bytes(self) -> int:
-        """Of the file; the rest is free for reuse."""
+        """Bytes of the file in use; the rest is free for reuse."""
         return int((self.environment.info()["last_pgno"] + 1) * self.environment.stat()["psize"])
 
     def keys(self, database: bytes) -> Iterator[bytes]:
-        """All keys of a database, in order."""
+        """Yield all keys of a database, in order."""
         cursor = self._transaction.cursor(db=self._databases[database])
         for key in cursor.iternext(keys=True, values=False):
             yield bytes(key)
 
     def items(self, database: bytes, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Keys that begin so and values of a database, in order."""
+        """Yield the keys of a database that begin with `prefix`, in order, with their values."""
         cursor = self._transaction.cursor(db=self._databases[database])
         if cursor.set_range(prefix):
             for key, value in cursor:
@@ -65,21 +66,21 @@ class Snapshot:
                 yield bytes(key), bytes(value)
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
-        """The value under a key; None if there is none."""
+        """Return the value under a key; None if there is none."""
         value = self._transaction.get(key, db=self._databases[database])
         return None if value is None else bytes(value)
 
     def has(self, database: bytes, key: bytes) -> bool:
-        """Whether there is a value under a key."""
+        """Tell whether there is a value under a key."""
         return self.get(database, key) is not None
 
     def is_still_there(self, database: bytes, key: bytes) -> bool:
-        """Whether there is a value under a key by now."""
+        """Tell whether there is a value under a key now, after the snapshot."""
         with self.environment.begin() as transaction:
             return transaction.get(key, db=self._databases[database]) is not None
 
     def number(self, database: bytes, key: bytes) -> int | None:
-        """The number under a key; None if there is none. Raises DamagedValue."""
+        """Return the number under a key; None if there is none. Raises DamagedValue."""
         value = self.get(database, key)
         if value is None:
             return None
@@ -88,37 +89,37 @@ class Snapshot:
         return schema.read_number(key, value)
 
     def count(self, database: bytes) -> int:
-        """How many values a database has."""
+        """Return how many values a database has."""
         return int(self._transaction.stat(self._databases[database])["entries"])
 
 
 class DamagedSnapshot(Snapshot):
-    """What can be read of a damaged file that nobody else uses."""
+    """The readable part of a damaged file that no other process uses."""
 
     def __init__(self, damage: Damage, file: PageFile) -> None:
-        """Raises StoreError if it has a format that this release does not read."""
+        """Read the format and the definitions. Raises StoreError if this release does not read the format."""
         self.problems = damage.problems
         self._damage: Final = damage
         self._file: Final = file
         self._finder: Final = damage.walk(file)
         self._known: dict[bytes, dict[bytes, bytes]] = {}
-        """Databases of which single values were asked for; none that a message is in."""
+        """Databases from which single values were read; none with messages."""
         self._recovered: dict[bytes, dict[bytes, bytes]] = {}
         self._recover()
         self.format = _check_format(self.get(schema.META, schema.FORMAT_KEY) or schema.U32.pack(schema.FORMAT_VERSION))
 
     @property
     def used_bytes(self) -> int:
-        """Of the file, as far as it is there."""
+        """Bytes of the file in use, as far as the file has them."""
         return min(self._file.size, (self._damage.meta.last_page + 1) * self._file.page_size)
 
     def keys(self, database: bytes) -> Iterator[bytes]:
-        """All keys of a database that can be read."""
+        """Yield all keys of a database that can be read."""
         for key, _ in self.items(database):
             yield key
 
     def items(self, database: bytes, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Keys that begin so and values, as far as they can be read."""
+        """Yield the readable keys of a database that begin with `prefix`, with their values."""
         found: Iterable[tuple[bytes, bytes]] = values(self._damage.walk(self._file), database)
         if database in self._recovered:
             found = (dict(found) | self._recovered[database]).items()
@@ -140,7 +141,7 @@ class DamagedSnapshot(Snapshot):
                     self._recovered.setdefault(database, {})[key] = value
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
-        """The value under a key; None if there is none, or if it cannot be read."""
+        """Return the value under a key; None if there is none, or if it cannot be read."""
         if database in (schema.MESSAGES, schema.REFERENCES):
             return self._finder.find(database.decode(), key)
         if database not in self._known:
@@ -148,19 +149,19 @@ class DamagedSnapshot(Snapshot):
         return self._known[database].get(key)
 
     def is_still_there(self, database: bytes, key: bytes) -> bool:
-        """Nobody changes it."""
+        """Tell whether there is a value under a key; no other process changes the file."""
         return self.has(database, key)
 
     def count(self, database: bytes) -> int:
-        """How many values a database has that can be read."""
+        """Return how many values of a database can be read."""
         return sum(1 for _ in self.items(database))
 
 
 @contextmanager
 def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
-    """The store in a folder as it is now, whether a broker uses it or not. Raises StoreError.
+    """Yield the store in a folder as it is now, whether a broker uses it or not. Raises StoreError.
 
-    `holds_lock`: the caller keeps brokers away.
+    `holds_lock` says that the caller has locked the folder, so that no broker can start.
     """
     file = folder / FILE_NAME
     if not file.exists():
@@ -168,7 +169,7 @@ def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
     is_in_use = not holds_lock and has_lock(folder / LOCK_NAME)
     damage = examine_in_use(file) if is_in_use else examine(file)
     if damage is not None and not is_in_use and not holds_lock and has_lock(folder / LOCK_NAME):
-        # A broker started while its file was looked at.
+        # A broker started while the file was checked.
         damage = examine_in_use(file)
     if damage is not None:
         pages = PageFile(file)
@@ -190,7 +191,7 @@ def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
 
 
 def _read_format(environment: lmdb.Environment) -> int:
-    """Raises StoreError if this release does not read it."""
+    """Return the format of a store. Raises StoreError if this release does not read it."""
     meta = environment.open_db(schema.META, create=False)
     with environment.begin() as transaction:
         return _check_format(bytes(transaction.get(schema.FORMAT_KEY, b"", db=meta)))

@@ -1,4 +1,4 @@
-"""`data stat`: what is in a store, told by the counts that it keeps: no reference and no message is read."""
+"""`data stat`: reports the content of a store from the counts that it keeps; no reference and no message is read."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from artemis_py.storetools.snapshot import Snapshot, opened
 
 @frozen(kw_only=True)
 class QueueStatistics:
-    """One queue in the store."""
+    """Numbers of one queue in the store."""
 
     id: int
     name: str
@@ -29,37 +29,37 @@ class QueueStatistics:
     messages: int
     scheduled: int
     size_bytes: int
-    """Of its messages in memory; a large body is not part of it."""
+    """Size of its messages in memory, without large bodies."""
 
 
 @frozen(kw_only=True)
 class Statistics:
-    """What is in a store."""
+    """Numbers of a store."""
 
     format: int
     file_bytes: int
     used_bytes: int
-    """Of the file; the rest is free for reuse, and `compact` gives it back."""
+    """Bytes of the file in use; the rest is free for reuse, and `compact` gives it back."""
     addresses: int
     shared_messages: int
     large_messages: int
-    """Bodies in files; several messages may have one."""
+    """Bodies in files; several messages may have the same one."""
     large_bytes: int
     duplicates: int
     records: int
     damaged: int
     queues: tuple[QueueStatistics, ...]
     problems: tuple[str, ...] = ()
-    """Pages of the file that are damaged: what stood there is not counted."""
+    """Damaged pages of the file, whose content is not counted."""
 
     @property
     def messages(self) -> int:
-        """References in all queues."""
+        """Number of references in all queues."""
         return sum(queue.messages for queue in self.queues)
 
 
 def statistics(folder: Path, large_messages_folder: Path | None = None) -> Statistics:
-    """Count what is in a store; large bodies are below it unless their folder is named. Raises StoreError."""
+    """Count what is in a store; large bodies are below `folder` unless their folder is named. Raises StoreError."""
     with opened(folder) as snapshot:
         messages: Counter[int] = Counter()
         scheduled: Counter[int] = Counter()
@@ -98,7 +98,7 @@ def statistics(folder: Path, large_messages_folder: Path | None = None) -> Stati
 
 
 def _counted(snapshot: Snapshot) -> Iterator[tuple[bytes, int, int]]:
-    """Rank, count and bytes; of a damaged file what is there instead of what was counted."""
+    """Yield rank, count and bytes; from a damaged file those of the references found, not those that were stored."""
     if not snapshot.problems:
         for key, value in snapshot.items(schema.COUNTS):
             yield key, *_counts(snapshot, key, value)
@@ -113,7 +113,7 @@ def _counted(snapshot: Snapshot) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _counts(snapshot: Snapshot, key: bytes, value: bytes) -> tuple[int, int]:
-    """Count and bytes; of a damaged count what the next start makes of it."""
+    """Return count and bytes; for a damaged count those that the next start will count."""
     try:
         return schema.read_counts(key, value)
     except DamagedValue:
@@ -122,7 +122,7 @@ def _counts(snapshot: Snapshot, key: bytes, value: bytes) -> tuple[int, int]:
 
 
 def _large_bytes(snapshot: Snapshot, folder: Path) -> int:
-    """Of the bodies that are there; a broker may delete some meanwhile."""
+    """Return the size of the bodies that exist; a broker may delete some in the meantime."""
     size = 0
     for key in snapshot.keys(schema.BODIES):
         with suppress(OSError):
@@ -131,7 +131,7 @@ def _large_bytes(snapshot: Snapshot, folder: Path) -> int:
 
 
 def _names(snapshot: Snapshot) -> dict[int, tuple[str, str]]:
-    """Name and address of each queue, by its id."""
+    """Return name and address of each queue, by its id."""
     names: dict[int, tuple[str, str]] = {}
     for key, value in snapshot.items(schema.QUEUES):
         try:

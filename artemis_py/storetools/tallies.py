@@ -1,7 +1,7 @@
-"""What the references and messages of a store add up to, beside the counts that the store keeps of them.
+"""Sums over the references and messages of a store, compared with the counts that the store keeps of them.
 
     counts    how many references a queue has of each rank, and their size in memory; those that are to be dropped are
-              counted no more
+              no longer counted
     shares    how many references share a message, to be dropped or not
     bodies    how many messages have a large body
 
@@ -20,11 +20,11 @@ from artemis_py.storetools.bodies import UnseenBodies
 from artemis_py.storetools.snapshot import Snapshot
 
 _OFFSETS: Final = {schema.REFERENCES: ALONE_OFFSET, schema.MESSAGES: SHARED_OFFSET}
-"""Where a message begins in a value."""
+"""Offset of the message in a value, by database."""
 
 
 class Tallies:
-    """Counted anew, reference by reference; what the store counted is taken off again."""
+    """Counts made again, reference by reference; each is removed when it was compared with the store's."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot: Final = snapshot
@@ -32,24 +32,27 @@ class Tallies:
         self._bytes: Counter[bytes] = Counter()
         self._shares: Counter[bytes] = Counter()
         self._shared_sizes: dict[int, int | None] = {}
-        """By message id; None if it cannot be read."""
+        """Sizes of shared messages, by id; None if the message cannot be read."""
         self._bodies: Counter[bytes] = Counter()
         self.body_sizes: Final[dict[bytes, tuple[int, int]]] = {}
         """Size and checksum of large bodies, by their keys."""
         self._has_exact_sizes = not snapshot.count(schema.DAMAGED)
-        """What is set aside is taken off the counts, but its size is not known any more."""
+        """Whether sizes can be compared: counts leave out values set aside, whose sizes are not known."""
         for key, value in snapshot.items(schema.DAMAGED):
             self._add_set_aside(key, value)
 
     def add_reference(self, key: bytes, size: int | None) -> None:
-        """One that counts; a size of None is not known, because the message or its checksum is damaged."""
+        """Count a reference.
+
+        `size` is None if it is not known, because the message or its checksum is damaged.
+        """
         rank = key[: schema.RANK_KEY_BYTES]
         self._references[rank] += 1
         self._bytes[rank] += size or 0
         self._has_exact_sizes = self._has_exact_sizes and size is not None
 
     def add_share(self, id: int) -> int | None:
-        """One more reference to a shared message; returns the message's size, if it can be read."""
+        """Count a reference to a shared message; return the message's size, if the message can be read."""
         self._shares[schema.U64.pack(id)] += 1
         if id not in self._shared_sizes:
             self._shared_sizes[id] = self._size_of(id)
@@ -64,7 +67,10 @@ class Tallies:
             return None
 
     def add_body(self, message: Message) -> None:
-        """A stored message. Raises DamagedValue if it knows its body by another size than those before it."""
+        """Count the large body of a stored message, if it has one.
+
+        Raises DamagedValue if other messages state another size or checksum of the body.
+        """
         body = message.large
         if body is not None:
             key = schema.U64.pack(body.id)
@@ -73,7 +79,7 @@ class Tallies:
                 raise DamagedValue(f"large body {body.id} has another size or checksum in other messages")
 
     def _add_set_aside(self, key: bytes, value: bytes) -> None:
-        """A message that was set aside keeps its large body, for who repairs it."""
+        """Count the large body of a message that was set aside: it stays, so that the message can be repaired."""
         database = key.partition(b"\x00")[0]
         if database in _OFFSETS:
             id = message_record.body_id(value, _OFFSETS[database])
@@ -81,11 +87,11 @@ class Tallies:
                 self._bodies[schema.U64.pack(id)] += 1
 
     def is_shared(self, key: bytes) -> bool:
-        """Whether any reference shares the message of this key."""
+        """Tell whether any reference shares the message of this key."""
         return key in self._shares
 
     def take_counts(self, key: bytes, count: int, size_bytes: int) -> None:
-        """What the store counted of a rank. Raises DamagedValue."""
+        """Compare the store's count of a rank with the references found. Raises DamagedValue if they differ."""
         found, found_bytes = self._references.pop(key, 0), self._bytes.pop(key, 0)
         if found != count:
             raise DamagedValue(f"{found} references are there, {count} were counted")
@@ -93,31 +99,31 @@ class Tallies:
             raise DamagedValue(f"its references take {found_bytes} bytes, {size_bytes} were counted")
 
     def forget_counts(self, key: bytes) -> None:
-        """The count of a rank is there, and damaged."""
+        """Leave out the count of a rank, which is there but damaged."""
         self._references.pop(key, None)
 
     def take_shares(self, key: bytes, count: int) -> None:
-        """What the store counted of a message. Raises DamagedValue."""
+        """Compare the store's count of a message's references with those found. Raises DamagedValue if they differ."""
         found = self._shares.pop(key, 0)
         if found != count:
             raise DamagedValue(f"{found} references share the message, {count} were counted")
 
     def forget_shares(self, key: bytes) -> None:
-        """The count of a shared message is there, and damaged."""
+        """Leave out the count of a shared message, which is there but damaged."""
         self._shares.pop(key, None)
 
     def forget_bodies(self, key: bytes) -> None:
-        """The count of a large body is there, and damaged."""
+        """Leave out the count of a large body, which is there but damaged."""
         self._bodies.pop(key, None)
 
     def take_bodies(self, key: bytes, count: int) -> None:
-        """What the store counted of a large body. Raises DamagedValue."""
+        """Compare the store's count of a large body with the messages found. Raises DamagedValue if they differ."""
         found = self._bodies.pop(key, 0)
         if found != count:
             raise DamagedValue(f"{found} messages have this body, {count} were counted")
 
     def not_taken(self) -> Iterator[tuple[bytes, bytes, str]]:
-        """Database, key and problem of what the store did not count."""
+        """Yield database, key and problem of each count that the store does not have."""
         for rank in self._references:
             yield schema.COUNTS, rank, "the count of its references is missing"
         for key in self._shares:
@@ -127,5 +133,5 @@ class Tallies:
 
 
 def read_message(content: bytes) -> Message:
-    """A message with what it says of its body, whether that is there or not. Raises DamagedValue."""
+    """Return a message with what it states about its body, whether that exists or not. Raises DamagedValue."""
     return message_record.decode_message(content, {}, UnseenBodies())

@@ -1,8 +1,8 @@
 """The entries of an export that Artemis wrote (`artemis data exp`), or this broker for it (`storetools.xml_writer`).
 
 The file is read as a stream by expat; a document type is refused, so there are no entities to expand. Messages of a
-queue get their sequences in the order of the file. Artemis' own addresses (`$sys…`, its notifications) are passed over,
-and so is a message that is in no other queue.
+queue get their sequences in the order of the file. Artemis' own addresses (`$sys…`, its notifications) are skipped, and
+so is a message that is in no other queue.
 """
 
 from collections import Counter, deque
@@ -28,7 +28,7 @@ _MESSAGE_PARTS: Final = frozenset(("properties", "property", "queues", "queue", 
 
 
 def read_xml(stream: BinaryIO, formats: Mapping[str, MessageFormat]) -> Iterator[tuple[int, Entry]]:
-    """Entries with the lines they stand in. Raises MalformedLine. `formats` have no part in it."""
+    """Yield entries with the numbers of their lines. Raises MalformedLine. `formats` are not used."""
     reader = _Reader()
     while chunk := stream.read(CHUNK_BYTES):
         reader.feed(chunk)
@@ -40,7 +40,7 @@ def read_xml(stream: BinaryIO, formats: Mapping[str, MessageFormat]) -> Iterator
 
 @define
 class _OpenMessage:
-    """A message whose end did not come yet."""
+    """A message whose end has not come yet."""
 
     attributes: Mapping[str, str]
     properties: list[Property] = field(factory=list)
@@ -49,12 +49,12 @@ class _OpenMessage:
 
 
 class _Reader:
-    """Turns the events of expat into entries."""
+    """Translator of expat's events into entries."""
 
     def __init__(self) -> None:
         self.ready: Final[deque[tuple[int, Entry]]] = deque()
         self._addresses: dict[str, str] = {}
-        """Of each queue."""
+        """Addresses, by queue."""
         self._queues = 0
         self._sequences: Counter[str] = Counter()
         self._messages = 0
@@ -76,7 +76,7 @@ class _Reader:
         self._parser.StartDoctypeDeclHandler = self._doctype
 
     def feed(self, data: bytes, is_last: bool = False) -> None:
-        """Raises MalformedLine."""
+        """Parse more of the file. Raises MalformedLine."""
         try:
             self._parser.Parse(data, is_last)
         except expat.ExpatError as error:

@@ -1,4 +1,4 @@
-"""An export as Artemis' own: `artemis data imp` takes it into a running broker.
+"""An export in Artemis' own format, which `artemis data imp` imports into a running broker.
 
     <activemq-journal>
       <bindings>
@@ -17,8 +17,8 @@
     </activemq-journal>
 
 The format has no place for delivery counts, sequences, pauses, duplicate ids and records. A message that several queues
-share is written once for each: it would have to be kept until the last of them came. A large body is brought into
-memory, up to `large_body.LOADED_BODY_LIMIT_BYTES`: how Core has it is not known before all of it was looked at.
+share is written once for each queue: otherwise it would have to be kept until the last of them comes. A large body is
+read into memory, up to `large_body.LOADED_BODY_LIMIT_BYTES`: its form in Core is not known before all of it was read.
 """
 
 import base64
@@ -37,27 +37,27 @@ from artemis_py.storetools.entries import AddressEntry, Entry, QueueEntry, Recor
 
 _NOT_IN_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WHITE: Final = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
-"""An attribute would bring them back as blanks."""
+"""White space and its references; unescaped in an attribute it would be read as blanks."""
 
 
 class XmlWriter:
-    """Writes entries one after the other; what the format cannot express is told and left out."""
+    """Writer of entries, one after the other; those that the format cannot express are left out and reported."""
 
     def __init__(self, stream: BinaryIO, shared: Callable[[int], Message], tell: Callable[[str], None]) -> None:
-        """`shared` finds a shared message by its id."""
+        """Write the beginning of the file; `shared` finds a shared message by its id."""
         self._stream: Final = stream
         self._shared: Final = shared
         self._tell: Final = tell
         self._ids = 0
         self._has_messages = False
         self._records: Counter[str] = Counter()
-        """By space."""
+        """Numbers of records, by space."""
         self._line('<?xml version="1.0" encoding="UTF-8"?>')
         self._line("<activemq-journal>")
         self._line("  <bindings>")
 
     def write(self, entry: Entry) -> None:
-        """The next entry; those of duplicate ids and of shared messages by themselves have no place."""
+        """Write the next entry; duplicate ids, and shared messages by themselves, have no place in the format."""
         try:
             match entry:
                 case AddressEntry():
@@ -72,7 +72,7 @@ class XmlWriter:
             self._tell(f"left out: {_described(entry)}: {error}")
 
     def end(self) -> None:
-        """Close what is open, and tell what there was no place for."""
+        """Close the open elements, and report what the format has no place for."""
         for space, count in sorted(self._records.items()):
             self._tell(f"left out: {count} records of '{space}': the format has no place for them")
         self._begin_messages()
@@ -110,7 +110,7 @@ class XmlWriter:
         )
         self._line("\n".join(["      <properties>", *properties, "      </properties>"]))
         self._line(f"      <queues><queue name={_quoted(entry.queue)}/></queues>")
-        # Artemis takes what follows the first white space: without the line break it would read no body.
+        # Artemis reads what follows the first white space: without the line break it would find no body.
         self._line(f"      <body>\n        <![CDATA[{base64.urlsafe_b64encode(core.body).decode()}]]>\n      </body>")
         self._line("    </message>")
 
@@ -129,7 +129,7 @@ class XmlWriter:
 
 
 def _quoted(text: str) -> str:
-    """As the value of an attribute. Raises ValueError."""
+    """Return a text as the value of an attribute. Raises ValueError."""
     found = _NOT_IN_XML.search(text)
     if found is not None:
         raise ValueError(f"XML has no place for the character U+{ord(found[0]):04X}")
