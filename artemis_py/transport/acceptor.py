@@ -15,14 +15,14 @@ from artemis_py.transport.encryption import TlsLayer
 LOGGER: Final = named_logger(__name__)
 
 ANY_HOST: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""What a client on this machine connects to where the broker listens on every interface."""
+"""Addresses that a client on this machine connects to if the broker listens on every interface."""
 
 
 class Acceptor:
     """Listens for the connections of one `AcceptorConfig`.
 
-    When the process runs out of file descriptors, asyncio stops accepting for a second at a time and goes on; the
-    connections wait in the backlog.
+    When the process runs out of file descriptors, asyncio stops accepting for a second at a time; the connections
+    wait in the backlog.
     """
 
     def __init__(self, context: AcceptorContext) -> None:
@@ -31,12 +31,12 @@ class Acceptor:
 
     @property
     def config(self) -> AcceptorConfig:
-        """What it was made from."""
+        """Configuration of this acceptor."""
         return self._context.config
 
     @property
     def protocols(self) -> list[str]:
-        """Names of the protocols that are spoken here."""
+        """Names of the protocols that this acceptor speaks."""
         return [manager.name for manager in self._context.managers]
 
     @property
@@ -46,12 +46,12 @@ class Acceptor:
 
     @property
     def port(self) -> int:
-        """The port that clients connect to; where the configuration says 0, the one the operating system chose."""
+        """Port that clients connect to; the one that the operating system chose if the configuration says 0."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        """Open the socket. Raises ConfigError if the address cannot be listened on."""
+        """Open the socket. Raises ConfigError if it cannot listen on the address."""
         config = self._context.config
         loop = asyncio.get_running_loop()
         try:
@@ -73,7 +73,7 @@ class Acceptor:
 
 
 def url_of(acceptors: Sequence[Acceptor], scheme: str) -> str:
-    """Return where clients of a protocol connect to: `amqp://127.0.0.1:port`, or `amqps://` with TLS.
+    """Return the URL for clients of a protocol: `amqp://127.0.0.1:port`, or `amqps://` with TLS.
 
     Raises LookupError if no acceptor speaks the protocol.
     """
@@ -86,11 +86,11 @@ def url_of(acceptors: Sequence[Acceptor], scheme: str) -> str:
 
 
 def managers_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) -> list[ProtocolManager]:
-    """The protocols an acceptor speaks: those it names, or all that are installed."""
+    """Return the managers of the protocols that an acceptor names, or of all that are installed."""
     return [manager for manager in installed if not config.protocols or manager.name in config.protocols]
 
 
 def accept(acceptor: AcceptorContext) -> asyncio.Protocol:
-    """The protocol of a socket that is being accepted."""
+    """Return the asyncio protocol for a socket that is being accepted."""
     driver = Driver(acceptor)
     return driver if acceptor.tls is None else TlsLayer(driver, acceptor.tls)

@@ -1,4 +1,4 @@
-"""What all connections of one acceptor have in common."""
+"""The parts and settings that all connections of one acceptor share."""
 
 import asyncio
 import ssl
@@ -29,21 +29,21 @@ LOGGER: Final = named_logger("artemis_py.transport.driver")
 
 @frozen(kw_only=True)
 class AcceptorContext:
-    """What all connections of one acceptor have in common."""
+    """Parts and settings that all connections of one acceptor share."""
 
     config: AcceptorConfig
     managers: Sequence[ProtocolManager]
-    """The protocols spoken here, in the order in which they are asked."""
+    """Protocols of this acceptor, in the order in which they are asked to recognise a connection."""
     authenticator: Authenticator
     turn: Turn
     connections: Connections
     tls: ssl.SSLContext | None = None
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
     idle_timeout_override_ms: int | None = None
-    """For `ConnectionContext`."""
+    """Idle timeout that `ConnectionContext` passes on to the protocol; None: the protocol's own."""
     brake: LogBrake = field(factory=lambda: LogBrake(LOGGER))
     parameters: Mapping[str, object] = field(init=False)
-    """What each protocol made of the acceptor's parameters, by its name."""
+    """Parameters of the acceptor as each protocol read them, by the protocol's name."""
 
     @parameters.default
     def _read_parameters(self) -> Mapping[str, object]:
@@ -57,7 +57,7 @@ class AcceptorContext:
         protocol_name: str,
         login_changed: Callable[[Standing], None],
     ) -> ConnectionContext:
-        """Return what a protocol may know of a connection, and what it may call."""
+        """Return what a protocol may know about a connection, and what it may call."""
         tls = transport.get_extra_info("ssl_object")
         return ConnectionContext(
             connection_id=driver.id,

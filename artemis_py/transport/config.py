@@ -1,6 +1,6 @@
-"""What can be set about a listening socket: the acceptor's own part of an acceptor URL (artemis-model §6.5).
+"""Settings of a listening socket: the acceptor's own part of an acceptor URL (artemis-model §6.5).
 
-Parameters that a protocol reads are not known here; they are kept as text for it.
+Parameters that a protocol reads are not known here; they are kept as text for that protocol.
 """
 
 from collections.abc import Mapping
@@ -12,22 +12,22 @@ from attrs import Factory, field, frozen
 from artemis_py.core.settings.declaration import Kind, option, options_of
 
 DEFAULT_PORT: Final = 61616
-"""Artemis' main port; an acceptor URL may leave it out."""
+"""Artemis' main port; the default of an acceptor URL."""
 
 
 @frozen(kw_only=True)
 class TlsConfig:
-    """The certificates of one acceptor; all files are PEM."""
+    """Certificates of one acceptor; all files are PEM."""
 
     key_store_path: Path
-    """The broker's certificate, then the rest of its chain; with the private key unless that is in its own file."""
+    """File with the broker's certificate and the rest of its chain, and the private key unless it has its own file."""
     key_store_password: str | None = field(default=None, repr=False)
-    """Opens the private key, if it is encrypted."""
+    """Password of the private key, if the key is encrypted."""
     private_key_path: Path | None = None
     trust_store_path: Path | None = None
-    """Certificates that may sign those of clients."""
+    """File with the certificates that may sign those of clients."""
     need_client_auth: bool = False
-    """Whether a client without a certificate is turned away."""
+    """Whether a client without a certificate is refused."""
 
 
 @frozen(kw_only=True)
@@ -38,7 +38,7 @@ class AcceptorConfig:
     host: str = "127.0.0.1"
     """Name or IP address to listen on, IPv6 without brackets."""
     port: int = DEFAULT_PORT
-    """0 lets the operating system choose."""
+    """TCP port; 0 lets the operating system choose."""
     protocols: tuple[str, ...] = option(
         Kind.NAMES,
         (),
@@ -48,15 +48,15 @@ class AcceptorConfig:
     tcp_no_delay: bool = option(
         Kind.BOOLEAN, True, "Send small packets at once instead of waiting for more.", name="tcpNoDelay"
     )
-    # 1024 is what servers commonly ask for; the kernel cuts it to its own limit (net.core.somaxconn on Linux).
+    # 1024 is what servers commonly ask for; the kernel reduces it to its own limit (net.core.somaxconn on Linux).
     backlog: int = option(
         Kind.COUNT, 1024, "Connections the operating system keeps until the broker takes them.", minimum=1
     )
     connections_allowed: int = option(
         Kind.COUNT, -1, "Connections at a time; more are closed at once. -1: no limit.", name="connectionsAllowed"
     )
-    # A fifth of what all strangers may hold (`connections`) is left to other addresses, and a fleet behind one address
-    # still logs in some hundred at a time.
+    # This leaves a fifth of the room for strangers (`connections`) to other addresses, and lets a fleet of clients
+    # behind one address still log in some hundreds at a time.
     strangers_per_address: int = option(
         Kind.COUNT,
         400,
@@ -78,21 +78,21 @@ class AcceptorConfig:
         name="saslMechanisms",
     )
     tls: TlsConfig | None = None
-    """None: connections are not encrypted."""
+    """Certificates of the acceptor; None: connections are not encrypted."""
     parameters: Mapping[str, str] = Factory(dict)
-    """The other parameters of the URL, as text, for the protocols."""
+    """Other parameters of the URL, as text, for the protocols."""
     file: str = ""
     line: int = 0
-    """Where the acceptor is declared, for messages about its parameters."""
+    """Line of `file` that declares the acceptor, for messages about its parameters."""
 
 
 ACCEPTOR_OPTIONS: Final = options_of(AcceptorConfig)
-"""The parameters of an acceptor URL that the transport itself reads, without those of TLS."""
+"""Parameters of an acceptor URL that the transport itself reads, without those of TLS."""
 
 
 @frozen(kw_only=True)
 class TlsParameters:
-    """The TLS part of an acceptor URL as written; `TlsConfig` is made of it once its files are found."""
+    """TLS part of an acceptor URL as written; `TlsConfig` is made from it once its files are found."""
 
     ssl_enabled: bool = option(Kind.BOOLEAN, False, "Encrypt connections with TLS.", name="sslEnabled")
     key_store_path: str | None = option(
@@ -116,4 +116,4 @@ class TlsParameters:
 
 
 TLS_OPTIONS: Final = options_of(TlsParameters)
-"""The TLS parameters of an acceptor URL; file names are relative to the folder of broker.xml."""
+"""TLS parameters of an acceptor URL; file names are relative to the folder of broker.xml."""

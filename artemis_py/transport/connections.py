@@ -1,4 +1,4 @@
-"""All connections of a broker: how many there may be, and how they end together."""
+"""All connections of a broker: how many it accepts, and how they end together."""
 
 import asyncio
 import resource
@@ -9,27 +9,27 @@ from attrs import frozen
 
 from artemis_py.transport.strangers import Standing, Stranger, Strangers
 
-# reliability §4: a stranger may hold some of the room, never most of it. 500 logins of 10 s each are 50 a second.
+# reliability §4: strangers may take some of the room, never most of it. 500 logins of 10 s each are 50 a second.
 MAX_STRANGERS: Final = 500
 
-# How long a peer has to answer once it has our last words: some round trips. Who is silent for so long is not reading.
+# How long a peer has to answer once it has our last bytes: a few round trips. A peer silent for so long is not reading.
 MOMENT_S: Final = 0.25
 
-# Where the operating system sets no limit: memory is the limit then, at 20 KiB a connection 20 GiB.
+# Used if the operating system sets no limit. Memory is the limit then: 20 GiB at 20 KiB a connection.
 UNLIMITED: Final = 1024 * 1024
 
 
 @frozen(kw_only=True)
 class ConnectionLimits:
-    """How many connections a broker takes."""
+    """Numbers of connections that a broker accepts."""
 
     total: int
     strangers: int
-    """Connections that are not logged in."""
+    """Limit of connections that are not logged in."""
 
     @classmethod
     def of_descriptors(cls, soft_limit: int) -> "ConnectionLimits":
-        """Leave a tenth of the file descriptors to the store, the log and listening sockets."""
+        """Return the limits that leave a tenth of the file descriptors to the store, the log and listening sockets."""
         if soft_limit == resource.RLIM_INFINITY:
             soft_limit = UNLIMITED
         total = max(soft_limit - soft_limit // 10, 1)
@@ -37,7 +37,7 @@ class ConnectionLimits:
 
     @classmethod
     def of_this_process(cls) -> "ConnectionLimits":
-        """The limits that follow from the process' own limit of open files (`ulimit -n`)."""
+        """Return the limits that follow from the process' own limit of open files (`ulimit -n`)."""
         return cls.of_descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
@@ -46,27 +46,27 @@ class Member(Stranger, Protocol):
 
     @property
     def acceptor_name(self) -> str:
-        """The acceptor it came through."""
+        """Name of the acceptor that accepted the connection."""
 
     def shutdown(self, reason: str) -> None:
         """Say goodbye, then close."""
 
     def abort(self) -> None:
-        """Close now, whatever is still to be said."""
+        """Close at once; unsent output is lost."""
 
     def is_said(self) -> bool:
-        """Whether all that was said reached the peer's machine, and nothing came from there since the last call."""
+        """Tell whether all output has reached the peer's machine and nothing has arrived since the last call."""
 
 
 class Connections:
-    """The register of open connections, strangers included. Keeps the order in which they came."""
+    """Register of open connections, strangers included, in the order in which they were accepted."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._members: dict[Member, None] = {}
         self._by_acceptor: dict[str, int] = {}
         self._leaving: set[Member] = set()
-        """Displaced strangers whose sockets the loop has not closed yet: their places are free."""
+        """Displaced strangers whose sockets the loop has not closed yet; they no longer count toward the limits."""
         self._strangers = Strangers()
         self._strangers_by_acceptor: dict[str, Strangers] = {}
         self._next_id = 1
@@ -81,20 +81,20 @@ class Connections:
 
     @property
     def strangers(self) -> int:
-        """Connections whose peer is not logged in."""
+        """Number of connections whose peer is not logged in."""
         return len(self._strangers)
 
     def new_id(self) -> int:
-        """A number that no other connection of this broker gets."""
+        """Return a number that no other connection of this broker gets."""
         number = self._next_id
         self._next_id += 1
         return number
 
     def admit(self, member: Member, allowed: int = -1, per_address: int = -1) -> str | None:
-        """Enter a connection, as a silent stranger; says why if it cannot be taken.
+        """Register a connection as a silent stranger; return the reason if it is refused, otherwise None.
 
-        Where room is short a stranger makes place (`strangers`). `allowed`: connections of the acceptor, `per_address`:
-        strangers of one peer address; -1: no limit.
+        If room is short, another stranger is displaced (`strangers`). `allowed` limits the connections of the acceptor,
+        `per_address` the strangers of one peer address; -1 means no limit.
         """
         refusal = self._make_room(member, allowed, per_address)
         if refusal is not None:
@@ -129,7 +129,7 @@ class Connections:
         return None
 
     def _displace(self, stranger: Stranger | None, reason: str) -> bool:
-        """End a stranger; False if there is none."""
+        """Close `stranger` to make room; return False if it is None."""
         if stranger is None:
             return False
         member = cast(Member, stranger)
@@ -140,21 +140,21 @@ class Connections:
         return True
 
     def move(self, member: Member, standing: Standing) -> None:
-        """Note how far a stranger has come with its login."""
+        """Record how far a stranger has come with its login."""
         self._strangers.move(member, standing)
         self._strangers_by_acceptor[member.acceptor_name].move(member, standing)
 
     def log_in(self, member: Member) -> None:
-        """A stranger is known now."""
+        """Record that a connection is logged in."""
         self._know(member)
 
     def _know(self, member: Member) -> None:
-        """Count a connection as a stranger no longer, whether it is known or gone."""
+        """Stop counting a connection as a stranger, because it is logged in or gone."""
         self._strangers.remove(member)
         self._strangers_by_acceptor[member.acceptor_name].remove(member)
 
     def remove(self, member: Member) -> None:
-        """A connection is gone."""
+        """Remove a connection that is gone."""
         del self._members[member]
         if member in self._leaving:
             self._leaving.remove(member)
@@ -165,12 +165,12 @@ class Connections:
             self._empty.set()
 
     def end_logins(self, reason: str) -> None:
-        """End all connections whose login is under way; their clients may begin again."""
+        """End all connections whose login is in progress; their clients may connect again."""
         for stranger in self._strangers.logging_in():
             cast(Member, stranger).shutdown(reason)
 
     async def wait_empty(self, hurry: asyncio.Event, timeout_s: float | None) -> None:
-        """Wait until the last connection is gone, the time is over (None: it never is), or `hurry` is set."""
+        """Wait until the last connection is gone, `timeout_s` has passed (None: no limit) or `hurry` is set."""
         waiting = [asyncio.ensure_future(self._empty.wait()), asyncio.ensure_future(hurry.wait())]
         await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
@@ -178,10 +178,10 @@ class Connections:
         await asyncio.gather(*waiting, return_exceptions=True)
 
     async def shutdown(self, reason: str, timeout_s: float) -> None:
-        """End all connections politely; those still there after `timeout_s` are cut off.
+        """Say goodbye on all connections, and abort those still open after `timeout_s`.
 
-        So are those, after a moment, whose last words lie on the peer's machine: a program that does not read them
-        now, as one that blocks elsewhere, finds them there when it does.
+        A connection is also aborted as soon as its last bytes have been on the peer's machine for a moment. A client
+        that does not read them now, because it is blocked elsewhere, finds them there later.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
@@ -196,5 +196,5 @@ class Connections:
                     if left_s <= MOMENT_S or member.is_said():
                         member.abort()
                 if left_s <= MOMENT_S:
-                    # An aborted transport reports its end in the next iteration, whatever its peer does.
+                    # An aborted transport reports its end in the next iteration of the loop, whatever its peer does.
                     await self._empty.wait()

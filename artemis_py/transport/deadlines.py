@@ -1,30 +1,30 @@
-"""Who wants to be called when: a heap that connections may move their wish in without touching it.
+"""Deadlines of all connections, in a heap; a connection may move its own without touching the heap.
 
-A connection's deadline moves ahead with every byte it hears. Moving a heap entry each time would cost more than the
-byte, so an entry stays where it is and its owner is asked again when it comes up. Time is passed in.
+A connection's deadline moves ahead with every byte it receives. Moving a heap entry each time would cost more than the
+byte, so an entry stays where it is and its owner is asked again when the entry is due. Time is passed in.
 """
 
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, Protocol
 
-# Entries that nobody waits for any more are swept out when they are the majority of more than this many: closed
-# connections must not pile up until their deadline would have come.
+# Stale entries are removed when there are more than this many and they are the majority: closed connections must not
+# pile up until their deadlines would have come.
 SWEEP_THRESHOLD: Final = 64
 
 
 class Waiter(Protocol):
-    """What can be called when its time has come."""
+    """An object that can be called at a deadline."""
 
     planned_at: float
-    """When the call is planned, in seconds; infinity if it is not. Written by `Deadlines` only."""
+    """Time of the planned call in seconds; infinity if none is planned. Written by `Deadlines` only."""
 
     def handle_deadline(self, now: float) -> None:
-        """The moment planned came, or one before it: plan again what is still to come."""
+        """Handle a planned call, which may come early: plan again what is not due yet."""
 
 
 class Deadlines:
-    """The plan of all waiters; each has one call planned at most."""
+    """Plan of the calls to all waiters; each waiter has at most one planned call."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Waiter]] = []
@@ -32,11 +32,11 @@ class Deadlines:
         self._stale = 0
 
     def __len__(self) -> int:
-        """Entries held, those nobody waits for included."""
+        """Return the number of entries, stale ones included."""
         return len(self._heap)
 
     def plan(self, waiter: Waiter, when: float) -> None:
-        """Call `waiter` at `when` at the latest: an earlier call that was planned before stays."""
+        """Plan a call to `waiter` at `when` at the latest: an earlier call that is already planned stays."""
         if when >= waiter.planned_at:
             return
         self.forget(waiter)
@@ -45,7 +45,7 @@ class Deadlines:
         heappush(self._heap, (when, self._count, waiter))
 
     def forget(self, waiter: Waiter) -> None:
-        """Make no call to `waiter` that is not planned anew."""
+        """Cancel the planned call to `waiter`."""
         if waiter.planned_at == inf:
             return
         waiter.planned_at = inf
@@ -56,7 +56,7 @@ class Deadlines:
             self._stale = 0
 
     def next(self) -> float | None:
-        """When the earliest call is due."""
+        """Return when the earliest call is due; None if none is planned."""
         heap = self._heap
         while heap and heap[0][0] != heap[0][2].planned_at:
             heappop(heap)
@@ -64,7 +64,7 @@ class Deadlines:
         return heap[0][0] if heap else None
 
     def take_due(self, now: float) -> list[Waiter]:
-        """The waiters to call now, earliest first; they have no call planned any more."""
+        """Return the waiters to call now, earliest first; their planned calls are removed."""
         due: list[Waiter] = []
         while (when := self.next()) is not None and when <= now:
             waiter = heappop(self._heap)[2]

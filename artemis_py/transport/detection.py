@@ -1,12 +1,12 @@
-"""Which protocol a new connection speaks, told from its first bytes."""
+"""Recognises the protocol of a new connection by its first bytes."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from artemis_py.protocol import ProtocolManager
 
-# AMQP and its kin show themselves in 8 bytes, MQTT in its fixed header and protocol name, HTTP in its request line;
-# nobody needs more than this, and a stranger gets no more buffered.
+# AMQP and its relatives are recognised by 8 bytes, MQTT by its fixed header and protocol name, HTTP by its request
+# line. No protocol needs more than this, and no more is buffered for a stranger.
 MAX_HEAD_BYTES: Final = 512
 
 
@@ -15,7 +15,7 @@ class UnknownProtocol(Exception):
 
 
 def recognise(managers: Sequence[ProtocolManager], head: bytes) -> ProtocolManager | None:
-    """The manager whose protocol begins with `head`, the first one if several do; None: more bytes are needed.
+    """Return the first manager whose protocol begins with `head`; None if more bytes are needed.
 
     Raises UnknownProtocol if no protocol begins like this, or none was recognised within MAX_HEAD_BYTES.
     """

@@ -21,11 +21,11 @@ from artemis_py.transport.strangers import Standing
 
 LOGGER: Final = named_logger(__name__)
 
-# Time for the last words to reach a peer that reads, and for its own end to come back: some round trips of a slow
-# link. A peer that does not read loses them.
+# Time for the last bytes to reach a peer that reads, and for its own end of stream to come back: a few round trips of a
+# slow link. A peer that does not read loses those bytes.
 LINGER_S: Final = 3.0
 
-# Reading and delivering go on when this part of the output limit is still waiting: low enough to make pausing rare,
+# Reading and delivering resume when this part of the output limit is still waiting: low enough to make pausing rare,
 # high enough that a fast peer never runs dry.
 RESUME_DIVISOR: Final = 4
 
@@ -62,35 +62,35 @@ class Driver(asyncio.Protocol):
         self._connection: ProtocolConnection | None = None
         self._state = State.NEW
         self._deadline = inf
-        """End of the login, later of the lingering, in the loop's time; infinity if neither is running."""
+        """When the login, later the lingering, must be over, in the loop's time; infinity if neither is in progress."""
         self._head = b""
         self._is_stranger = True
         self._is_leaving = False
-        """The broker said goodbye: nothing that still comes counts, so the peer's own goodbye is not waited for."""
+        """Whether the broker has said goodbye: later input is ignored, and the peer's goodbye is not awaited."""
         self._has_spoken = False
-        """The peer sent something since `is_said`."""
+        """Whether the peer has sent something since the last call of `is_said`."""
         self._is_write_paused = False
         self._is_halted = False
-        """The connection wants nothing more from its peer for now."""
+        """Whether the connection wants nothing more from its peer for now."""
         self._is_in_line = False
-        """It has received more than was done, is not read from, and goes on in the next turn."""
+        """Whether received input waits for the next turn; the socket is not read until that input is processed."""
         self._is_ended_by_peer = False
-        """The peer has said all it had to say, and not all of that was done."""
+        """Whether the peer has ended its stream while some of its input is still unprocessed."""
         self.acceptor_name = acceptor.config.name
         self.peer = ""
-        """The other side's address, for people."""
+        """Address of the peer, for people to read."""
         self.peer_address = ""
-        """What this connection is counted under while it is not logged in."""
+        """Address that this connection is counted under while it is not logged in."""
         self.id = 0
         self.protocol_name = ""
-        """Empty until the protocol was recognised."""
+        """Name of the protocol; empty until it is recognised."""
         self.is_marked = False
         self.planned_at = inf
 
     # -- called by asyncio -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection in, or turn it away if there is no room."""
+        """Register the connection, or refuse it if there is no room."""
         acceptor = self._acceptor
         now = acceptor.turn.enter()
         self._transport = cast(asyncio.Transport, transport)
@@ -104,10 +104,10 @@ class Driver(asyncio.Protocol):
             self._transport.abort()
             return
         self.id = acceptor.connections.new_id()
-        # asyncio switches Nagle's algorithm off; only the wish to have it needs a call.
+        # asyncio switches Nagle's algorithm off, so a call is needed only to switch it on.
         if not acceptor.config.tcp_no_delay and (sock := transport.get_extra_info("socket")) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-        # From accept to logged in, the TLS handshake included; bytes do not restart it.
+        # The deadline runs from accept to login, TLS handshake included; received bytes do not restart it.
         self._deadline = now + acceptor.config.handshake_timeout_s
         acceptor.turn.plan_deadline(self, self._deadline)
         if acceptor.tls is not None:
@@ -116,22 +116,22 @@ class Driver(asyncio.Protocol):
             self._begin()
 
     def handshake_progressed(self) -> None:
-        """The peer sent something that TLS understands (called by `TlsLayer`)."""
+        """Note that the peer sent a valid part of the TLS handshake (called by `TlsLayer`)."""
         self._acceptor.connections.move(self, Standing.LOGGING_IN)
 
     def handshake_done(self) -> None:
-        """Bytes are encrypted from here on (called by `TlsLayer`)."""
+        """Begin the conversation: the TLS handshake is complete (called by `TlsLayer`)."""
         if self._state is State.ENCRYPTING:
             self._begin()
 
     def tls_failed(self, error: ssl.SSLError) -> None:
-        """No TLS, or not what the acceptor asks for (called by `TlsLayer`)."""
+        """End the connection: the peer speaks no TLS, or not as the acceptor requires (called by `TlsLayer`)."""
         now = self._acceptor.turn.enter()
         self._acceptor.brake.warning(self.peer_address, "TLS failed: peer=%s reason=%s", self.peer, error)
         self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
-        """Feed the connection; what it answers is written in this turn."""
+        """Feed the connection; its answers are written in this turn."""
         turn = self._acceptor.turn
         now = turn.enter()
         connection = self._connection
@@ -155,20 +155,20 @@ class Driver(asyncio.Protocol):
             self._line_up()
 
     def eof_received(self) -> bool | None:
-        """The peer said all it had to say: answer what is still to be answered, and close."""
+        """Answer what is still unanswered and close: the peer has ended its stream."""
         if self._is_in_line:
             self._is_ended_by_peer = True
-            return True  # the transport stays open until all of that is done
+            return True  # the transport stays open until the input is processed
         now = self._acceptor.turn.enter()
         if self._connection is not None:
             self.flush(now)
         if self._state is not State.LOST:
             self._release("closed by peer")
             self._linger(now)
-        return False  # the transport sends what it holds and closes by itself
+        return False  # the transport sends what it has buffered and closes by itself
 
     def pause_writing(self) -> None:
-        """The peer reads too slowly: stop delivering to it and stop reading from it."""
+        """Stop delivering to the peer and reading from it: it reads too slowly."""
         self._is_write_paused = True
         if self._connection is not None and self._transport is not None:
             self._transport.pause_reading()
@@ -178,7 +178,7 @@ class Driver(asyncio.Protocol):
                 self._fail("pause")
 
     def resume_writing(self) -> None:
-        """The peer caught up."""
+        """Deliver and read again: the peer has caught up."""
         self._is_write_paused = False
         if self._connection is not None and self._transport is not None:
             self._acceptor.turn.enter()
@@ -191,7 +191,7 @@ class Driver(asyncio.Protocol):
             self._acceptor.turn.mark(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone. What had arrived before counts."""
+        """Process what had arrived before the socket was lost, then end the connection."""
         if self._state is State.LOST:
             return
         self._acceptor.turn.enter()
@@ -205,7 +205,7 @@ class Driver(asyncio.Protocol):
             self._leave("connection lost" if exc is None else str(exc))
 
     def _leave(self, reason: str) -> None:
-        """The socket is gone, and nothing is left to be done for it."""
+        """End the connection: the socket is gone and no input is left."""
         self._state = State.LOST
         self._release(reason)
         self._acceptor.connections.remove(self)
@@ -213,7 +213,7 @@ class Driver(asyncio.Protocol):
     # -- called by the turn ----------------------------------------------------------------------------------
 
     def flush(self, now: float) -> None:
-        """Write what the connection collected, all at once, and see what it wants next."""
+        """Write all collected output at once, then ask the connection for its state and next deadline."""
         self.is_marked = False
         connection = self._connection
         transport = self._transport
@@ -221,7 +221,7 @@ class Driver(asyncio.Protocol):
             return
         try:
             is_closed = connection.closed or self._is_leaving
-            # What a slow peer has not taken yet is not added to; last words are, and they are few.
+            # A slow peer gets no more output, except for the connection's last bytes, which are few.
             if not self._is_write_paused or is_closed:
                 data = connection.data_to_send()
                 if data:
@@ -230,7 +230,7 @@ class Driver(asyncio.Protocol):
                         return
                     is_closed = connection.closed or self._is_leaving
                     if len(data) >= self._acceptor.output_limit_bytes:
-                        self._acceptor.turn.plan()  # what waited for room in the output may go on
+                        self._acceptor.turn.plan()  # deliveries that waited for room in the output may continue
             if self._is_stranger and connection.logged_in:
                 self._is_stranger = False
                 self._deadline = inf
@@ -245,10 +245,10 @@ class Driver(asyncio.Protocol):
         else:
             self._plan(deadline)
             if self._has_input():
-                self._line_up()  # a login that ended has let it go on
+                self._line_up()  # a login that ended lets the input be processed
 
     def work(self, now: float) -> None:
-        """Go on with what was received, in the share that the turn gives."""
+        """Process received input, within the share that the turn gives."""
         self._is_in_line = False
         connection = self._connection
         if connection is None:
@@ -276,7 +276,7 @@ class Driver(asyncio.Protocol):
         self._acceptor.turn.mark(self)
 
     def _line_up(self) -> None:
-        """Let nothing more in until what came is done, a share in each turn."""
+        """Stop reading until the received input is processed, one share in each turn."""
         if not self._is_in_line:
             self._is_in_line = True
             if self._transport is not None:
@@ -284,7 +284,7 @@ class Driver(asyncio.Protocol):
             self._acceptor.turn.line_up(self)
 
     def _read_on(self) -> None:
-        """Read again, unless there is something that hinders it."""
+        """Read again, unless there is a reason not to."""
         if self._transport is None or self._is_in_line or self._is_write_paused or self._is_halted:
             return
         if self._has_input():
@@ -300,7 +300,7 @@ class Driver(asyncio.Protocol):
             return False
 
     def _end_after_peer(self, now: float) -> None:
-        """What the peer sent before its end is done: now this side ends."""
+        """End this side: all that the peer sent before its end is processed."""
         self.flush(now)
         if self._transport is not None:
             self._release("closed by peer")
@@ -308,7 +308,7 @@ class Driver(asyncio.Protocol):
             self._transport.close()
 
     def handle_deadline(self, now: float) -> None:
-        """Login over time, lingering over time, or the connection's own heartbeat."""
+        """Abort a login or a lingering that took too long, or run the connection's own heartbeat."""
         if now >= self._deadline:
             self._acceptor.turn.enter()
             if self._state is not State.LINGERING:
@@ -333,7 +333,7 @@ class Driver(asyncio.Protocol):
     # -- called by the broker --------------------------------------------------------------------------------
 
     def shutdown(self, reason: str) -> None:
-        """End the conversation in its protocol's words; whoever has not begun one is cut off."""
+        """End the conversation as its protocol prescribes; abort a connection that has not begun one."""
         if self._connection is None:
             if self._state is not State.LINGERING:
                 self.abort()
@@ -351,7 +351,7 @@ class Driver(asyncio.Protocol):
             self._acceptor.turn.mark(self)
 
     def is_said(self) -> bool:
-        """Whether the peer's system has acknowledged all we said, and nothing came from there since the last call."""
+        """Tell whether the peer's system has acknowledged all output and nothing has arrived since the last call."""
         has_spoken, self._has_spoken = self._has_spoken, False
         transport = self._transport
         if has_spoken or self._state is not State.LINGERING or transport is None:
@@ -359,7 +359,7 @@ class Driver(asyncio.Protocol):
         return transport.get_write_buffer_size() == 0 and unacknowledged_bytes(transport) == 0
 
     def abort(self) -> None:
-        """Close at once; what was not sent yet is lost."""
+        """Close at once; unsent output is lost."""
         if self._state is State.DRAINING:
             self._leave("aborted")
             return
@@ -369,17 +369,17 @@ class Driver(asyncio.Protocol):
             self._transport.abort()
 
     def displace(self, reason: str) -> None:
-        """Make place for a new connection (called by `Connections`): this one is not logged in."""
+        """Abort this connection, which is not logged in, to make room for a new one (called by `Connections`)."""
         self._acceptor.turn.enter()
         self._acceptor.brake.warning(self.peer_address, "stranger displaced: peer=%s reason=%s", self.peer, reason)
         self.abort()
 
     def wake(self) -> None:
-        """The connection has output, or another deadline (`ConnectionContext.wake`)."""
+        """Plan a flush: the connection has output or a new deadline (`ConnectionContext.wake`)."""
         self._acceptor.turn.mark(self)
 
     def read(self, goes_on: bool) -> None:
-        """The connection wants nothing more from its peer, or wants it again (`ConnectionContext.read`)."""
+        """Stop or resume reading, as the connection asks (`ConnectionContext.read`)."""
         self._is_halted = not goes_on
         if self._transport is None or self._connection is None:
             return
@@ -391,19 +391,19 @@ class Driver(asyncio.Protocol):
     # -- steps -----------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Bytes of the peer's protocol come from here on."""
+        """Begin to detect the protocol: from here on the peer sends its bytes."""
         assert self._transport is not None
         limit = self._acceptor.output_limit_bytes
         self._transport.set_write_buffer_limits(high=limit, low=limit // RESUME_DIVISOR)
         self._state = State.DETECTING
 
     def _detect(self) -> ProtocolConnection | None:
-        """Find the protocol by what was received so far, and open a conversation in it."""
+        """Recognise the protocol by its first bytes and open a conversation in it; None if it is not recognised."""
         acceptor, transport = self._acceptor, self._transport
         try:
             manager = recognise(acceptor.managers, self._head)
         except UnknownProtocol:
-            # The first bytes may be part of a secret sent to the wrong port, so no more than a protocol's name of them.
+            # The first bytes may be part of a secret sent to the wrong port: log no more than the length of a name.
             template = "connection speaks no protocol of this acceptor: peer=%s first_bytes=%s"
             acceptor.brake.warning(self.peer_address, template, self.peer, self._head[:4].hex())
             self._turn_away()
@@ -424,18 +424,18 @@ class Driver(asyncio.Protocol):
         return self._connection
 
     def _login_changed(self, standing: Standing) -> None:
-        """The check of credentials began or ended."""
+        """Note that a check of credentials began or ended."""
         if self._is_stranger:
             self._acceptor.connections.move(self, standing)
 
     def _plan(self, deadline: float | None) -> None:
-        """Be called at the connection's own deadline or at ours, whichever comes first."""
+        """Plan a call at the connection's deadline or at the driver's, whichever comes first."""
         when = self._deadline if deadline is None else min(deadline, self._deadline)
         if when < self.planned_at:
             self._acceptor.turn.plan_deadline(self, when)
 
     def _turn_away(self) -> None:
-        """Tell what is spoken here, if a protocol has words for that (AMQP 1.0 §2.2), and close."""
+        """Tell the peer what is spoken here, if a protocol has a greeting for that (AMQP 1.0 §2.2), and close."""
         greeting = next((manager.greeting for manager in self._acceptor.managers if manager.greeting), b"")
         if not greeting or self._transport is None:
             self.abort()
@@ -445,7 +445,7 @@ class Driver(asyncio.Protocol):
         self._say_goodbye(self._acceptor.turn.enter())
 
     def _release(self, reason: str) -> None:
-        """Let go of the connection: it gives back what it holds, now and not when the peer has closed its side."""
+        """End the conversation now, not when the peer closes its side: what it held returns to the queues."""
         connection = self._connection
         if connection is None:
             return
@@ -455,10 +455,10 @@ class Driver(asyncio.Protocol):
             connection.connection_lost()
         except Exception:
             self._log_failure("connection_lost")
-        self._acceptor.turn.plan()  # what it gave back may go to others now
+        self._acceptor.turn.plan()  # what it returned may now be delivered to others
 
     def _fail(self, where: str) -> None:
-        """An exception that a connection must never let out: log it, end this connection, spare the others."""
+        """Log an exception that a connection must never raise, and end this connection only."""
         self._log_failure(where)
         self.abort()
 
@@ -467,10 +467,10 @@ class Driver(asyncio.Protocol):
         self._acceptor.brake.exception(self.peer_address, template, where, self.id, self.peer)
 
     def _say_goodbye(self, now: float) -> None:
-        """Send what is left, then wait a little for the peer to close.
+        """Send what is left, then wait briefly for the peer to close.
 
         Closing with unread bytes in the receive buffer makes the kernel send a reset, which can overtake our last
-        words: so only our direction is closed, and the rest is read and thrown away.
+        bytes. So only our direction is closed, and the rest is read and discarded.
         """
         transport = self._transport
         assert transport is not None
@@ -488,7 +488,7 @@ class Driver(asyncio.Protocol):
     def _linger(self, now: float) -> None:
         self._state = State.LINGERING
         if self._is_stranger:
-            # Everything was said: nothing is lost if it goes before those that still want to log in.
+            # All output is written, so it is displaced before connections that still want to log in.
             self._acceptor.connections.move(self, Standing.SILENT)
         self._deadline = now + LINGER_S
         self._plan(None)

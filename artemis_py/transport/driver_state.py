@@ -4,14 +4,14 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """What the driver is busy with."""
+    """State of a driver."""
 
     NEW = auto()
     ENCRYPTING = auto()
     DETECTING = auto()
     OPEN = auto()
     LINGERING = auto()
-    """The last bytes are on their way, what arrives is thrown away."""
+    """The last bytes are on their way; what arrives is discarded."""
     DRAINING = auto()
-    """The socket is gone, and what had arrived before is still to be worked through."""
+    """The socket is gone, and what had arrived before is still being processed."""
     LOST = auto()

@@ -2,7 +2,7 @@
 
 asyncio has such a layer, but it hides a connection until its handshake is over, keeps a buffer of 256 KiB for each,
 and its `start_tls` needs a task and loses the first bytes under uvloop. Here the driver sees the connection from the
-first moment, so that the handshake is part of the one login deadline, and an idle connection holds what OpenSSL holds.
+first moment, so the one login deadline covers the handshake, and an idle connection needs only OpenSSL's memory.
 """
 
 import asyncio
@@ -10,43 +10,43 @@ import ssl
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
-# As much as one read of the socket brings; a TLS record is at most 16 KiB.
+# As much as one read of the socket returns; a TLS record is at most 16 KiB.
 READ_BYTES: Final = 256 * 1024
 
 
 class Encrypted(Protocol):
-    """The driver of an encrypted connection: a `asyncio.Protocol` that is also told about the handshake."""
+    """The driver of an encrypted connection: an `asyncio.Protocol` that is also told about the handshake."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is there, the handshake begins."""
+        """Take the transport of an accepted socket; the handshake begins."""
 
     def handshake_progressed(self) -> None:
-        """The peer sent a part of the handshake that was understood."""
+        """Note that the peer sent a valid part of the handshake."""
 
     def handshake_done(self) -> None:
-        """What is received from now on is plain."""
+        """Begin the conversation: the handshake is complete."""
 
     def tls_failed(self, error: ssl.SSLError) -> None:
-        """The peer does not speak TLS as it should; the transport is to be aborted."""
+        """End the connection: the peer broke the TLS protocol, or does not speak it."""
 
     def data_received(self, data: bytes) -> None:
-        """Plain bytes."""
+        """Process decrypted bytes."""
 
     def eof_received(self) -> bool | None:
-        """The peer says no more."""
+        """Process the end of the peer's stream; return True to keep the transport open."""
 
     def pause_writing(self) -> None:
-        """The socket's buffer is full."""
+        """Stop writing: the socket's buffer is full."""
 
     def resume_writing(self) -> None:
-        """The socket's buffer has room."""
+        """Write again: the socket's buffer has room."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """End the connection: the socket is gone."""
 
 
 class TlsLayer(asyncio.Protocol):
-    """The protocol of the socket's transport."""
+    """The TLS layer as the socket's transport sees it: its asyncio protocol."""
 
     __slots__ = ("_driver", "_incoming", "_is_done", "_is_over", "_outgoing", "_tls", "_transport")
 
@@ -57,17 +57,17 @@ class TlsLayer(asyncio.Protocol):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._transport: asyncio.Transport | None = None
         self._is_done = False
-        """The handshake is over."""
+        """Whether the handshake is complete."""
         self._is_over = False
-        """One side ended the encrypted stream: what comes now is for nobody."""
+        """Whether one side has ended the encrypted stream; what arrives after that is ignored."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A socket was accepted."""
+        """Give the driver a transport that encrypts."""
         self._transport = cast(asyncio.Transport, transport)
         self._driver.connection_made(TlsTransport(self, self._transport, self._tls))
 
     def data_received(self, data: bytes) -> None:
-        """Records of the peer's, cut anywhere."""
+        """Decrypt the peer's records, split at any byte, and feed the driver."""
         if self._is_over:
             return
         self._incoming.write(data)
@@ -95,44 +95,44 @@ class TlsLayer(asyncio.Protocol):
             self._driver.tls_failed(error)
 
     def eof_received(self) -> bool | None:
-        """The socket's end, after the stream's end or instead of it."""
+        """Tell the driver that the socket has ended, unless the encrypted stream ended before."""
         if not self._is_over:
             self._is_over = True
             return self._driver.eof_received()
         return False
 
     def pause_writing(self) -> None:
-        """Passed on: the buffer that is full is the socket's."""
+        """Pass the call on: the full buffer is the socket's."""
         self._driver.pause_writing()
 
     def resume_writing(self) -> None:
-        """Passed on."""
+        """Pass the call on."""
         self._driver.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Passed on."""
+        """Pass the call on; later input is ignored."""
         self._is_over = True
         self._driver.connection_lost(exc)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and send."""
+        """Encrypt `data` and send it."""
         if data and self._is_done:
             self._tls.write(data)
             self._send()
 
     def end_stream(self) -> None:
-        """Tell the peer that no more bytes come (close_notify), if there is a stream to end."""
+        """Tell the peer that no more bytes follow (close_notify), if the handshake is complete."""
         self._is_over = True
         if self._is_done:
-            with suppress(ssl.SSLError):  # it wants the peer's own end, which nobody waits for here
+            with suppress(ssl.SSLError):  # it asks for the peer's close_notify, which is not awaited here
                 self._tls.unwrap()
             self._send()
 
     def _end(self) -> None:
-        """The peer ended its stream: answers go out, then ours ends too."""
+        """End this side after the peer ended its stream: send the answers, then close."""
         self._is_over = True
         if self._driver.eof_received():
-            return  # it closes when it has done what it received
+            return  # the driver closes the transport when it has processed its input
         assert self._transport is not None
         self.end_stream()
         self._transport.close()
@@ -144,7 +144,7 @@ class TlsLayer(asyncio.Protocol):
 
 
 class TlsTransport(asyncio.Transport):
-    """The transport as the driver sees it: plain bytes in, everything else is the socket's."""
+    """The transport as the driver sees it: it takes plain bytes; everything else is the socket's."""
 
     __slots__ = ("_layer", "_socket", "_tls")
 
@@ -155,28 +155,28 @@ class TlsTransport(asyncio.Transport):
         self._tls = tls
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """`ssl_object` is ours, the rest is known to the socket's transport."""
+        """Return the TLS object for `ssl_object`; ask the socket's transport for all other names."""
         return self._tls if name == "ssl_object" else self._socket.get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send, encrypted."""
+        """Encrypt `data` and send it."""
         self._layer.write(data)
 
     def get_write_buffer_size(self) -> int:
-        """Encrypted bytes that the socket has not taken."""
+        """Return the number of encrypted bytes that the socket has not accepted."""
         return self._socket.get_write_buffer_size()
 
     def can_write_eof(self) -> bool:
-        """A TLS stream has an end, and so has the socket's."""
+        """Tell whether this direction can be closed alone: as the socket says."""
         return self._socket.can_write_eof()
 
     def write_eof(self) -> None:
-        """No more bytes from this side."""
+        """End the TLS stream and this direction of the socket."""
         self._layer.end_stream()
         self._socket.write_eof()
 
     def close(self) -> None:
-        """Send what there is, then close."""
+        """Send what is buffered, then close."""
         self._layer.end_stream()
         self._socket.close()
 
@@ -185,7 +185,7 @@ class TlsTransport(asyncio.Transport):
         self._socket.abort()
 
     def pause_reading(self) -> None:
-        """Leave what comes in the socket."""
+        """Leave received bytes in the socket."""
         self._socket.pause_reading()
 
     def resume_reading(self) -> None:
@@ -193,5 +193,5 @@ class TlsTransport(asyncio.Transport):
         self._socket.resume_reading()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Of the socket's buffer."""
+        """Set the limits of the socket's buffer."""
         self._socket.set_write_buffer_limits(high, low)

@@ -1,4 +1,4 @@
-"""Calls something again and again on the event loop."""
+"""Calls a function repeatedly on the event loop."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,21 +7,21 @@ from artemis_py.transport.turn import Cancellable, Scheduler
 
 
 class Repeated:
-    """One function that is called from `start` to `stop`, each time after the delay that it asked for."""
+    """A function that is called repeatedly from `start` to `stop`, each time after the delay that it returned."""
 
     def __init__(self, loop: Scheduler, enter: Callable[[], object], action: Callable[[], float]) -> None:
-        """`action` returns the seconds until its next call; `enter` is called before it and passes the time in."""
+        """Create it stopped. `action` returns the seconds until its next call; `enter` first passes the time in."""
         self._loop: Final = loop
         self._enter: Final = enter
         self._action: Final = action
         self._timer: Cancellable | None = None
 
     def start(self, delay_s: float) -> None:
-        """Call it for the first time after so many seconds."""
+        """Call the function for the first time after `delay_s` seconds."""
         self._timer = self._loop.call_at(self._loop.time() + delay_s, self._run)
 
     def stop(self) -> None:
-        """Call it no more."""
+        """Stop calling the function."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -29,5 +29,5 @@ class Repeated:
     def _run(self) -> None:
         self._enter()
         delay_s = self._action()
-        if self._timer is not None:  # it was not stopped by what it did
+        if self._timer is not None:  # `action` may have called `stop`
             self.start(delay_s)

@@ -1,4 +1,4 @@
-"""What an accepted socket tells of its peer, and of what it has not taken yet."""
+"""Facts about an accepted socket: its peer, and the bytes that the peer has not received yet."""
 
 import asyncio
 import sys
@@ -8,17 +8,17 @@ from termios import TIOCOUTQ
 
 
 def unacknowledged_bytes(transport: asyncio.BaseTransport) -> int:
-    """Bytes that the system holds until the peer's system has them; 1 if it does not tell."""
+    """Return how many sent bytes the peer's system has not acknowledged; 1 if that is not known."""
     sock = transport.get_extra_info("socket")
     try:
-        # SIOCOUTQ of Linux has the number of TIOCOUTQ.
+        # On Linux, SIOCOUTQ has the same number as TIOCOUTQ.
         return int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, bytes(4)), sys.byteorder)
     except (OSError, AttributeError, ValueError):
         return 1
 
 
 def peer_text(transport: asyncio.BaseTransport) -> str:
-    """`host:port`, with IPv6 addresses in brackets."""
+    """Return the peer as `host:port`, with IPv6 addresses in brackets."""
     name = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
         return "unknown"
@@ -27,7 +27,7 @@ def peer_text(transport: asyncio.BaseTransport) -> str:
 
 
 def is_loopback(transport: asyncio.BaseTransport) -> bool:
-    """Whether the peer is on this machine. An IPv4 address that came in over IPv6 counts as what it is."""
+    """Tell whether the peer is on this machine. An IPv4-mapped IPv6 address counts as its IPv4 address."""
     name = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
         return False

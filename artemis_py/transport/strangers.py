@@ -1,16 +1,16 @@
-"""Connections that are not logged in, and which of them goes when there is no room for another one.
+"""Connections that are not logged in, and which of them is closed when there is no room for another one.
 
-A connection that says nothing costs its owner nothing, so it must not keep anybody out. Every stranger has a standing:
+A connection that sends nothing costs its owner nothing, so it must not keep clients out. Every stranger has a standing:
 
-    SILENT       said nothing that a protocol of the acceptor recognises
-    LOGGING_IN   its protocol was recognised, or its TLS handshake got somewhere
+    SILENT       it has sent nothing that a protocol of the acceptor recognises
+    LOGGING_IN   its protocol was recognised, or its TLS handshake has made progress
     CHECKED      its credentials are being checked: it waits for the broker, not the broker for it
 
-Silent strangers and those that are logging in share the room, and the larger of both crowds makes place: its oldest
-goes, from the peer address that has the most of it. So a flood of silence leaves half of the room to logins, and a
-flood of logins that stall leaves half of it to newcomers, which are silent at first. A stranger whose credentials are
-being checked stays: the login service bounds their number, and the login deadline their time. Everything here takes
-the same time however many strangers there are.
+Silent strangers and those that are logging in share the room. The larger of the two crowds makes room: of the peer
+address with the most strangers in it, the oldest is closed. So a flood of silent connections leaves half of the room
+to logins, and a flood of stalled logins leaves half of it to new connections, which are silent at first. A stranger
+whose credentials are being checked stays: the login service limits their number, the login deadline their time. All
+operations take constant time, however many strangers there are.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from artemis_py.protocol import Authenticator, ConnectionContext, LoginResult, S
 
 
 class Standing(Enum):
-    """How far a stranger has come."""
+    """How far a stranger has come with its login."""
 
     SILENT = auto()
     LOGGING_IN = auto()
@@ -33,19 +33,19 @@ class Stranger(Protocol):
 
     @property
     def peer_address(self) -> str:
-        """What its connections are counted under (`peers.address_of`)."""
+        """Address that the peer's connections are counted under (`peers.address_of`)."""
 
     def displace(self, reason: str) -> None:
-        """Close at once: another connection takes the place."""
+        """Close at once, to make room for another connection."""
 
 
 class Crowd:
-    """Strangers of one standing, in the order in which they reached it, by peer address."""
+    """Strangers of one standing by peer address, in the order in which they reached it."""
 
     def __init__(self) -> None:
         self._by_address: Final[dict[str, dict[Stranger, None]]] = {}
-        # Addresses by how many strangers they have. A change moves an address to a neighbouring number, so the largest
-        # number is never searched for.
+        # Addresses by their number of strangers. A change moves an address to a neighbouring number, so the largest
+        # number never has to be searched for.
         self._by_count: Final[dict[int, dict[str, None]]] = {}
         self._largest = 0
         self._size = 0
@@ -54,11 +54,11 @@ class Crowd:
         return self._size
 
     def count(self, address: str) -> int:
-        """How many come from an address."""
+        """Return how many strangers come from an address."""
         return len(self._by_address.get(address, ()))
 
     def add(self, stranger: Stranger) -> None:
-        """Enter a stranger as the youngest."""
+        """Add a stranger as the youngest."""
         address = stranger.peer_address
         crowd = self._by_address.setdefault(address, {})
         crowd[stranger] = None
@@ -66,7 +66,7 @@ class Crowd:
         self._recount(address, len(crowd) - 1, len(crowd))
 
     def remove(self, stranger: Stranger) -> None:
-        """Take a stranger out that is in here."""
+        """Remove a stranger, which must be in the crowd."""
         address = stranger.peer_address
         crowd = self._by_address[address]
         del crowd[stranger]
@@ -76,11 +76,11 @@ class Crowd:
         self._recount(address, len(crowd) + 1, len(crowd))
 
     def oldest_of(self, address: str) -> Stranger | None:
-        """The oldest stranger of an address."""
+        """Return the oldest stranger of an address; None if there is none."""
         return next(iter(self._by_address.get(address, ())), None)
 
     def oldest(self) -> Stranger | None:
-        """The oldest stranger of the address that has the most; None if there is no stranger."""
+        """Return the oldest stranger of the address that has the most; None if there is no stranger."""
         if not self._largest:
             return None
         return self.oldest_of(next(iter(self._by_count[self._largest])))
@@ -100,7 +100,7 @@ class Crowd:
 
 
 class Strangers:
-    """All strangers that share one limit: those of the broker, or those of one acceptor."""
+    """Strangers that share one limit: all of the broker, or all of one acceptor."""
 
     def __init__(self) -> None:
         self._standings: Final[dict[Stranger, Standing]] = {}
@@ -114,17 +114,17 @@ class Strangers:
         return stranger in self._standings
 
     def count(self, address: str) -> int:
-        """How many strangers come from an address."""
+        """Return how many strangers come from an address."""
         return self._by_address.get(address, 0)
 
     def add(self, stranger: Stranger) -> None:
-        """Enter a silent stranger."""
+        """Add a silent stranger."""
         self._standings[stranger] = Standing.SILENT
         self._by_address[stranger.peer_address] = self.count(stranger.peer_address) + 1
         self._crowds[Standing.SILENT].add(stranger)
 
     def remove(self, stranger: Stranger) -> None:
-        """Take a stranger out; nothing happens if it is none."""
+        """Remove a stranger; do nothing for any other connection."""
         standing = self._standings.pop(stranger, None)
         if standing is None:
             return
@@ -135,7 +135,7 @@ class Strangers:
             self._crowds[standing].remove(stranger)
 
     def move(self, stranger: Stranger, standing: Standing) -> None:
-        """Note how far a stranger has come; nothing happens if it is none."""
+        """Record how far a stranger has come; do nothing for any other connection."""
         before = self._standings.get(stranger)
         if before is None or before is standing:
             return
@@ -146,41 +146,41 @@ class Strangers:
             self._crowds[standing].add(stranger)
 
     def logging_in(self) -> list[Stranger]:
-        """Those whose login is under way, credentials being checked or not."""
+        """Return the strangers whose login is in progress, whether credentials are being checked or not."""
         return [stranger for stranger, standing in self._standings.items() if standing is not Standing.SILENT]
 
     def weakest(self) -> Stranger | None:
-        """The one that goes first; None if the credentials of all are being checked."""
+        """Return the stranger to displace first; None if the credentials of all are being checked."""
         silent, logging_in = self._crowds.values()
         return silent.oldest() if len(silent) >= len(logging_in) else logging_in.oldest()
 
     def weakest_of(self, address: str) -> Stranger | None:
-        """The one of an address that goes first."""
+        """Return the stranger of an address to displace first; None if there is none."""
         silent, logging_in = self._crowds.values()
         crowd = silent if silent.count(address) >= logging_in.count(address) else logging_in
         return crowd.oldest_of(address)
 
 
 class WatchedAuthenticator:
-    """An acceptor's authenticator for one connection: it tells when credentials are being checked."""
+    """An acceptor's authenticator for one connection, which reports when credentials are being checked."""
 
     def __init__(self, authenticator: Authenticator, changed: Callable[[Standing], None]) -> None:
         self._authenticator = authenticator
         self._changed = changed
 
     def mechanisms(self, context: ConnectionContext) -> list[str]:
-        """Those of the acceptor."""
+        """Return the mechanisms of the acceptor."""
         return list(self._authenticator.mechanisms(context))
 
     def begin(self, mechanism: str, context: ConnectionContext) -> SaslExchange | None:
-        """An exchange that is watched."""
+        """Begin an exchange that reports when credentials are being checked; None if there is no such mechanism."""
         exchange = self._authenticator.begin(mechanism, context)
         return None if exchange is None else _WatchedExchange(exchange, self._changed)
 
     def login(
         self, user: str | None, password: str | None, context: ConnectionContext, done: Callable[[LoginResult], None]
     ) -> None:
-        """A login that is watched."""
+        """Check a login and report when the check begins and ends."""
         self._changed(Standing.CHECKED)
 
         def ended(result: LoginResult) -> None:
@@ -191,7 +191,7 @@ class WatchedAuthenticator:
 
 
 class _WatchedExchange:
-    """One SASL exchange; between a response and what follows it the client waits for us."""
+    """One SASL exchange; between a response and its answer the client waits for the broker."""
 
     def __init__(self, exchange: SaslExchange, changed: Callable[[Standing], None]) -> None:
         self._exchange = exchange

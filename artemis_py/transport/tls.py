@@ -1,4 +1,4 @@
-"""TLS of an acceptor: its certificates, and whom a client's certificate names."""
+"""TLS of an acceptor: its certificates, and the name in a client's certificate."""
 
 import ssl
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ SHORT_NAMES: Final[Mapping[str, str]] = {
     "userId": "UID",
 }
 
-# RFC 4514 §2.4: characters that are written with a backslash wherever they stand.
+# RFC 4514 §2.4: characters that are written with a backslash wherever they occur.
 ESCAPED: Final = frozenset('"+,;<>\\')
 
 
 def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
-    """The TLS context of an acceptor; None if it does not encrypt. Raises ConfigError if a file cannot be used."""
+    """Return the TLS context of an acceptor; None if it has none. Raises ConfigError if a file cannot be used."""
     tls = config.tls
     if tls is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Renegotiation lets a client make the server work for free (reliability §5.7).
+    # Renegotiation would let a client make the broker work at no cost to the client (reliability §5.7).
     context.options |= ssl.OP_NO_RENEGOTIATION
     element = f"acceptor {config.name}"
-    # A password that is not there must not be asked for on the terminal, where `load_cert_chain` would.
+    # Without a callback, `load_cert_chain` would ask for a missing password on the terminal.
     password = tls.key_store_password or ""
     try:
         context.load_cert_chain(tls.key_store_path, tls.private_key_path, lambda: password)
@@ -55,7 +55,7 @@ def _problem(config: AcceptorConfig, element: str, option: str, error: Exception
 
 
 def distinguished_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """The subject of a verified certificate as text, most specific part first (RFC 4514 §2.1); None without one.
+    """Return the subject of a verified certificate as text, most specific part first (RFC 4514 §2.1); None without one.
 
     `certificate` is what `SSLObject.getpeercert` returns: empty or None if the peer showed none.
     """
@@ -68,7 +68,7 @@ def distinguished_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def _escape(value: str) -> str:
-    """`value` as RFC 4514 §2.4 writes it."""
+    """Return `value` escaped as RFC 4514 §2.4 requires."""
     last = len(value) - 1
     return "".join(
         "\\00"

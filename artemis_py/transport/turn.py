@@ -1,11 +1,11 @@
-"""One turn of the loop: what was read is dispatched, then every connection concerned writes once.
+"""One turn of the loop: the queues dispatch what was read, then each connection with output writes once.
 
 Reading a socket only feeds its connection. The first feed of a loop iteration plans a turn; when it comes, all that
-was read is dispatched together and each connection's output goes out in one write. The turn also holds the one
+was read is dispatched together and each connection's output goes out in one write. The turn also owns the one
 timer that all deadlines share, and stamps the core with the wall clock.
 
-A turn is bounded in the work it does, whatever was read. Each read gets a share of it; connections whose share was too
-small stand in a line, are not read from, and go on in the turns to come, all of them in each as far as it goes.
+A turn is bounded in the work it does, whatever was read. Each read gets a share of that work. A connection whose share
+was too small waits in a line and is not read from; each later turn serves the line as far as its work allows.
 """
 
 import time
@@ -19,77 +19,77 @@ from artemis_py.transport.deadlines import Deadlines, Waiter
 
 LOGGER: Final = named_logger(__name__)
 
-# The core counts in wall-clock time and the loop does not: looked at this often, a wall clock that was set is
-# noticed within these seconds. One look at one number costs nothing.
+# The core uses wall-clock time and the loop does not. The wall clock is read at least this often, so a change of it is
+# noticed within these seconds. Reading it costs next to nothing.
 LONGEST_CORE_WAIT_S: Final = 5.0
 
-# After a failure inside the core's own deadlines they rest this long, or the same failure would fill the log.
+# After a failure in the core's own deadlines they pause for this long; otherwise the same failure would fill the log.
 REST_AFTER_FAILURE_S: Final = 1.0
 
 
 # Work of one turn, in units of `runtime.meter`: as much for what was read as for the line, so that neither stops the
-# other. Compiled that is 1 to 2 ms each; smaller shares cost throughput, larger ones everybody's time.
+# other. Compiled, each is 1 to 2 ms; smaller values cost throughput, larger ones delay every connection.
 READ_UNITS: Final = 1000
 LINE_UNITS: Final = 1000
 
-# The share of a read when others had the rest: a client that asks for little is never kept waiting by those that ask
-# for much.
+# Share of a read when other connections used up the rest: a client that asks for little never waits for clients that
+# ask for much.
 LEAST_UNITS: Final = 200
 
 
 class Core(Protocol):
-    """What a turn needs of the core: the dispatcher of its queues."""
+    """The part of the core that a turn needs: the dispatcher of its queues."""
 
     now_ms: int
     meter: Meter
 
     def run(self) -> bool:
-        """Dispatch what is ready, within bounds; True: more is waiting."""
+        """Dispatch what is ready, within bounds; return True if more is waiting."""
 
     def next_deadline_ms(self) -> int | None:
-        """When `handle_deadlines` wants to be called, in milliseconds since 1970."""
+        """Return when `handle_deadlines` must be called, in milliseconds since 1970; None if never."""
 
     def handle_deadlines(self) -> None:
-        """Do what is due."""
+        """Run the deadlines that are due."""
 
     def stored(self, batch: int) -> bool:
-        """Take note that a batch is durable; True: something may be delivered now."""
+        """Note that a batch is durable; return True if something may be delivered now."""
 
 
 class Cancellable(Protocol):
     """A planned call of the event loop."""
 
     def cancel(self) -> None:
-        """Make it not happen."""
+        """Cancel the call."""
 
     def when(self) -> float:
-        """The loop's time at which it happens."""
+        """Return the loop's time of the call."""
 
 
 class Scheduler(Protocol):
-    """What a turn needs of the event loop."""
+    """The part of the event loop that a turn needs."""
 
     def time(self) -> float:
-        """Seconds of the monotonic clock."""
+        """Return the monotonic clock in seconds."""
 
     def call_soon(self, callback: Callable[[], object], /) -> object:
-        """Call in the next iteration."""
+        """Call `callback` in the next iteration of the loop."""
 
     def call_at(self, when: float, callback: Callable[[], object], /) -> Cancellable:
-        """Call at `when`."""
+        """Call `callback` at `when`, in the loop's time."""
 
 
 class Writer(Waiter, Protocol):
     """A connection as the turn sees it."""
 
     is_marked: bool
-    """Whether it is on the turn's list. Written by `Turn`; `flush` of the connection clears it."""
+    """Whether the connection is on the turn's list. `Turn` sets it; the connection's `flush` clears it."""
 
     def flush(self, now: float) -> None:
-        """Write what there is; never raises."""
+        """Write the collected output; never raises."""
 
     def work(self, now: float) -> None:
-        """Go on with what was received, after `Turn.line_up`; never raises. It lines up again if there is more."""
+        """Process received input, after `Turn.line_up`; line up again if there is more. Never raises."""
 
 
 class Turn:
@@ -103,9 +103,9 @@ class Turn:
         self._marked: list[Writer] = []
         self._meter: Meter = core.meter
         self._read_end = core.meter.work + READ_UNITS
-        """Where the meter is when what was read in this turn has had its part of it."""
+        """Reading of the meter at which the reads of this turn have used up their work."""
         self._line: deque[Writer] = deque()
-        """Connections that have received more than was done."""
+        """Connections with received input that is not processed yet."""
         self._deadlines = Deadlines()
         self._timer: Cancellable | None = None
         self._core_rests_until = 0.0
@@ -113,18 +113,18 @@ class Turn:
         self._brake = LogBrake(LOGGER)
 
     def enter(self) -> float:
-        """Stamp the core with the time; returns the monotonic one. To be called before anything reaches the core."""
+        """Stamp the core with the wall clock and return the loop's time. Call it before anything reaches the core."""
         self._core.now_ms = int(self._wall_clock() * 1000)
         return self._loop.time()
 
     def begin_share(self) -> None:
-        """Give what is received now its share of the turn."""
+        """Give the read that follows its share of the turn."""
         meter = self._meter
         least = meter.work + LEAST_UNITS
         meter.end = least if self._line or least > self._read_end else self._read_end
 
     def line_up(self, connection: Writer) -> None:
-        """Let `connection` go on in the next turn; once, until its `work` is called."""
+        """Have `connection.work` called in a coming turn. Call this at most once before each call of `work`."""
         self._line.append(connection)
         self.plan()
 
@@ -142,7 +142,7 @@ class Turn:
             self._loop.call_soon(self._run)
 
     def stored(self, batch: int) -> None:
-        """Tell the core that the store committed a batch, and deliver what waited for it."""
+        """Tell the core that the store committed a batch, and plan to deliver what waited for it."""
         if self._core.stored(batch):
             self.plan()
 
@@ -152,11 +152,11 @@ class Turn:
         self._arm(when)
 
     def forget(self, waiter: Waiter) -> None:
-        """Make no call to `waiter` that is planned now."""
+        """Cancel the planned call to `waiter`."""
         self._deadlines.forget(waiter)
 
     def stop(self) -> None:
-        """Plan nothing any more."""
+        """Stop planning turns and deadlines."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -169,7 +169,7 @@ class Turn:
         try:
             has_more = self._core.run()
         except Exception:
-            # No connection can be blamed here, so all of them go on; the next event brings the next attempt.
+            # No connection can be blamed here, so all of them stay open; the next event brings the next attempt.
             self._brake.exception("", "dispatch failed")
             has_more = False
         marked, self._marked = self._marked, []
@@ -181,7 +181,7 @@ class Turn:
         self._arm_for_core(now)
 
     def _serve_line(self, now: float) -> None:
-        """Let those in line go on, one after the other, each with an equal part of what is left for them."""
+        """Serve the connections in line one after the other, each with an equal part of the work that is left."""
         line = self._line
         meter = self._meter
         end = meter.work + LINE_UNITS
@@ -193,14 +193,14 @@ class Turn:
             line.popleft().work(now)
 
     def _arm_for_core(self, now: float) -> None:
-        """Let the timer go off when the core wants it to."""
+        """Set the timer to the core's next deadline."""
         deadline_ms = self._core.next_deadline_ms()
         if deadline_ms is not None:
             delay = min(max((deadline_ms - self._core.now_ms) / 1000, 0.0), LONGEST_CORE_WAIT_S)
             self._arm(max(now + delay, self._core_rests_until))
 
     def _arm(self, when: float) -> None:
-        """Let the timer go off at `when` at the latest."""
+        """Set the timer to `when`, unless it goes off earlier."""
         if self._timer is not None:
             if self._timer.when() <= when:
                 return

@@ -1,7 +1,7 @@
 """WebSocket (RFC 6455) on the same port: a protocol that carries another one.
 
-To the driver a WebSocket is a connection like any other; within, it is the transport of the protocol whose subprotocol
-name the client asked for. Nothing of the inner protocol is looked at. The wire is `wsproto`'s, which knows no sockets.
+To the driver, a WebSocket is a connection like any other. Inside, it is the transport of the protocol whose subprotocol
+name the client asked for; it does not look into that protocol. Frames are read and written by `wsproto`, without I/O.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,13 @@ from artemis_py.protocol import ConnectionContext, ProtocolConnection, ProtocolM
 
 _REQUEST: Final = b"GET "
 
-# A request line and headers of a browser with its cookies; more is refused.
+# Enough for a browser's request line and headers with its cookies; more is refused.
 MAX_HANDSHAKE_BYTES: Final = 16 * 1024
 
 _BAD_REQUEST: Final = 400
 
 FRAME_UNITS: Final = 10
-"""What `wsproto` takes for a frame, in units of `core.runtime.meter`."""
+"""Work that a frame costs in `wsproto`, in units of `core.runtime.meter`."""
 
 
 class WebSocketManager:
@@ -55,20 +55,20 @@ class WebSocketManager:
         }
 
     def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Mapping[str, object]:
-        """Let each inner protocol parse its own; by its name."""
+        """Let each inner protocol read its own parameters; return the results by the protocol's name."""
         return {manager.name: manager.read_parameters(acceptor, given) for manager in self._managers.values()}
 
     def start(self) -> None:
-        """There is nothing to take up."""
+        """Do nothing: there is nothing to start."""
 
     def matches(self, head: bytes) -> bool | None:
-        """An HTTP request."""
+        """Tell whether `head` begins an HTTP GET request; None if more bytes are needed."""
         if len(head) < len(_REQUEST):
             return None if _REQUEST.startswith(head) else False
         return head.startswith(_REQUEST)
 
     def connect(self, context: ConnectionContext) -> "WebSocketConnection":
-        """Wait for the handshake."""
+        """Return a connection that waits for the handshake."""
         return WebSocketConnection(context, self._managers, self._meter)
 
 
@@ -85,7 +85,7 @@ class WebSocketConnection:
         self._handshake_bytes = 0
         self._is_closed = False
         self._has_frames = False
-        """Frames wait for another turn."""
+        """Whether frames wait for another turn."""
 
     @property
     def closed(self) -> bool:
@@ -94,11 +94,11 @@ class WebSocketConnection:
 
     @property
     def logged_in(self) -> bool:
-        """Whether the inner protocol says so."""
+        """Whether the inner protocol is logged in."""
         return self._inner is not None and self._inner.logged_in
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take octets of the WebSocket; what they carry goes to the inner protocol, a share in each turn."""
+        """Process bytes of the WebSocket and pass what they carry to the inner protocol, a share in each turn."""
         if self._is_closed:
             return
         if self._inner is None:
@@ -120,7 +120,7 @@ class WebSocketConnection:
         return not self.closed and (self._has_frames or (self._inner is not None and self._inner.has_input))
 
     def work(self, now: float) -> None:
-        """Go on with them."""
+        """Process waiting frames, and packets in them."""
         inner = self._inner
         if inner is not None and inner.has_input:
             inner.work(now)
@@ -148,7 +148,7 @@ class WebSocketConnection:
                             self._out.append(self._wire.send(event.response()))
                         self._is_closed = True
                     case TextMessage():
-                        # Both protocols want binary frames ([MQTT-6.0.0-1]; AMQP WebSocket binding 2.1).
+                        # Both protocols require binary frames ([MQTT-6.0.0-1]; AMQP WebSocket binding 2.1).
                         self._close(CloseReason.UNSUPPORTED_DATA, "binary frames only")
                 if self._is_closed:
                     break
@@ -168,8 +168,8 @@ class WebSocketConnection:
             manager = self._managers.get(name)
             if manager is not None:
                 self._out.append(self._wire.send(AcceptConnection(subprotocol=name)))
-                # A page that a browser shows is not this machine, wherever the browser runs: what is open to local
-                # clients is not open to every page somebody looks at.
+                # A page in a browser does not count as local, even if the browser runs on this machine: what is open
+                # to local clients must not be open to every page that a user visits.
                 is_page = any(header.lower() == b"origin" for header, _ in request.extra_headers)
                 outer = self._context
                 parameters = outer.parameters.get(manager.name) if isinstance(outer.parameters, Mapping) else None
@@ -195,7 +195,7 @@ class WebSocketConnection:
         self._is_closed = True
 
     def data_to_send(self) -> bytes:
-        """Take the output: one binary message of all that the inner protocol has to say."""
+        """Return the output and clear it; all output of the inner protocol becomes one binary message."""
         inner = self._inner
         if inner is not None and self._wire.state is ConnectionState.OPEN:
             data = inner.data_to_send()
@@ -209,39 +209,39 @@ class WebSocketConnection:
         return b"".join(out)
 
     def next_deadline(self) -> float | None:
-        """The inner protocol's."""
+        """Return the next deadline of the inner protocol."""
         return None if self._inner is None else self._inner.next_deadline()
 
     def handle_deadline(self, now: float) -> None:
-        """The inner protocol's."""
+        """Run the deadlines of the inner protocol that are due."""
         if self._inner is not None:
             self._inner.handle_deadline(now)
 
     def pause(self) -> None:
-        """The client does not read."""
+        """Tell the inner protocol that the client does not read."""
         if self._inner is not None:
             self._inner.pause()
 
     def resume(self) -> None:
-        """It reads again."""
+        """Tell the inner protocol that the client reads again."""
         if self._inner is not None:
             self._inner.resume()
 
     def shutdown(self, reason: str) -> None:
-        """The inner protocol says goodbye; without one the WebSocket is closed."""
+        """Have the inner protocol say goodbye; before the handshake, refuse the request with status 503."""
         if self._inner is not None:
             self._inner.shutdown(reason)
         elif not self._is_closed:
             self._reject(503, reason)
 
     def connection_lost(self) -> None:
-        """The socket is gone."""
+        """Tell the inner protocol that the socket is gone."""
         if self._inner is not None:
             self._inner.connection_lost()
 
 
 def with_websocket(managers: Sequence[ProtocolManager], meter: Meter | None = None) -> list[ProtocolManager]:
-    """The protocols of an acceptor, and WebSocket if any of them is spoken over it."""
+    """Return the protocols of an acceptor, and WebSocket if any of them can be spoken over it."""
     if any(manager.websocket_subprotocols for manager in managers):
         return [*managers, WebSocketManager(managers, meter)]
     return list(managers)

@@ -1,4 +1,4 @@
-"""A thread beside the event loop, for what would hold it up."""
+"""A thread beside the event loop, for jobs that would block the loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,17 +9,17 @@ T = TypeVar("T")
 
 
 class Worker:
-    """Runs jobs one after the other in one thread, which is started by the first of them."""
+    """Runs jobs one after the other in one thread, which the first job starts."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, enter: Callable[[], object]) -> None:
-        """`enter` is called on the loop before each completion: the time is passed in there."""
+        """Create a worker; `enter` is called on the loop before each completion, to pass the time in."""
         self._loop = loop
         self._enter = enter
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="artemis-py-worker")
         self._is_stopped = False
 
     def submit(self, job: Callable[[], T], done: Callable[[T], None]) -> None:
-        """Run `job`, which never raises, in the thread, then `done` with its result on the loop."""
+        """Run `job`, which must not raise, in the thread, then call `done` with its result on the loop."""
 
         def finish(result: T) -> None:
             if not self._is_stopped:
@@ -33,6 +33,6 @@ class Worker:
         self._executor.submit(run)
 
     def stop(self) -> None:
-        """Forget what was not begun, and wait for what was: at most one job. Nothing completes any more."""
+        """Discard the jobs that have not begun and wait for the one that has. `done` is not called any more."""
         self._is_stopped = True
         self._executor.shutdown(wait=True, cancel_futures=True)
