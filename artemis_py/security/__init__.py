@@ -1,1 +1,1 @@
-"""Who may log in, and what they may do: users, roles, permissions and SASL mechanisms, shared by every protocol."""
+"""Logins and permissions: users, roles, permissions and SASL mechanisms, shared by every protocol."""

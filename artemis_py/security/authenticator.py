@@ -1,4 +1,4 @@
-"""What one acceptor offers to one peer; fulfils `protocol.Authenticator`."""
+"""The logins that an acceptor offers to a peer; fulfils `protocol.Authenticator`."""
 
 import base64
 import secrets
@@ -24,14 +24,14 @@ from artemis_py.security.sasl import (
 LOGGER: Final = named_logger(__name__)
 
 MECHANISMS: Final = (EXTERNAL, SCRAM_NAME, PLAIN, ANONYMOUS)
-"""All that are implemented, strongest first."""
+"""All implemented mechanisms, strongest first."""
 
 PASSWORD_LOGIN: Final = "password"
-"""What the log calls a login without SASL."""
+"""Name in the log of a login without SASL."""
 
 
 class AnonymousAccess(Enum):
-    """From where clients may come without a name and password."""
+    """Places from which clients may log in without a name and password."""
 
     LOOPBACK = "LOOPBACK"
     EVERYWHERE = "EVERYWHERE"
@@ -39,12 +39,12 @@ class AnonymousAccess(Enum):
 
 
 def make_nonce() -> str:
-    """144 random bits, as SCRAM wants them: printable and without a comma."""
+    """Return 144 random bits in the form that SCRAM requires: printable and without a comma."""
     return base64.b64encode(secrets.token_bytes(18)).decode("ascii")
 
 
 class AcceptorAuthenticator:
-    """Users log in with a mechanism that the acceptor offers and that is safe enough for where they come from."""
+    """Logs users in with a mechanism that the acceptor offers and that is safe enough for their connection."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class AcceptorAuthenticator:
         anonymous_roles: frozenset[str] = frozenset(),
         nonce: Callable[[], str] = make_nonce,
     ) -> None:
-        """`mechanisms` are those of the acceptor's configuration, in any order."""
+        """Create it; `mechanisms` are those of the acceptor's configuration, in any order."""
         self._logins = logins
         self._mechanisms = tuple(name for name in MECHANISMS if name in mechanisms)
         self._anonymous_access = anonymous_access
@@ -63,7 +63,7 @@ class AcceptorAuthenticator:
         self._has_warned = False
 
     def mechanisms(self, context: ConnectionContext) -> Sequence[str]:
-        """Strongest first. PLAIN also on plain TCP, as users of Artemis expect it, but not without a warning."""
+        """Return the mechanisms, strongest first. As in Artemis, PLAIN needs no TLS, but logs a warning without it."""
         offered = [name for name in self._mechanisms if self._is_offered(name, context)]
         if PLAIN in offered:
             self._warn(context)
@@ -85,7 +85,10 @@ class AcceptorAuthenticator:
     def login(
         self, user: str | None, password: str | None, context: ConnectionContext, done: Callable[[LoginResult], None]
     ) -> None:
-        """A name without a password is a wrong password. What is not offered as a mechanism is refused here too."""
+        """Check a login without SASL; a name without a password is a wrong password.
+
+        A client without a name needs ANONYMOUS, and one with a name needs PLAIN, among the mechanisms offered.
+        """
         attempt = Attempt(user, context.peer, PASSWORD_LOGIN)
         if user is None:
             if ANONYMOUS in self._mechanisms and self._is_offered(ANONYMOUS, context):
@@ -108,7 +111,7 @@ class AcceptorAuthenticator:
         return True
 
     def _warn(self, context: ConnectionContext) -> None:
-        """Once per acceptor."""
+        """Warn of passwords in clear text, once per acceptor."""
         if self._has_warned or context.is_encrypted or context.is_loopback:
             return
         self._has_warned = True
@@ -116,7 +119,7 @@ class AcceptorAuthenticator:
 
 
 class OpenAuthenticator:
-    """`security-enabled=false`: every name is taken for granted, and its password not looked at."""
+    """Authenticator for `security-enabled=false`: accepts every name without checking its password."""
 
     def mechanisms(self, context: ConnectionContext) -> Sequence[str]:
         return PLAIN, ANONYMOUS
@@ -137,7 +140,7 @@ class OpenAuthenticator:
 
 
 class _TrustingExchange:
-    """PLAIN without the check."""
+    """PLAIN without a check of the password."""
 
     def respond(
         self, data: bytes | None, challenge: Callable[[bytes], None], done: Callable[[LoginResult], None]

@@ -1,8 +1,9 @@
-"""Checking logins: the slow part elsewhere, the guessing part slowed down.
+"""Checks logins: hashes passwords outside the event loop, and slows down guessing.
 
-One `LoginService` per broker. It keeps password hashing off the event loop and within a limit, remembers successful
-logins for a moment, brakes addresses that guess, and logs every login that fails. It has no clock, timer or thread:
-all three are passed in. Everything runs on the event loop's thread but the functions given to `submit`.
+There is one `LoginService` per broker. It keeps password hashing off the event loop and within a limit, remembers
+successful logins for a short time, slows down addresses that guess, and logs every login that fails. It has no clock,
+timer or thread: all three are passed in. Everything except the functions given to `submit` runs on the event loop's
+thread.
 """
 
 import hmac
@@ -24,46 +25,46 @@ LOGGER: Final = named_logger(__name__)
 
 T = TypeVar("T")
 
-# At some 20 ms a hash and one thread, the last of 100 waits two seconds: well within the login deadline of 10 s.
+# At about 20 ms a hash in one thread, the last of 100 waits two seconds: well within the login deadline of 10 s.
 PENDING_LIMIT: Final = 100
-"""Password hashes that are computed or waiting at one time; who comes then is told to try later."""
+"""Password hashes computed or waiting at one time; beyond that, clients are told to try again later."""
 
 REMEMBERED_S: Final = 10.0
 REMEMBERED_LIMIT: Final = 1_000
-"""Successful logins kept, so that a fleet that reconnects costs one hash each; Artemis' defaults."""
+"""Successful logins remembered, so clients that reconnect often cost one hash each; both are Artemis' defaults."""
 
 # reliability §4: 5 failures a minute per address, then a delay of 1 s.
 FREE_FAILURES: Final = 5
 FAILURE_MEMORY_S: Final = 60.0
 BRAKE_DELAY_S: Final = 1.0
 BRAKED_LIMIT: Final = 10
-"""Attempts of one braked address that wait at one time: so many guesses a second it can make at most."""
+"""Attempts of one braked address that wait at one time, and so its highest number of guesses a second."""
 ADDRESSES_LIMIT: Final = 10_000
-"""Addresses with failures that are remembered; the longest known is forgotten for a new one."""
+"""Addresses whose failures are remembered; a new one replaces the one remembered longest."""
 
 
 class Submit(Protocol):
-    """Run `job` in a worker thread, then `done` with its result in the event loop. `job` never raises."""
+    """Runs `job`, which must not raise, in a worker thread, then calls `done` with its result on the event loop."""
 
     def __call__(self, job: Callable[[], T], done: Callable[[T], None], /) -> None: ...
 
 
 CallLater = Callable[[float, Callable[[], None]], object]
-"""Run a function after so many seconds."""
+"""Function that calls another one after a number of seconds."""
 
 
 @frozen
 class Attempt:
-    """Who tries to log in, for the log."""
+    """One attempt to log in, for the log."""
 
     user: str | None
     peer: str
-    """As text, `host:port`."""
+    """Address of the peer as `host:port`."""
     mechanism: str
 
 
 class _Address:
-    """What one peer address did lately."""
+    """Recent failures and waiting attempts of one peer address."""
 
     __slots__ = ("failures", "waiting")
 
@@ -73,33 +74,33 @@ class _Address:
 
 
 class LoginService:
-    """What all acceptors share; see the module."""
+    """Login service that all acceptors share; see the module."""
 
     def __init__(self, users: Users, submit: Submit, call_later: CallLater, now: Callable[[], float]) -> None:
-        """`now` gives seconds of a monotonic clock."""
+        """Create it; `now` returns the seconds of a monotonic clock."""
         self._users = users
         self._submit = submit
         self._call_later = call_later
         self._now = now
         self._pending = 0
         self._brake = LogBrake(LOGGER, now)
-        # Credentials are remembered under a keyed hash, so that memory holds no password longer than its check lasts.
+        # Credentials are remembered under a keyed hash, so no password stays in memory longer than its check takes.
         self._key = secrets.token_bytes(32)
         self._remembered: dict[bytes, tuple[float, Subject]] = {}
         self._addresses: dict[str, _Address] = {}
 
     @property
     def users(self) -> Users:
-        """Who may log in."""
+        """Users that may log in."""
         return self._users
 
     def replace_users(self, users: Users) -> None:
-        """From now on these users, after their files changed; what was remembered of the old ones is forgotten."""
+        """Use these users from now on, after their files changed, and forget the logins of the old ones."""
         self._users = users
         self._remembered.clear()
 
     def check_password(self, attempt: Attempt, password: str, done: Callable[[LoginResult], None]) -> None:
-        """Log `attempt.user` in with its password; `done` may be called before this returns, or in a later turn."""
+        """Log `attempt.user` in with its password; `done` is called before this returns or in a later iteration."""
         user = attempt.user or ""
         credentials = self._digest(user, password)
         remembered = self._recall(credentials)
@@ -125,9 +126,9 @@ class LoginService:
     def scram_keys(
         self, attempt: Attempt, found: Callable[[ScramKeys, bool], None], done: Callable[[LoginResult], None]
     ) -> None:
-        """Find the keys of `attempt.user` for SCRAM: `found` gets them and whether they are genuine.
+        """Find the SCRAM keys of `attempt.user`: `found` gets them and whether they are genuine.
 
-        `done` is only called, instead, if there is no room for another login.
+        `done` is called instead if there is no room for another login.
         """
         users, user = self._users, attempt.user or ""
 
@@ -137,7 +138,7 @@ class LoginService:
         self._admit(attempt, find, done)
 
     def fail(self, attempt: Attempt, reason: str, done: Callable[[LoginResult], None]) -> None:
-        """End an attempt that was wrong: note it, log it, and tell the peer no more than that."""
+        """End a failed attempt: record it, log the reason, and tell the peer only that it failed."""
         now = self._now()
         address = self._address(attempt.peer)
         address.failures.append(now)
@@ -145,7 +146,7 @@ class LoginService:
         done(LoginResult(LoginOutcome.BAD_CREDENTIALS))
 
     def _admit(self, attempt: Attempt, start: Callable[[], None], done: Callable[[LoginResult], None]) -> None:
-        """Start now, or after a delay if this address has failed too often."""
+        """Call `start` now, or after a delay if this address has failed too often."""
         address = self._addresses.get(address_of(attempt.peer))
         if address is None or not self._is_braked(address, self._now()):
             start()
@@ -189,7 +190,7 @@ class LoginService:
         self._brake.warning(source, template, user, attempt.peer, attempt.mechanism, reason)
 
     def _is_braked(self, address: _Address, now: float) -> bool:
-        """Whether the last so many failures are all of the last minute."""
+        """Tell whether the last FREE_FAILURES failures are all within FAILURE_MEMORY_S."""
         failures = address.failures
         return len(failures) == FREE_FAILURES and now - failures[0] < FAILURE_MEMORY_S
 

@@ -1,12 +1,12 @@
-"""Stored passwords: how they are written, made and checked.
+"""Stored passwords: how they are written, derived and checked.
 
 In the users file a password is `ENC(argon2id)` or `ENC(argon2id|scram)`:
 
     ENC($argon2id$v=19$m=7168,t=5,p=1$<salt>$<hash>|SCRAM-SHA-256$<iterations>$<salt>$<StoredKey>$<ServerKey>)
 
-The first half is argon2's usual text and checks a password that the client sends (PLAIN). The second half, fields in
-base64, lets a client prove that it knows the password without sending it (RFC 5802); without it the user cannot log
-in by SCRAM-SHA-256. Neither half allows logging in as the user, but whoever steals the file can try passwords against
+The first half is argon2's usual text and checks a password that the client sends (PLAIN). The second half, with fields
+in base64, lets a client prove that it knows the password without sending it (RFC 5802); without it the user cannot log
+in with SCRAM-SHA-256. Neither half allows logging in as the user, but a thief of the file can try passwords against
 the cheaper one.
 """
 
@@ -23,21 +23,21 @@ from attrs import frozen
 
 SCRAM_NAME: Final = "SCRAM-SHA-256"
 
-# Below this RFC 7677 calls SCRAM-SHA-256 weak. Above the upper bound a typing mistake would stop all logins.
+# RFC 7677 calls fewer iterations weak. Without an upper bound, a typing mistake could stop all logins.
 _LEAST_ITERATIONS: Final = 4096
 _MOST_ITERATIONS: Final = 10_000_000
 
 
 @frozen(kw_only=True)
 class HashCost:
-    """How much work one guess of a password is."""
+    """Work that one guess of a password costs."""
 
     memory_kib: int = 7168
-    """argon2id with 7 MiB and 5 passes: of OWASP's equivalent settings the one that needs the least memory; some 20 ms
-    on one core."""
+    """Memory of argon2id. 7 MiB with 5 passes, about 20 ms on one core, needs the least memory of the settings that
+    OWASP calls equivalent."""
     passes: int = 5
     scram_iterations: int = 50_000
-    """PBKDF2 rounds, which also the client has to do at each login; some 15 ms."""
+    """Rounds of PBKDF2, about 15 ms; the client must do the same at each login."""
 
 
 DEFAULT_COST: Final = HashCost()
@@ -45,7 +45,7 @@ DEFAULT_COST: Final = HashCost()
 
 @frozen
 class ScramKeys:
-    """What a server knows for SCRAM (RFC 5802 §3)."""
+    """Keys that a server stores for SCRAM (RFC 5802 §3)."""
 
     iterations: int
     salt: bytes
@@ -62,7 +62,7 @@ class HashedPassword:
 
 
 def hash_password(password: str, cost: HashCost = DEFAULT_COST) -> str:
-    """The value for the users file, with new salts. Slow on purpose."""
+    """Return the value for the users file, with new salts. Slow on purpose."""
     hasher = PasswordHasher(time_cost=cost.passes, memory_cost=cost.memory_kib, parallelism=1, type=Type.ID)
     keys = derive_scram_keys(password, secrets.token_bytes(16), cost.scram_iterations)
     fields = [str(keys.iterations), _to_text(keys.salt), _to_text(keys.stored_key), _to_text(keys.server_key)]
@@ -72,7 +72,7 @@ def hash_password(password: str, cost: HashCost = DEFAULT_COST) -> str:
 def parse_hash(text: str) -> HashedPassword:
     """Read what `hash_password` wrote, with or without the second half.
 
-    Raises ValueError, whose text says what is expected and repeats nothing of the input.
+    Raises ValueError; its text says what is expected and repeats nothing of the input.
     """
     argon2, separator, scram = text.removeprefix("ENC(").removesuffix(")").partition("|")
     try:
@@ -85,7 +85,7 @@ def parse_hash(text: str) -> HashedPassword:
 
 
 def check_hash(argon2: str, password: str) -> bool:
-    """Whether `password` is the one of this hash; slow, constant in time, and never raises."""
+    """Tell whether `password` matches this hash, in constant time. Slow on purpose; never raises."""
     try:
         return PasswordHasher().verify(argon2, _encode(password))
     except (Argon2Error, InvalidHashError):
@@ -93,15 +93,15 @@ def check_hash(argon2: str, password: str) -> bool:
 
 
 def hash_of_nobody(cost: HashCost) -> str:
-    """A hash that no password has and whose check costs as much as that of a real one."""
+    """Return a hash that no password matches; checking it costs as much as checking a real one."""
     salt, digest = "A" * 22, "A" * 43
     return f"$argon2id$v=19$m={cost.memory_kib},t={cost.passes},p=1${salt}${digest}"
 
 
 def derive_scram_keys(password: str, salt: bytes, iterations: int) -> ScramKeys:
-    """RFC 5802 §3. Slow on purpose.
+    """Derive the keys of RFC 5802 §3. Slow on purpose.
 
-    Of SASLprep (RFC 4013) only the normalization is done; passwords of ASCII characters are not changed by either.
+    Only the normalization step of SASLprep (RFC 4013) is done; for ASCII passwords that makes no difference.
     """
     salted = hashlib.pbkdf2_hmac("sha256", _encode(unicodedata.normalize("NFKC", password)), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -126,7 +126,7 @@ def _parse_scram(text: str) -> ScramKeys:
 
 
 def _encode(password: str) -> bytes:
-    """Any str can be a password, also one that is no proper Unicode."""
+    """Encode a password; any str can be one, even if it is not valid Unicode."""
     return password.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""Who may do what where: the `<security-settings>` of broker.xml (artemis-model §6.3)."""
+"""Permissions of roles on addresses: the `<security-settings>` of broker.xml (artemis-model §6.3)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,33 +8,33 @@ from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.settings.broker_settings import BrokerSettings
 
 Grants = Mapping[Permission, frozenset[str]]
-"""The roles that have each permission; a permission that is not there is nobody's."""
+"""Roles that have each permission; no role has a permission that is missing here."""
 
 
 class AccessRules:
     """Permissions of roles under address matches; fulfils `AccessControl`.
 
-    Only the most specific match counts, and what it does not grant is denied: a broader match adds nothing. The match
-    of a queue's full name `address::queue` comes before those of its address. Where no match applies, all is denied.
+    Only the most specific match counts, and what it does not grant is denied: a broader match adds nothing. A match
+    of a queue's full name `address::queue` comes before those of its address. If no match applies, all is denied.
     """
 
     def __init__(self, rules: Mapping[str, Grants], options: BrokerSettings) -> None:
-        """Raises InvalidRequest for a match that is not legal."""
+        """Create it from the grants of each match. Raises InvalidRequest for a match that is not legal."""
         self._options: Final = options
         self._rules: Final[MatchHierarchy[Grants]] = MatchHierarchy(options.wildcards, options.literal_match_markers)
         for match, grants in rules.items():
             self._rules.add(match, grants)
 
     def put(self, match: str, grants: Grants) -> None:
-        """Add or replace a match; open sessions follow with `revocation.apply_rules`. Raises InvalidRequest."""
+        """Add or replace a match; `revocation.apply_rules` applies it to open sessions. Raises InvalidRequest."""
         self._rules.put(match, grants)
 
     def remove(self, match: str) -> None:
-        """Take a match away, if it is there; see `put`."""
+        """Remove a match, if it exists; see `put`."""
         self._rules.remove(match)
 
     def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
-        """Whether one of the subject's roles has the permission on `address`, or on `queue` of it."""
+        """Tell whether one of the subject's roles has the permission on `address`, or on `queue` at that address."""
         name = address if queue is None else f"{address}{FQQN_SEPARATOR}{queue}"
         grants = self._rules.best(self._options.name_in_matches(name))
         return grants is not None and not subject.roles.isdisjoint(grants.get(permission, frozenset()))

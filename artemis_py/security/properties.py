@@ -1,6 +1,6 @@
 """Property files: lines of `name = value`, as the users and roles files are written.
 
-A line that starts with `#` or `!` is a comment. Space around names and values is dropped; a backslash keeps the
+A line that starts with `#` or `!` is a comment. Space around names and values is removed; a backslash keeps the
 character after it as it is (`\\ `, `\\=`, `\\\\`), and `\\uXXXX` is a character by its number. Lines are not continued.
 """
 
@@ -16,7 +16,7 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 @frozen
 class Entry:
-    """One line; `value` still has its escapes, for values that are lists."""
+    """One line; `value` keeps its escapes, because it may be a list."""
 
     name: str
     value: str
@@ -24,7 +24,7 @@ class Entry:
 
 
 def read_properties(path: Path) -> list[Entry]:
-    """The entries of a file in UTF-8. Raises ConfigError with every mistake of the file, or why it cannot be read."""
+    """Return the entries of a file in UTF-8. Raises ConfigError with every mistake, or why it cannot be read."""
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -36,11 +36,11 @@ def read_properties(path: Path) -> list[Entry]:
 
 
 def parse_properties(text: str, file: str) -> list[Entry]:
-    """The entries of a text; `file` is what errors call it. Raises ConfigError with every mistake."""
+    """Return the entries of a text; error messages call it `file`. Raises ConfigError with every mistake."""
     entries: list[Entry] = []
     problems: list[Problem] = []
     lines_by_name: dict[str, int] = {}
-    # Not splitlines: a password may contain what Unicode calls a line separator.
+    # splitlines would be wrong: a password may contain what Unicode calls a line separator.
     for line, content in enumerate(text.split("\n"), 1):
         content = _strip(content)
         if not content or content[0] in "#!":
@@ -61,13 +61,13 @@ def parse_properties(text: str, file: str) -> list[Entry]:
 
 
 def split_list(value: str) -> list[str]:
-    """The items between the commas of a value, unescaped; `\\,` is a comma within an item. Empty items are dropped."""
+    """Return the items between the commas of a value, unescaped; `\\,` is a comma in an item. Skip empty items."""
     items = (unescape(_strip(item)) for item in _split(value, ",", -1))
     return [item for item in items if item]
 
 
 def unescape(text: str) -> str:
-    """The text with its escapes replaced. Raises ValueError for one that is not complete."""
+    """Return the text with its escapes replaced. Raises ValueError for an incomplete escape."""
     plain: list[str] = []
     index = 0
     while index < len(text):
@@ -101,7 +101,7 @@ def _entry(content: str, line: int) -> Entry:
 
 
 def _strip(text: str) -> str:
-    """Without the space around it, but with a last one that is escaped."""
+    """Return the text without the space around it, but keep an escaped space at its end."""
     stripped = text.strip()
     backslashes = len(stripped) - len(stripped.rstrip("\\"))
     following = text.lstrip()[len(stripped) :][:1]
@@ -109,7 +109,7 @@ def _strip(text: str) -> str:
 
 
 def _split(text: str, separator: str, limit: int) -> list[str]:
-    """Split at separators that no backslash stands before, `limit` times at most (-1: at all)."""
+    """Split at separators that follow no backslash, at most `limit` times (-1: no limit)."""
     parts: list[str] = []
     start = index = 0
     while index < len(text) and len(parts) != limit:

@@ -1,7 +1,7 @@
-"""What a change of users, roles or permissions means for those that are logged in.
+"""Applies a change of users, roles or permissions to clients that are logged in.
 
-A user that is gone, or has another password, is not let in again, so its connections end. A user with other roles has
-the rights of the new ones from now on: what its connections have open and may not have any more ends.
+If a user was removed or its password changed, its connections end. If its roles changed, the new roles apply at once:
+whatever its connections have open without a right to it is closed.
 """
 
 from attrs import frozen
@@ -13,14 +13,14 @@ from artemis_py.security.users import Users
 
 @frozen
 class Revoked:
-    """How many sessions a change concerned."""
+    """Number of sessions that a change ended, and of those whose rights it changed."""
 
     ended: int
     changed: int
 
 
 def apply_change(sessions: Sessions, old: Users, new: Users) -> Revoked:
-    """Have all open sessions follow the users of now."""
+    """Apply the new users to all open sessions; return how many it concerned."""
     ended = changed = 0
     for session in list(sessions.opened.values()):
         subject = session.subject
@@ -37,11 +37,11 @@ def apply_change(sessions: Sessions, old: Users, new: Users) -> Revoked:
 
 
 def apply_rules(sessions: Sessions) -> None:
-    """Have all open sessions follow the permissions of now: what they have open and may not have any more ends."""
+    """Apply the current permissions to all open sessions: close what they have open without a right to it."""
     for session in list(sessions.opened.values()):
         session.set_rights(session.subject)
 
 
 def subject_now(users: Users, subject: Subject) -> Subject:
-    """Somebody that was logged in earlier, with the roles of now: none for a user that is gone."""
+    """Return an earlier login with its current roles; a user that was removed has none."""
     return subject if subject.user is None else users.subject(subject.user)

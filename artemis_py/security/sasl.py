@@ -1,7 +1,7 @@
 """SASL mechanisms, server side: ANONYMOUS, PLAIN, EXTERNAL and SCRAM-SHA-256 (amqp10 §3).
 
-Each exchange is a small state machine that fulfils `protocol.SaslExchange`. What a peer sends decides nothing but the
-outcome: whatever is malformed ends as a failed login, like a wrong password, and nothing here raises for it.
+Each exchange is a small state machine that fulfils `protocol.SaslExchange`. Data from a peer affects only the
+outcome: malformed data ends in a failed login, like a wrong password, and never raises.
 """
 
 import base64
@@ -28,7 +28,7 @@ Done = Callable[[LoginResult], None]
 
 
 class AnonymousExchange:
-    """RFC 4505: whatever trace text the client sends, it is let in under no name."""
+    """RFC 4505: the client is logged in without a name, whatever trace text it sends."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -38,7 +38,7 @@ class AnonymousExchange:
 
 
 class _ClientFirstExchange(ABC):
-    """A mechanism in which the client speaks first: who forgot to is asked once, with an empty challenge.
+    """A mechanism in which the client speaks first; if it does not, it is asked once with an empty challenge.
 
     A null initial response differs from an empty one; some clients send PLAIN that way (amqp10 §3).
     """
@@ -59,7 +59,7 @@ class _ClientFirstExchange(ABC):
 
     @abstractmethod
     def _receive(self, data: bytes, challenge: Challenge, done: Done) -> None:
-        """Take one response."""
+        """Process one response."""
 
     def _fail(self, reason: str, done: Done) -> None:
         self._logins.fail(self._attempt, reason, done)
@@ -100,7 +100,7 @@ class ExternalExchange(_ClientFirstExchange):
 
 
 class _ScramState(Enum):
-    """What comes next."""
+    """State of a SCRAM exchange: what it waits for."""
 
     CLIENT_FIRST = "client-first-message"
     KEYS = "keys from the worker"
@@ -111,7 +111,7 @@ class _ScramState(Enum):
 @frozen
 class _ClientFirst:
     gs2_header: str
-    """With its last comma."""
+    """GS2 header, including its last comma."""
     bare: str
     user: str
     authorization: str
@@ -121,11 +121,11 @@ class _ClientFirst:
 class ScramExchange(_ClientFirstExchange):
     """RFC 5802 with SHA-256 (RFC 7677), without channel binding.
 
-    The server-final message goes out with the outcome (amqp10 §3: where Proton and Qpid JMS read it).
+    The server-final message goes out with the outcome, where Proton and Qpid JMS read it (amqp10 §3).
     """
 
     def __init__(self, logins: LoginService, peer: str, nonce: Callable[[], str]) -> None:
-        """`nonce` gives printable ASCII without commas, new each time."""
+        """Create it; `nonce` returns a new value each time, in printable ASCII without commas."""
         super().__init__(logins, peer, SCRAM_NAME)
         self._make_nonce = nonce
         self._state = _ScramState.CLIENT_FIRST
@@ -166,7 +166,7 @@ class ScramExchange(_ClientFirstExchange):
         return self._logins.scram_keys(self._attempt, found, done)
 
     def _receive_final(self, data: bytes, done: Done) -> None:
-        """RFC 5802 §3: ClientKey = ClientProof XOR ClientSignature, and H(ClientKey) must be StoredKey."""
+        """Check RFC 5802 §3: ClientKey = ClientProof XOR ClientSignature, and H(ClientKey) must be StoredKey."""
         text = data.decode("utf-8", "replace")
         without_proof, separator, encoded = text.rpartition(",p=")
         fields = without_proof.split(",")
@@ -185,7 +185,7 @@ class ScramExchange(_ClientFirstExchange):
 
 
 def _parse_client_first(data: bytes) -> _ClientFirst | None:
-    """`n,[a=authzid],n=user,r=nonce[,extensions]`; None if it is anything else, or asks for channel binding."""
+    """Parse `n,[a=authzid],n=user,r=nonce[,extensions]`; None for anything else, channel binding included."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -205,12 +205,12 @@ def _parse_client_first(data: bytes) -> _ClientFirst | None:
 
 
 def _is_mandatory(field: str) -> bool:
-    """An extension that the server must understand; it knows none (RFC 5802 §5.1, attribute m)."""
+    """Tell whether a field is an extension that the server must know; it knows none (RFC 5802 §5.1, attribute m)."""
     return field.startswith("m=")
 
 
 def _decode_name(text: str) -> str | None:
-    """`=2C` is a comma and `=3D` an equals sign; any other use of `=` is wrong (RFC 5802 §5.1)."""
+    """Decode `=2C` to a comma and `=3D` to an equals sign; None for any other use of `=` (RFC 5802 §5.1)."""
     name = text.replace("=2C", ",")
     return name.replace("=3D", "=") if name.count("=") == name.count("=3D") else None
 
@@ -220,7 +220,7 @@ def _to_text(octets: bytes) -> str:
 
 
 def _from_text(text: str) -> bytes:
-    """Empty for what is no base64."""
+    """Decode base64; return empty bytes if the text is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

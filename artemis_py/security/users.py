@@ -1,8 +1,8 @@
-"""Users and their roles, as the two property files have them (`docs/security.md`).
+"""Users and their roles, as the two property files define them (`docs/security.md`).
 
-`artemis-users.properties` has a line `name = password` per user, hashed or (with a warning) plain,
-`artemis-roles.properties` a line `role = user, user` per role. Checking a password is slow on purpose: the
-authenticator calls the slow methods of `Users` away from the event loop, which is why a `Users` never changes.
+`artemis-users.properties` has a line `name = password` per user, hashed or (with a warning) plain;
+`artemis-roles.properties` has a line `role = user, user` per role. Checking a password is slow on purpose: the
+authenticator calls the slow methods of `Users` outside the event loop, which is why a `Users` never changes.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ from artemis_py.security.properties import read_properties, split_list, unescape
 LOGGER: Final = named_logger(__name__)
 
 Password = HashedPassword | str
-"""A str is a plain one."""
+"""A password as it is stored; a str is a plain one."""
 
 
 class Users:
-    """All users at one moment. Immutable, so that worker threads may read it."""
+    """All users at one moment. Immutable, so worker threads may read it."""
 
     def __init__(
         self,
@@ -41,29 +41,29 @@ class Users:
         roles: Mapping[str, frozenset[str]],
         cost: HashCost = DEFAULT_COST,
     ) -> None:
-        """`roles` maps users to their roles; a user without a password can only come by certificate."""
+        """Create it; `roles` maps users to roles. A user without a password can log in only with a certificate."""
         self._passwords = dict(passwords)
         self._roles = dict(roles)
         self._cost = cost
         self._nobody = hash_of_nobody(cost)
-        # Made of the secrets themselves: a stranger cannot compute a made-up salt, and it stays the same over restarts.
+        # Derived from the secrets: an outsider cannot compute a made-up salt, and it is the same after a restart.
         self._salt_key = hashlib.sha256(repr(sorted(self._passwords.items())).encode("utf-8", "replace")).digest()
 
     @property
     def plain_count(self) -> int:
-        """How many passwords are not hashed."""
+        """Number of passwords that are not hashed."""
         return sum(isinstance(password, str) for password in self._passwords.values())
 
     def knows(self, user: str) -> bool:
-        """Whether there is such a user with a password."""
+        """Tell whether there is such a user with a password."""
         return user in self._passwords
 
     def subject(self, user: str) -> Subject:
-        """The user with its roles."""
+        """Return the user with its roles."""
         return Subject(user, self._roles.get(user, frozenset()))
 
     def refusal(self, user: str, old: "Users") -> str | None:
-        """Why a login of `user` under the `old` users would not hold now; None if it would."""
+        """Return why a login of `user` under the `old` users is no longer valid; None if it still is."""
         if old.exists(user) and not self.exists(user):
             return f"user '{user}' was removed"
         if self._passwords.get(user) != old._passwords.get(user):
@@ -71,13 +71,13 @@ class Users:
         return None
 
     def exists(self, user: str) -> bool:
-        """Whether either file has the user; one that comes by certificate is in that of the roles only."""
+        """Tell whether either file has the user; one that logs in with a certificate is only in the file of roles."""
         return user in self._passwords or user in self._roles
 
     def verify(self, user: str, password: str) -> bool:
-        """Whether this is the user's password. Slow.
+        """Tell whether this is the user's password. Slow.
 
-        Exactly one hash is computed whether the user is unknown, the password is wrong or stored as plain text
+        Exactly one hash is computed, also if the user is unknown or the password is wrong or stored as plain text
         (reliability §5.1).
         """
         stored = self._passwords.get(user)
@@ -87,11 +87,11 @@ class Users:
         return stored is not None and hmac.compare_digest(_encode(stored), _encode(password))
 
     def scram_keys(self, user: str) -> tuple[ScramKeys, bool]:
-        """What SCRAM needs to know of a user, and whether it is genuine. Slow.
+        """Return the SCRAM keys of a user, and whether they are genuine. Slow.
 
-        A user who is unknown, or has no keys, gets made-up ones with a salt that is always the same, so that the
-        difference shows neither in the exchange nor in its time (RFC 5802 §9, reliability §5.1): one derivation is done
-        in every case.
+        A user that is unknown or has no keys gets made-up keys with a salt that is always the same. One derivation is
+        done in every case, so neither the exchange nor its duration shows the difference (RFC 5802 §9,
+        reliability §5.1).
         """
         stored = self._passwords.get(user)
         salt = hmac.digest(self._salt_key, _encode(user), "sha256")[:16]
@@ -102,7 +102,7 @@ class Users:
 
 
 class UserFiles:
-    """The two files, and whether they changed."""
+    """The files of users and roles, and whether they changed."""
 
     def __init__(self, users_file: Path, roles_file: Path, cost: HashCost = DEFAULT_COST) -> None:
         self.users_file = users_file
@@ -112,7 +112,7 @@ class UserFiles:
         self._last_look: tuple[object, object] | None = None
 
     def load(self) -> Users:
-        """Read both. Raises ConfigError with the mistakes of both; warns of plain passwords."""
+        """Read both files and warn of plain passwords. Raises ConfigError with the mistakes of both."""
         self._seen = self._last_look = self._marks()
         problems: list[Problem] = []
         passwords: dict[str, Password] = {}
@@ -137,14 +137,14 @@ class UserFiles:
         return users
 
     def is_settled(self) -> bool:
-        """Whether both files are as they were at the last call: one that is being written may be read in half."""
+        """Tell whether both files are unchanged since the last call; a file that is being written may be incomplete."""
         before, self._last_look = self._last_look, self._marks()
         return self._last_look == before
 
     def reload(self) -> Users | None:
-        """The users as the files have them now; None if neither changed since it was last read.
+        """Return the users as the files define them now; None if neither file changed since it was last read.
 
-        Files that cannot be used are logged once as an error and also give None: the users stay as they were.
+        For files that cannot be used, log an error once and also return None: the users stay as they were.
         """
         if self._marks() == self._seen:
             return None
@@ -160,7 +160,7 @@ class UserFiles:
 
 
 def _mark(path: Path) -> object:
-    """What changes when a file is written or replaced."""
+    """Return a value that changes when a file is written or replaced."""
     try:
         status = path.stat()
     except OSError as error:
@@ -188,7 +188,7 @@ def _read_passwords(path: Path) -> dict[str, Password]:
 
 
 def _read_roles(path: Path) -> dict[str, set[str]]:
-    """Users and their roles: the file has it the other way round."""
+    """Return the roles of each user; the file lists the users of each role."""
     roles: dict[str, set[str]] = {}
     for entry in read_properties(path):
         for user in split_list(entry.value):

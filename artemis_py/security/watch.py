@@ -1,7 +1,7 @@
 """Follows the files of users and roles while the broker runs.
 
-When they change, new logins are checked against the new users, and clients that are logged in keep, get or lose rights
-as the new files say (`revocation`). There is no clock here: the caller of `look` is told when to call again.
+When they change, new logins are checked against the new users, and clients that are logged in keep, gain or lose rights
+as the new files say (`revocation`). This module has no clock: `look` tells its caller when to call again.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from artemis_py.security.users import UserFiles
 
 LOGGER: Final = named_logger(__name__)
 
-# How often the files are looked at (two calls of stat); as Artemis looks at its files.
+# Time between two checks of the files (two calls of stat each); the same as in Artemis.
 REFRESH_S: Final = 5.0
 
-# A file that has just changed may still be written: it is taken when it stayed the same for so long.
+# A file that has just changed may still be incomplete: it is read once it has not changed for this long.
 SETTLE_S: Final = 1.0
 
 
 class UsersWatch:
-    """The two files, and all that depends on them."""
+    """Watches the files of users and roles, and applies their changes."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class UsersWatch:
         end_logins: Callable[[str], None],
         plan: Callable[[], None],
     ) -> None:
-        """`end_logins` ends the logins that are under way, with a reason; `plan` has the loop send what that caused."""
+        """Create it. `end_logins` ends the logins in progress, with a reason; `plan` plans a turn for their output."""
         self._files: Final = files
         self._logins: Final = logins
         self._sessions: Final = sessions
@@ -41,7 +41,7 @@ class UsersWatch:
         self._plan: Final = plan
 
     def look(self) -> float:
-        """Take the files if they changed and are complete; returns the seconds after which to look again."""
+        """Read the files if they changed and are complete; return the seconds until the next call."""
         if not self._files.is_settled():
             return SETTLE_S
         users = self._files.reload()
@@ -49,7 +49,7 @@ class UsersWatch:
             old = self._logins.users
             self._logins.replace_users(users)
             revoked = apply_change(self._sessions, old, users)
-            # These were checked against the old ones, or are about to be.
+            # The logins in progress were checked against the old users, or are about to be.
             self._end_logins("the users were changed: log in again")
             self._plan()
             LOGGER.info(
