@@ -1,4 +1,4 @@
-"""What management reads of one listening socket: the resource `acceptor.<name>`."""
+"""Management of one listening socket: the resource `acceptor.<name>`."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What management reads and does on one address: the resource `address.<name>`."""
+"""Management of one address: the resource `address.<name>`."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -20,22 +20,22 @@ class AddressControl(Control):
         self.session = session
 
     def pause(self) -> None:
-        """Hold the deliveries of its queues, also of those that are yet to come."""
+        """Pause deliveries from its queues, including queues created later."""
         self.session.postoffice.pause_address(self.address.name, True)
 
     def resume(self) -> None:
-        """Deliver again."""
+        """Resume deliveries."""
         self.session.postoffice.pause_address(self.address.name, False)
 
     def purge(self) -> Steps:
-        """Discard the messages of all its queues that are not with a consumer; how many there were."""
+        """Discard the messages of all its queues that are not with a consumer; the result is their number."""
         emptied = [take_out(queue) for queue in queues_of(self.address)]
         for _, rest in emptied:
             yield from rest
         return sum(count for count, _ in emptied)
 
     def clear_duplicate_id_cache(self) -> None:
-        """Forget under which duplicate ids the address took messages."""
+        """Forget the duplicate ids of messages that the address accepted."""
         self.session.postoffice.duplicates.of(self.address).clear()
 
     attributes: ClassVar = {
@@ -62,5 +62,5 @@ class AddressControl(Control):
 
 
 def routing_types(address: Address) -> list[str]:
-    """The names of an address' routing types, always in the same order."""
+    """Return the names of an address' routing types, always in the same order."""
     return sorted(routing_type.name for routing_type in address.routing_types)

@@ -1,4 +1,4 @@
-"""What management reads and does on the broker itself: the resource `broker`."""
+"""Management of the broker itself: the resource `broker`."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -107,7 +107,7 @@ CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Attached], object]]] = {
 def _listing(
     items: Callable[["BrokerControl"], Iterable[object]], columns: Mapping[str, Callable[..., object]]
 ) -> tuple[Operation, ...]:
-    """The ways to call a list operation: filter, page and page size, all optional from the right."""
+    """Return the ways to call a list operation: filter, page and page size, all optional from the right."""
 
     def run(control: "BrokerControl", wanted: object = None, page: int = 1, page_rows: int = DEFAULT_PAGE_ROWS) -> str:
         return list_page(items(control), columns, _filter_object(wanted), page, page_rows)
@@ -136,14 +136,14 @@ class BrokerControl(Control):
         self.facts = facts
         self.session = session
 
-    # What there is.
+    # Reading.
 
     def uptime_ms(self) -> int:
-        """Milliseconds since the start."""
+        """Return the milliseconds since the start."""
         return max(0, self.postoffice.dispatcher.now_ms - self.facts.started_ms)
 
     def uptime(self) -> str:
-        """Time since the start, in words."""
+        """Return the time since the start, in words."""
         minutes, seconds = divmod(self.uptime_ms() // 1000, 60)
         hours, minutes = divmod(minutes, 60)
         days, hours = divmod(hours, 24)
@@ -151,11 +151,11 @@ class BrokerControl(Control):
         return " ".join(f"{count} {unit}" for count, unit in parts if count) or "0 seconds"
 
     def address_names(self) -> list[str]:
-        """Names of all addresses, sorted. Raises LimitExceeded beyond MAX_NAMES."""
+        """Return the names of all addresses, sorted. Raises LimitExceeded beyond MAX_NAMES."""
         return bounded_names(self.postoffice.addresses, "listAddresses")
 
     def queue_names(self, routing_type: str | None = None) -> list[str]:
-        """Names of all queues, or of one routing type, sorted. Raises LimitExceeded beyond MAX_NAMES."""
+        """Return the names of all queues, or of one routing type, sorted. Raises LimitExceeded beyond MAX_NAMES."""
         wanted = parse_routing_type(routing_type) if routing_type else None
         queues = self.postoffice.queues.values()
         return bounded_names(
@@ -163,31 +163,31 @@ class BrokerControl(Control):
         )
 
     def consumers(self) -> list[Attached]:
-        """Every consumer of every session."""
+        """Return every consumer of every session."""
         sessions = self.sessions.opened.values()
         return [Attached(session, consumer) for session in sessions for consumer in session.consumers.values()]
 
     def find_address(self, name: str) -> Address:
-        """Raises NoSuchAddress, with the nearest right names."""
+        """Return an address. Raises NoSuchAddress, which proposes similar names."""
         address = self.postoffice.addresses.get(name)
         if address is None:
             raise NoSuchAddress(f"address '{name}' does not exist{proposal(name, self.postoffice.addresses)}")
         return address
 
     def find_queue(self, name: str) -> Queue:
-        """Raises NoSuchQueue, with the nearest right names."""
+        """Return a queue. Raises NoSuchQueue, which proposes similar names."""
         queue = self.postoffice.find_queue(name)
         if queue is None:
             raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self.postoffice.queues)}")
         return queue
 
     def address_info(self, name: str) -> str:
-        """An address in one line of text."""
+        """Return a line of text that describes an address."""
         address = self.find_address(name)
         return f"Address [name={name}, routingTypes={{{','.join(routing_types(address))}}}]"
 
     def bindings(self, name: str) -> str:
-        """The queues of an address, one line of text each."""
+        """Return a line of text for each queue of an address. Raises LimitExceeded beyond MAX_NAMES."""
         queues = queues_of(self.find_address(name))
         if len(queues) > MAX_NAMES:
             raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues, which has pages")
@@ -197,18 +197,18 @@ class BrokerControl(Control):
         )
 
     def total(self, counter: Callable[[Queue], int]) -> int:
-        """A counter of all queues together."""
+        """Return the sum of a counter over all queues."""
         return sum(counter(queue) for queue in self.postoffice.queues.values())
 
-    # What can be changed.
+    # Changing.
 
     def create_address(self, name: str, routing_type_names: list[str]) -> str:
-        """Create an address; its one line of text."""
+        """Create an address; return its line of text."""
         self.session.create_address(name, _routing_types(routing_type_names))
         return self.address_info(name)
 
     def update_address(self, name: str, routing_type_names: list[str]) -> str:
-        """Give an address exactly these routing types; its one line of text."""
+        """Set the routing types of an address to exactly these; return its line of text."""
         self.find_address(name)
         self.session.update_address(name, _routing_types(routing_type_names))
         return self.address_info(name)
@@ -219,7 +219,7 @@ class BrokerControl(Control):
         self.session.delete_address(name, force)
 
     def create_queue_from(self, wanted: Mapping[str, object], ignore_if_exists: bool = False) -> str:
-        """Create the queue that a JSON object describes; how it came out, as JSON text."""
+        """Create the queue that a JSON object describes; return the resulting queue as JSON text."""
         auto_create_address = wanted.get(AUTO_CREATE_ADDRESS)
         if auto_create_address not in (None, True, False):
             raise InvalidRequest(f"attribute {AUTO_CREATE_ADDRESS!r} must be {Kind.FLAG.value}")
@@ -229,14 +229,14 @@ class BrokerControl(Control):
         return self.create_queue(config, auto_create_address is not False)
 
     def create_queue(self, config: QueueConfig, auto_create_address: bool = True) -> str:
-        """Create a queue, and its address unless that is forbidden; how it came out, as JSON text."""
+        """Create a queue, and its address if that may be created; return the resulting queue as JSON text."""
         if auto_create_address and config.address not in self.postoffice.addresses:
             self._create_address_for(config)
         self.session.create_queue(config)
         return self.describe_queue(config.name)
 
     def _create_address_for(self, config: QueueConfig) -> None:
-        """The address a new queue needs; what would stop the queue is checked first, so that none is left over."""
+        """Create the address of a new queue, after checking that the queue can be created too."""
         existing = self.postoffice.queues.get(config.name)
         if existing is not None:
             raise QueueExists(f"queue '{config.name}' exists already, on address '{existing.address.name}'")
@@ -257,7 +257,7 @@ class BrokerControl(Control):
         durable: bool = True,
         routing_type: str | None = None,
     ) -> str:
-        """The short forms of `createQueue`."""
+        """Create a queue: the short forms of `createQueue`."""
         config = QueueConfig(
             name=name,
             address=address,
@@ -278,7 +278,7 @@ class BrokerControl(Control):
         purge_on_no_consumers: bool,
         auto_create_address: bool,
     ) -> str:
-        """The form of `createQueue` with eight parameters."""
+        """Create a queue: the form of `createQueue` with eight parameters."""
         config = QueueConfig(
             name=name,
             address=address,
@@ -291,21 +291,21 @@ class BrokerControl(Control):
         return self.create_queue(config, auto_create_address)
 
     def update_queue(self, wanted: Mapping[str, object]) -> str:
-        """Change what a JSON object names; how the queue is afterwards, as JSON text."""
+        """Change the attributes that a JSON object names; return the resulting queue as JSON text."""
         name, changes = queue_changes(wanted)
         self.find_queue(name)
         self.session.update_queue(name, changes)
         return self.describe_queue(name)
 
     def destroy_queue(self, name: str, remove_consumers: bool = False, auto_delete_address: bool = False) -> None:
-        """Delete a queue with its messages; its auto-created address too if that was its last queue and asked for."""
+        """Delete a queue with its messages and, if asked to, its auto-created address if no queue is left on it."""
         address = self.find_queue(name).address
         self.session.delete_queue(name, remove_consumers)
         if auto_delete_address and address.auto_created and not address.bindings and not address.is_deleted:
             self.session.delete_address(address.name)
 
     def describe_queue(self, name: str) -> str:
-        """A queue as a row of `listQueues`, in JSON text."""
+        """Return a queue as a row of `listQueues`, in JSON text."""
         queue = self.find_queue(name)
         return json.dumps({column: value(queue) for column, value in QUEUE_COLUMNS.items()}, ensure_ascii=False)
 

@@ -1,8 +1,8 @@
-"""What one resource offers to management: a table of attributes and a table of operations.
+"""One resource of management: a table of attributes and a table of operations.
 
-A control decides nothing about permissions of its caller beyond what the session checks; the endpoint has
-checked `manage` before. Names follow Artemis (artemis-model §6.1): an attribute `MessageCount` can be read under that
-name, with a small first letter, or by the operations `getMessageCount` and `isMessageCount`.
+A control checks no permissions of its caller beyond what the session checks; the endpoint has checked `manage`
+before. Names follow Artemis (artemis-model §6.1): an attribute `MessageCount` can be read under that name, with a
+lower-case first letter, or with the operations `getMessageCount` and `isMessageCount`.
 """
 
 import difflib
@@ -15,17 +15,17 @@ from attrs import frozen
 
 from artemis_py.errors import InvalidRequest, LimitExceeded
 
-# Looking for similar names is quadratic in their length and linear in their number; beyond these sizes a refusal
-# comes without a proposal.
+# Searching for similar names takes time quadratic in their length and linear in their number. Beyond these sizes a
+# refusal proposes no name.
 MAX_NAME_FOR_PROPOSAL: Final = 200
 MAX_NAMES_FOR_PROPOSAL: Final = 1000
 
 MAX_NAMES: Final = 10_000
-"""Names in one reply at most (about 1 MiB with names of ordinary length); longer lists come in pages."""
+"""Most names in one reply (about 1 MiB with names of ordinary length); longer lists come in pages."""
 
 
 class Kind(Enum):
-    """What a parameter may be; the value is how an error text calls it."""
+    """Kind of a parameter; the value is its description in error texts."""
 
     TEXT = "text"
     TEXT_OR_NULL = "text or null"
@@ -46,7 +46,7 @@ class Parameter:
         return f"{self.name}: {self.kind.value}"
 
     def accepts(self, value: object) -> bool:
-        """Whether `value`, as JSON gave it, is of this kind."""
+        """Tell whether `value`, as parsed from JSON, is of this kind."""
         match self.kind:
             case Kind.TEXT:
                 return isinstance(value, str)
@@ -64,7 +64,7 @@ class Parameter:
                 )
 
     def convert(self, value: object) -> object:
-        """The value that the operation wants; `accepts` said yes before. Raises InvalidRequest for broken JSON."""
+        """Convert a value of this kind to what the operation takes. Raises InvalidRequest for broken JSON."""
         if self.kind is Kind.OBJECT and isinstance(value, str):
             parsed = parse_json(value, f"parameter {self.name}")
             if not isinstance(parsed, dict):
@@ -76,15 +76,15 @@ class Parameter:
 
 
 class Operation:
-    """One way to call an operation: its parameters in order, and what to run with them."""
+    """One way to call an operation: its parameters in order, and the function to call with them."""
 
     def __init__(self, run: Callable[..., object], *parameters: Parameter) -> None:
         self.run: Final = run
-        """Called with the control, then the converted parameters."""
+        """Function that is called with the control and the converted parameters."""
         self.parameters: Final = parameters
 
     def accepts(self, values: Sequence[object]) -> bool:
-        """Whether these values fit the parameters, one for one."""
+        """Tell whether these values fit the parameters, one for one."""
         return len(values) == len(self.parameters) and all(
             parameter.accepts(value) for parameter, value in zip(self.parameters, values, strict=True)
         )
@@ -96,23 +96,23 @@ class Operation:
 class Control:
     """One resource as management sees it; subclasses fill the two tables."""
 
-    # The functions take the control itself, whose class differs from table to table.
+    # The functions take the control itself, and its class differs from table to table.
     attributes: ClassVar[Mapping[str, Callable[[Any], object]]] = {}
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {}
 
     def __init__(self, resource: str) -> None:
         self.resource: Final = resource
-        """As the client named it; begins error texts."""
+        """Name of the resource as the client gave it; error texts begin with it."""
 
     def read(self, name: str) -> object:
-        """The value of an attribute. Raises InvalidRequest if there is none of this name."""
+        """Return the value of an attribute. Raises InvalidRequest if there is none of this name."""
         attribute = self.attributes.get(name[:1].upper() + name[1:])
         if attribute is None:
             raise InvalidRequest(f"{self.resource} has no attribute {name!r}{proposal(name, self.attributes)}")
         return attribute(self)
 
     def invoke(self, name: str, values: Sequence[object]) -> object:
-        """Run an operation. Raises InvalidRequest for an unknown name or unfit parameters, else any Refusal."""
+        """Run an operation. Raises InvalidRequest for an unknown name or wrong parameters, or any other Refusal."""
         ways = self.operations.get(name)
         if ways is None:
             getter = name.removeprefix("get") if name.startswith("get") else name.removeprefix("is")
@@ -131,7 +131,7 @@ class Control:
 
 
 def proposal(name: str, names: Iterable[str]) -> str:
-    """The end of an error text that offers the nearest right names, if any is near."""
+    """Return the end of an error text that proposes the most similar names; empty if none is similar."""
     candidates = list(names)
     if len(name) > MAX_NAME_FOR_PROPOSAL or len(candidates) > MAX_NAMES_FOR_PROPOSAL:
         return ""
@@ -141,14 +141,14 @@ def proposal(name: str, names: Iterable[str]) -> str:
 
 
 def bounded_names(names: Collection[str], paged: str) -> list[str]:
-    """Sorted names for one reply. Raises LimitExceeded, which offers the operation `paged`, if they are too many."""
+    """Sort names for one reply. Raises LimitExceeded, naming the operation `paged`, if there are too many."""
     if len(names) > MAX_NAMES:
         raise LimitExceeded(f"{len(names)} names are more than the {MAX_NAMES} of one reply: use {paged}")
     return sorted(names)
 
 
 def parse_json(text: str, what: str) -> object:
-    """Read JSON from a client. Raises InvalidRequest, whose text starts with `what`."""
+    """Parse JSON from a client. Raises InvalidRequest with a text that begins with `what`."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:

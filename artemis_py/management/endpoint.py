@@ -1,7 +1,7 @@
-"""Requests by message: what is sent to the management address, and what comes back (artemis-model §6.1).
+"""Management by message: requests to the management address, and their replies (artemis-model §6.1).
 
 A request names a resource and an operation or attribute in its application properties, and carries the parameters
-as a JSON array in its body. The answer goes to its reply-to: a JSON array of one element, the result or the reason
+as a JSON array in its body. The reply goes to its reply-to: a JSON array of one element, the result or the reason
 of the refusal.
 """
 
@@ -38,17 +38,17 @@ ATTRIBUTE: Final = "_AMQ_Attribute"
 SUCCEEDED: Final = "_AMQ_OperationSucceeded"
 
 REPLY_PREFIXES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
-"""What JMS clients put before a reply address; they name no part of the address (artemis-model §6.1)."""
+"""Prefixes that JMS clients put before a reply address; they are not part of the address (artemis-model §6.1)."""
 
 FOR_EVERYBODY: Final = (READER, WRITER)
-"""Resources that need no permission to manage: their operations check what they do to which queue."""
+"""Resources that need no permission to manage: their operations check permissions on each queue themselves."""
 
 MAX_REQUEST_CHARS: Final = 256 * 1024
-"""Longest body of a request: parameters are names and a few options, and JSON is parsed on the broker's thread."""
+"""Longest body of a request. Parameters are names and a few options, and JSON is parsed on the broker's thread."""
 
 
 class ManagementEndpoint:
-    """Takes every message sent to the management address; register it with `Sessions.register_endpoint`."""
+    """Handles every message sent to the management address; register it with `Sessions.register_endpoint`."""
 
     def __init__(self, services: Services, facts: BrokerFacts) -> None:
         self._services: Final = services
@@ -56,10 +56,10 @@ class ManagementEndpoint:
         self._facts: Final = facts
 
     def receive(self, message: Message, session: Session) -> None:
-        """Answer one request, when all of it is done; without a reply-to nobody hears of it.
+        """Perform one request and reply when all of it is done; without a reply-to, no reply is sent.
 
-        Raises NotAuthorized if the sender may not manage the broker, another Refusal if the reply cannot go where it
-        is wanted: a protocol refuses the message then. Whatever else goes wrong is the reply's content.
+        Raises NotAuthorized if the sender may not manage the broker, or another Refusal if the reply cannot go to its
+        address; a protocol refuses the message then. The reply reports all other failures.
         """
         try:
             request = message.view
@@ -92,18 +92,18 @@ class ManagementEndpoint:
             correlation_id=request.message_id if request.correlation_id is None else request.correlation_id,
             creation_time_ms=self._postoffice.dispatcher.now_ms,
             properties={SUCCEEDED: succeeded},
-            # A result is put together by us: it is always JSON.
+            # A result is built by our own operations, so JSON can always express it.
             body=json.dumps([result], ensure_ascii=False),
         )
-        # "Done" is said when it is on disk: a queue that was confirmed is there after a crash.
+        # The reply is sent when the change is on disk: a queue whose creation was confirmed exists after a crash.
         self._postoffice.storage.when_durable(lambda: send(reply), lambda reason: _send_failure(send, reply, reason))
 
     def _reply_path(self, request: MessageView, session: Session) -> Callable[[MessageView], None] | None:
-        """How the reply is sent, found before any work is done; None if nobody wants one.
+        """Return how to send the reply, found before any work is done; None if there is no reply-to.
 
-        It is sent in the name of the client that asks for it: management must not be a way to write to addresses
-        that are closed to it, nor to let requests breed requests. Temporary addresses are free, for their names are
-        known only to those who were told.
+        The reply is sent with the permissions of the client that asks for it: management must not let it write to
+        addresses that it has no access to, nor let a request cause further requests. Temporary addresses need no
+        permission, because only clients that were told their names know them.
         """
         name = request.reply_to
         if not name:
@@ -159,7 +159,7 @@ class ManagementEndpoint:
 
 
 def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reason: str) -> None:
-    """The store failed while the answer waited for it: whether a restart knows of the change is open."""
+    """Reply that the store failed before the change was durable, so a restart may undo the change."""
     reply.properties[SUCCEEDED] = False
     text = f"done, but the store failed: {reason}; after a restart it may be undone"
     reply.body = json.dumps([text], ensure_ascii=False)
@@ -169,7 +169,7 @@ def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reaso
 def _send_to(postoffice: Domain, address: Address, view: MessageView) -> None:
     view.to = address.name
     if address.is_deleted:
-        # Who asked left before the end.
+        # The client that asked has left in the meantime.
         return
     _deliver(address.name, lambda: postoffice.route(plain_message(address.name, view), address))
 
@@ -180,7 +180,7 @@ def _send_by(producer: Producer, view: MessageView) -> None:
 
 
 def _deliver(name: str, send: Callable[[], int]) -> None:
-    """The request was taken, and its answer may be many turns later: there is nobody to refuse the reply to."""
+    """Send a reply, and log a refusal: the request was accepted long ago, so no client is left to be told."""
     try:
         send()
     except Refusal as refusal:
@@ -195,7 +195,7 @@ def _text(request: MessageView, name: str) -> str | None:
 
 
 def _parameters(body: object) -> list[object]:
-    """The parameters of an operation: a JSON array, or nothing."""
+    """Return the parameters of an operation: a JSON array, or nothing."""
     if body is None or body == "":
         return []
     if isinstance(body, bytes):

@@ -1,4 +1,4 @@
-"""The log of what the core decides: the first listener of its events."""
+"""Log of the core's events: their first listener."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LOGGER: Final = named_logger(__name__)
 
 
 class EventLog:
-    """Writes events down. What clients can provoke at will is logged at a bounded rate or as DEBUG."""
+    """Logs events. Events that clients can cause at will are logged at a limited rate or as DEBUG."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._brake = LogBrake(LOGGER, now)
@@ -47,11 +47,11 @@ class EventLog:
         }
 
     def listen(self, events: Events) -> None:
-        """Subscribe to what the log has a line for."""
+        """Subscribe to the events that the log has a line for."""
         events.subscribe(self.write, *self._lines)
 
     def write(self, event: Event) -> None:
-        """Write the line of an event; one of a kind that the log does not know is passed over."""
+        """Write the line of an event; ignore an event that has none."""
         line = self._lines.get(type(event))
         if line is not None:
             line(event)
@@ -70,12 +70,12 @@ class EventLog:
         LOGGER.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
 
     def _unrouted(self, event: Unrouted) -> None:
-        """Warn of a newcomer's most common surprise (artemis-model §9.1): a topic without subscribers keeps nothing."""
+        """Warn of what surprises new users most (artemis-model §9.1): a topic without subscribers keeps nothing."""
         template = "message reached no queue: address=%s; an anycast queue would have kept it for later consumers"
         self._brake.warning(event.address, template, event.address)
 
     def _dropped(self, event: Dropped) -> None:
-        """Log every such event: the core bounds how often it tells this, and leaves out no message (`Discards`)."""
+        """Log every such event: the core limits their rate, and their counts leave out no message (`Discards`)."""
         LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", event.queue, event.count, event.reason)
 
     def _duplicate(self, event: Duplicate) -> None:

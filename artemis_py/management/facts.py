@@ -1,4 +1,4 @@
-"""What management shows but the core does not know: the process and its listening sockets."""
+"""Facts that management shows and the core does not know: the process and its listening sockets."""
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -10,17 +10,17 @@ from artemis_py.transport.acceptor import Acceptor
 
 @frozen
 class AcceptorFacts:
-    """One socket that listens now."""
+    """One socket that is listening."""
 
     name: str
     host: str
     port: int
-    """The real one, also where the configuration said 0."""
+    """Actual TCP port, even if the configuration says 0."""
     protocols: tuple[str, ...]
 
 
 def facts_of(acceptors: Iterable[Acceptor]) -> list[AcceptorFacts]:
-    """List those that listen."""
+    """Return the facts of the acceptors that are listening."""
     return [
         AcceptorFacts(each.config.name, each.config.host, each.port, tuple(each.protocols))
         for each in acceptors
@@ -30,16 +30,16 @@ def facts_of(acceptors: Iterable[Acceptor]) -> list[AcceptorFacts]:
 
 @frozen(kw_only=True)
 class BrokerFacts:
-    """What the broker tells about itself."""
+    """Facts that the broker shows about itself."""
 
     version: str
     node_id: str
     started_ms: int
-    """Milliseconds since 1970."""
+    """Time of the start, in milliseconds since 1970."""
     acceptors: Callable[[], Sequence[AcceptorFacts]]
-    """Asked at each request: acceptors get their port when they start."""
+    """Returns the listening acceptors. Called at each request, because acceptors get their port when they start."""
     disk_usage: Callable[[], float]
-    """The used part of the disk that the store is on, from 0 to 1; -1 without a store."""
+    """Returns the used part of the store's disk, from 0 to 1; -1 without a store."""
 
 
 def installed_version() -> str:

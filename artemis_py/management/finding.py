@@ -1,8 +1,8 @@
-"""What became of messages that somebody knows by their numbers: an answer, so that nobody has to infer it.
+"""Tells what became of messages that a client knows by their sequence numbers, so it need not infer that.
 
-A message is there wherever it is: it waits, a consumer has it, a transaction has claimed it, or it is kept back after a
-failed attempt. One that is past its time is there until it is moved, and nobody gets it. What is not there went one of
-the ways that the queue counts.
+A message is in the queue while it waits, is with a consumer, is claimed by a transaction, or is kept back after a
+failed attempt. An expired message stays in the queue until it is moved, but is not delivered. A message that is not in
+the queue has left it in one of the ways that the queue counts.
 """
 
 import json
@@ -16,10 +16,10 @@ from artemis_py.core.selectors.filter import Filter
 from artemis_py.errors import InvalidRequest, LimitExceeded
 
 MAX_RANGES: Final = 1000
-"""Ranges in one request; each is looked up by itself."""
+"""Most ranges in one request; each is looked up separately."""
 
 MAX_NAMED: Final = 100
-"""Messages that an answer names; it counts them all."""
+"""Most messages that an answer names; it counts all of them."""
 
 Ranges = list[tuple[int, int]]
 
@@ -31,7 +31,7 @@ _PLACES: Final = {
 
 
 def read_ranges(value: object) -> Ranges:
-    """Ranges of numbers, each from and to. Raises InvalidRequest, LimitExceeded."""
+    """Read ranges of sequence numbers, each `[from, to]`. Raises InvalidRequest or LimitExceeded."""
     if not isinstance(value, list) or not value:
         raise InvalidRequest("ranges must be an array of arrays of two numbers, from and to")
     ranges: Ranges = []
@@ -47,7 +47,7 @@ def read_ranges(value: object) -> Ranges:
 
 
 def find(queue: Queue, node_id: str, ranges: Ranges, filter: Filter | None) -> Steps:
-    """JSON text for `reader.find`. Raises StoreError if messages cannot be read: then nothing is said of any."""
+    """Build the JSON answer of `reader.find`. Raises StoreError, without an answer, if messages cannot be read."""
     named: list[tuple[int, str]] = []
     count = expired = 0
     left = SLICE_MESSAGES
@@ -85,5 +85,5 @@ def find(queue: Queue, node_id: str, ranges: Ranges, filter: Filter | None) -> S
 
 
 def nothing(node_id: str) -> str:
-    """The same for a queue that is gone, or was deleted and made again."""
+    """Return the JSON answer for a queue that was deleted, even if a new one has its name."""
     return json.dumps({"node": node_id, "queueId": None})

@@ -1,4 +1,4 @@
-"""Long lists in pages: which rows, in which order, and how many of them one reply may carry.
+"""Long lists in pages: which rows, in which order, and how many in one reply.
 
 A filter is Artemis' JSON object `{"field", "operation", "value", "sortField", "sortOrder"}`, every member optional
 (artemis-model §6.1). Values keep their JSON types in the answer; a filter compares their text.
@@ -14,7 +14,7 @@ from artemis_py.management.control import proposal
 Item = TypeVar("Item")
 
 MAX_PAGE_ROWS: Final = 1000
-"""Rows in one reply at most: about 400 KiB of JSON, well below every client's default message size limit."""
+"""Most rows in one reply: about 400 KiB of JSON, well below every client's default limit of message size."""
 
 DEFAULT_PAGE_ROWS: Final = 100
 
@@ -26,7 +26,7 @@ def list_page(
     page: int,
     page_rows: int,
 ) -> str:
-    """One page of `items` as JSON text `{"data": [...], "count": n}`, n being the matches on all pages.
+    """Return one page of `items` as JSON text `{"data": [...], "count": n}`; n is the number of matches on all pages.
 
     Pages count from 1. A `page_rows` outside 1 to MAX_PAGE_ROWS means MAX_PAGE_ROWS. Raises InvalidRequest for a
     filter that names no column or operation, and for a page below 1.
@@ -79,7 +79,7 @@ def _is_descending(order: object) -> bool:
 
 
 def _text(value: object) -> str:
-    """A value as a filter sees it."""
+    """Return a value as the text that a filter compares."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -90,7 +90,7 @@ def _text(value: object) -> str:
 
 
 def _sort_key(value: object) -> tuple[int, float, str]:
-    """Numbers before texts; a column normally has one kind."""
+    """Return a key that sorts numbers before texts; a column normally has one kind."""
     if isinstance(value, int | float):
         return 0, value, ""
     return 1, 0, _text(value)

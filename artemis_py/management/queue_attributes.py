@@ -1,4 +1,4 @@
-"""The attributes of a queue as management names and reads them; everything is made of their declarations."""
+"""The attributes of a queue as management names and reads them, all derived from their declarations."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,7 +11,7 @@ from artemis_py.core.settings.queue_settings import RESOLVED_ATTRIBUTES, QueueAt
 ATTRIBUTES: Final[Mapping[str, QueueAttribute]] = {
     each.json: each for each in QUEUE_ATTRIBUTES if each.json is not None
 }
-"""By their names in the JSON of `createQueue` and `updateQueue`: those of artemis-model §2.2, with dashes."""
+"""Attributes by their names in the JSON of `createQueue` and `updateQueue`: artemis-model §2.2, with dashes."""
 
 
 def filter_text(queue: Queue) -> str | None:
@@ -19,7 +19,7 @@ def filter_text(queue: Queue) -> str | None:
     return None if queue.filter is None else queue.filter.text
 
 
-# Values that a queue holds in another form than JSON has them.
+# Values that have another form in the queue than in JSON.
 _AS_JSON: Final[Mapping[str, Callable[[Queue], object]]] = {
     "address": lambda queue: queue.address.name,
     "routing_type": lambda queue: queue.routing_type.name,
@@ -28,7 +28,7 @@ _AS_JSON: Final[Mapping[str, Callable[[Queue], object]]] = {
 
 
 def value_of(attribute: QueueAttribute, queue: Queue) -> object:
-    """Return the value that applies to a queue, as JSON has it."""
+    """Return the value that applies to a queue, in the form that JSON uses."""
     name = attribute.attribute
     if name in RESOLVED_ATTRIBUTES:
         return getattr(queue.settings, name)
@@ -39,9 +39,9 @@ def value_of(attribute: QueueAttribute, queue: Queue) -> object:
 SHOWN: Final[Mapping[str, Callable[[Queue], object]]] = {
     each.shown: partial(value_of, each) for each in ATTRIBUTES.values()
 }
-"""By the names of attributes of the resource `queue.<name>`: `MaxConsumers`."""
+"""Readers of the attributes of the resource `queue.<name>`, by name: `MaxConsumers`."""
 
 COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
     f"{name[0].lower()}{name[1:]}": read for name, read in SHOWN.items()
 }
-"""The same by the names of columns in a list of queues: `maxConsumers`."""
+"""Readers of the columns in a list of queues, by name: `maxConsumers`."""

@@ -1,4 +1,4 @@
-"""What management reads and does on one queue: the resource `queue.<name>`."""
+"""Management of one queue: the resource `queue.<name>`."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -27,31 +27,31 @@ class QueueControl(Control):
         self.session = session
 
     def pause(self) -> None:
-        """Hold deliveries; messages still arrive."""
+        """Pause deliveries; messages still arrive."""
         self.queue.pause()
 
     def resume(self) -> None:
-        """Deliver again."""
+        """Resume deliveries."""
         self.queue.resume()
 
     def enable(self) -> None:
-        """Let new messages in again."""
+        """Accept new messages again."""
         self.session.postoffice.update_queue(self.queue.name, {"enabled": True})
 
     def disable(self) -> None:
-        """Let new messages pass the queue by."""
+        """Stop accepting new messages; they are not routed to this queue."""
         self.session.postoffice.update_queue(self.queue.name, {"enabled": False})
 
     def remove_all(self) -> Steps:
-        """Discard every message that is not with a consumer; how many there were."""
+        """Discard all messages that are not with a consumer; the result is their number."""
         return bulk.empty(self.queue)
 
     def remove(self, filter: str | None) -> Steps:
-        """Discard the messages that are not with a consumer and that `filter` accepts; how many there were."""
+        """Discard the messages that `filter` accepts and that are not with a consumer; the result is their number."""
         return bulk.remove(self.queue, parse_filter(filter)) if filter else bulk.empty(self.queue)
 
     def count(self, filter: str | None = None) -> int | Steps:
-        """Messages waiting in the queue that `filter` accepts; without one all messages of the queue."""
+        """Count the waiting messages that `filter` accepts; without a filter, all messages of the queue."""
         if not filter:
             return self.queue.message_count
         return bulk.count(self.queue, parse_filter(filter))

@@ -1,6 +1,6 @@
-"""A queue as an administrator writes it in JSON: from Artemis' attribute names to a `QueueConfig`.
+"""Reads a queue that an administrator describes in JSON: from Artemis' attribute names to a `QueueConfig`.
 
-Those that this broker cannot honour are refused by name: a queue must not silently lack what was asked for.
+Attributes that this broker does not support are refused by name: a queue must not silently lack what was asked for.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from artemis_py.errors import InvalidRequest
 from artemis_py.management.control import Kind, Parameter, proposal
 from artemis_py.management.queue_attributes import ATTRIBUTES
 
-# Not attributes of the queue, but of how it is created.
+# This is not an attribute of the queue, but says how to create it.
 AUTO_CREATE_ADDRESS: Final = "auto-create-address"
 
 
 def parse_routing_type(text: str) -> RoutingType:
-    """ANYCAST or MULTICAST, in any case. Raises InvalidRequest."""
+    """Parse ANYCAST or MULTICAST, in upper or lower case. Raises InvalidRequest."""
     try:
         return RoutingType[text.upper()]
     except KeyError:
@@ -29,7 +29,7 @@ def parse_routing_type(text: str) -> RoutingType:
 
 
 def queue_config(wanted: Mapping[str, object]) -> QueueConfig:
-    """The queue that a JSON object describes; without `address` it is bound to the address of its own name.
+    """Return the queue that a JSON object describes; without `address` it is bound to the address of its own name.
 
     Raises InvalidRequest, naming the attribute.
     """
@@ -41,7 +41,7 @@ def queue_config(wanted: Mapping[str, object]) -> QueueConfig:
 
 
 def queue_changes(wanted: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
-    """The queue's name, and the changed fields of its `QueueConfig`. Raises InvalidRequest, naming the attribute."""
+    """Return the queue's name and the changed `QueueConfig` fields. Raises InvalidRequest, naming the attribute."""
     name = wanted.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidRequest("updateQueue needs the name of the queue")
@@ -70,7 +70,7 @@ def _fields(wanted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _kind(attribute: QueueAttribute) -> Kind:
-    """What JSON may have for an attribute; an enum is the name of a member."""
+    """Return the kind of JSON value for an attribute; an enum is the name of a member."""
     match attribute.kind:
         case OptionKind.BOOLEAN:
             return Kind.FLAG

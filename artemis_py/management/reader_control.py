@@ -1,6 +1,6 @@
-"""What a client that reads queues by the numbers of their messages asks for: the resource `reader`.
+"""Management for a client that reads queues by the sequence numbers of messages: the resource `reader`.
 
-It needs no permission to manage. `heads` and `find` tell of queues that the client may browse, `acknowledgeUpTo` and
+It needs no permission to manage. `heads` and `find` describe queues that the client may browse; `acknowledgeUpTo` and
 `acknowledge` need the permission to consume from each queue they name.
 """
 
@@ -26,10 +26,10 @@ from artemis_py.management.finding import find, nothing, read_ranges
 READER: Final = "reader"
 
 MAX_ACKNOWLEDGED: Final = 5000
-"""Of one request: some 25 ms if all of them are on disk only."""
+"""Most messages that one request acknowledges: about 25 ms if all are on disk only."""
 
 MAX_SEARCHED: Final = 100
-"""Queues of one request that are searched for a time: some 2 ms each if all of it is on disk."""
+"""Most queues that one request searches for a time: about 2 ms each if all messages are on disk."""
 
 MAX_HOLDER_CHARS: Final = 200
 
@@ -49,14 +49,15 @@ class ReaderControl(Control):
         self._session: Final = session
 
     def heads(self, wanted: Mapping[str, object]) -> str:
-        """Where queues begin and end, as JSON text: `{"queues": [names]}` or `{"addresses": [names or patterns]}`.
+        """Return where queues begin and end, for `{"queues": [names]}` or `{"addresses": [names or patterns]}`.
 
-        With `"time": milliseconds since 1970` each has `since`, the number of the first message that arrived then or
-        later, which only addresses with `enable-ingress-timestamp` know. With `"lease": {"holder": text, "seconds":
-        number}` the holder has them for itself for so long (`Leases`), which needs the permission to consume.
+        The result is JSON text. With `"time": milliseconds since 1970`, each queue has `since`, the number of the first
+        message that arrived then or later; only addresses with `enable-ingress-timestamp` know that. With `"lease":
+        {"holder": text, "seconds": number}`, the holder has exclusive use of the queues for that time (`Leases`); this
+        needs the permission to consume.
 
-        The reply waits until everything it tells of is on disk, as every reply does. Raises NoSuchQueue for a queue
-        that was named and is not there, InUse, NotAuthorized, InvalidRequest, LimitExceeded.
+        Like every reply, this one waits until all that it reports is on disk. Raises NoSuchQueue for a named queue that
+        does not exist, InUse, NotAuthorized, InvalidRequest or LimitExceeded.
         """
         queues = [self._find(name) for name in _texts(wanted, "queues")]
         patterns = _texts(wanted, "addresses")
@@ -70,7 +71,7 @@ class ReaderControl(Control):
         if "lease" in wanted:
             self._lease(wanted["lease"], queues)
         for queue in queues:
-            # As for a consumer that left just now: the reader comes back for the next messages.
+            # Treated like a queue whose consumer has just left: the reader returns for the next messages.
             queue.swept = False
             queue.consumer_removed_ms = self._postoffice.dispatcher.now_ms
         rows = [_head(queue) for queue in queues]
@@ -98,14 +99,14 @@ class ReaderControl(Control):
             self._keep(queue)
 
     def _keep(self, queue: Queue) -> None:
-        """Somebody counts on the numbers of this queue, also while it is empty: it is not deleted for being unused."""
+        """Prevent deletion of an unused queue: a reader relies on its numbers, even while it is empty."""
         if queue.settings.auto_delete:
             self._postoffice.update_queue(queue.name, {"auto_delete": False})
 
     def release(self, wanted: Mapping[str, object]) -> int:
-        """End the leases of a holder: `{"queues": [names], "holder": text}`; how many. Raises InvalidRequest.
+        """End leases of a holder, for `{"queues": [names], "holder": text}`; return how many. Raises InvalidRequest.
 
-        Whoever knows the holder's name may end its leases, and nothing is said of queues it does not have.
+        A client that knows the holder's name may end its leases. Queues that the holder has no lease on are ignored.
         """
         holder = wanted.get("holder")
         if not isinstance(holder, str):
@@ -114,14 +115,15 @@ class ReaderControl(Control):
         return self._leases.release([queue for queue in found if queue is not None], holder)
 
     def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
-        """Acknowledge what is below a number in each queue: `{"queues": [[name, queue id, number], ...]}`.
+        """Acknowledge messages below a number in each queue, for `{"queues": [[name, queue id, number], ...]}`.
 
-        A fourth member is the number to begin at; what is below that stays. Done twice it does nothing more; a queue
-        that is gone, or was made again, has nothing below the number, nor has one of another broker, if `"node"` says
-        which is meant. The answer is JSON text: how many messages went, by queue, and whether that was all; a request
-        acknowledges no more than MAX_ACKNOWLEDGED, so that the broker's other clients do not wait. Raises
-        NotAuthorized, and InvalidRequest, also for a number above all that were given: a client that names it cannot
-        have read what will come below it.
+        An optional fourth member is the number to begin at; messages below that stay. Repeating a request has no
+        further effect. A queue is skipped if it was deleted, even if a new one has its name, or if `"node"` names
+        another broker. The result is JSON text: the number of acknowledged messages by queue, and whether that was
+        all. A request acknowledges no more than MAX_ACKNOWLEDGED, so that the broker's other clients do not wait.
+
+        Raises NotAuthorized or InvalidRequest, also for a number that the queue has not reached: the client cannot
+        have read the messages that will arrive below it.
         """
         items = positions.get("queues")
         if not isinstance(items, list):
@@ -155,12 +157,12 @@ class ReaderControl(Control):
         return json.dumps({"acknowledged": counts, "complete": left > 0})
 
     def acknowledge(self, numbers: Mapping[str, object]) -> int:
-        """Acknowledge single messages of a queue: `{"queue": name, "queueId": id, "sequences": [numbers]}`; how many.
+        """Acknowledge single messages, for `{"queue": name, "queueId": id, "sequences": [numbers]}`; return how many.
 
-        Those that are not there any more, or that a consumer has, are passed over; none is there of a queue that is
-        gone or was made again, or of another broker, if `"node"` says which is meant. Raises NotAuthorized,
-        InvalidRequest, and LimitExceeded if the lowest and the highest number are MAX_ACKNOWLEDGED or more apart,
-        because all that is between them must be looked at.
+        Messages that are no longer in the queue, or are with a consumer, are skipped. Nothing is acknowledged if the
+        queue was deleted, even if a new one has its name, or if `"node"` names another broker. Raises NotAuthorized,
+        InvalidRequest, or LimitExceeded if the lowest and the highest number are MAX_ACKNOWLEDGED or more apart,
+        because all messages between them must be looked at.
         """
         match numbers:
             case {"queue": str() as name, "queueId": int() as queue_id, "sequences": [*sequences]}:
@@ -179,13 +181,14 @@ class ReaderControl(Control):
         return acknowledge_numbers(queue, wanted)
 
     def find(self, wanted: Mapping[str, object]) -> Steps | str:
-        """What is there of some numbers: `{"queue": name, "queueId": id, "ranges": [[from, to], ...]}`, as JSON text.
+        """Find messages by number, for `{"queue": name, "queueId": id, "ranges": [[from, to], ...]}`.
 
-        With `"selector": text` only what it wants is named and counted. The answer has `there`, the lowest numbers that
-        are in the queue, each with where it is, `count`, how many there are, `expired`, how many are there but past
-        their time, and `left`, by which way how many messages left the queue since the broker started; `queueId` is
-        null if the queue is gone or was made again. Raises NotAuthorized, InvalidRequest, InvalidFilter, LimitExceeded,
-        StoreError if it cannot be told.
+        With `"selector": text`, only the messages that it selects are named and counted. The result is JSON text:
+        `there` lists the lowest numbers in the queue, each with its place; `count` is the number of messages found;
+        `expired` is the number of messages that are in the queue but have expired; `left` says how many messages have
+        left the queue in each way since the broker started. `queueId` is null if the queue was deleted, even if a new
+        one has its name. Raises NotAuthorized, InvalidRequest, InvalidFilter, LimitExceeded, or StoreError if messages
+        cannot be read.
         """
         match wanted:
             case {"queue": str() as name, "queueId": int() as queue_id}:
@@ -202,7 +205,7 @@ class ReaderControl(Control):
         return find(queue, self._facts.node_id, ranges, None if selector is None else parse_filter(selector))
 
     def _is_here(self, wanted: Mapping[str, object]) -> bool:
-        """Whether a request is meant for this broker: queues of another have the same names, and perhaps ids."""
+        """Tell whether a request is meant for this broker: another broker's queues may have the same names and ids."""
         return wanted.get("node") in (None, self._facts.node_id)
 
     def _find(self, name: str) -> Queue:
@@ -212,7 +215,7 @@ class ReaderControl(Control):
         return queue
 
     def _matching(self, patterns: Iterable[str]) -> list[Queue]:
-        """The queues of all addresses that a name or pattern fits, but for what is not the client's to see."""
+        """Return the queues of all addresses that match a name or pattern, if the client may browse them."""
         wildcards = self._postoffice.options.wildcards
         access, subject = self._postoffice.access, self._session.subject
         return [
@@ -246,13 +249,13 @@ def _head(queue: Queue) -> dict[str, object]:
 
 
 def _average_bytes(queue: Queue) -> int:
-    """Octets of a message that waits, without what it costs in memory; 0 if none does."""
+    """Return the average size in bytes of a waiting message, without its overhead in memory; 0 if none waits."""
     count = queue.backlog.count
     return max(queue.backlog.size_bytes // count - MESSAGE_OVERHEAD_BYTES, 1) if count > 0 else 0
 
 
 def _time_ms(wanted: Mapping[str, object], queues: list[Queue]) -> int | None:
-    """The time that is searched for. Raises InvalidRequest if it is none, or is not known; LimitExceeded."""
+    """Return the time to search for. Raises InvalidRequest if it is malformed or not recorded; LimitExceeded."""
     time_ms = wanted.get("time")
     if time_ms is None:
         return None

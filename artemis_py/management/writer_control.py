@@ -1,4 +1,4 @@
-"""What a job that writes in epochs asks for: the resource `writer`.
+"""Management for a job that writes in epochs: the resource `writer`.
 
 It needs no permission to manage. A client reaches only what its own user has staged, and `commitEpoch` needs the
 permission to send to each address it routes to.
@@ -30,9 +30,9 @@ class WriterControl(Control):
         self._session: Final = session
 
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, object]) -> Steps:
-        """Route what the attempts hold, given as `{attempt: number of messages}`; false if that was done before.
+        """Route the messages of `{attempt: number of messages}`; the result is false if that was done before.
 
-        Raises InvalidRequest, NotAuthorized, NoSuchAddress; nothing is routed then.
+        Raises InvalidRequest, NotAuthorized or NoSuchAddress; nothing is routed then.
         """
         counts: dict[str, int] = {}
         for attempt, count in attempts.items():
@@ -42,15 +42,15 @@ class WriterControl(Control):
         return self._staging.commit(self._session, writer, epoch, counts)
 
     def abort_epoch(self, writer: str, epoch: int) -> Steps:
-        """Drop what is staged for an epoch and those before it; how many attempts there were."""
+        """Discard what is staged for an epoch and all earlier ones; the result is the number of attempts."""
         return self._staging.abort(self._session, writer, epoch)
 
     def abort_attempts(self, writer: str, epoch: int, attempts: Sequence[str]) -> Steps:
-        """Drop what these attempts have staged and nothing else; how many of them there were."""
+        """Discard only what these attempts have staged; the result is the number of attempts found."""
         return self._staging.abort(self._session, writer, epoch, frozenset(attempts))
 
     def last_epoch(self, writer: str) -> int:
-        """The epoch that was committed last, -1 if none was."""
+        """Return the epoch that was committed last; -1 if none was."""
         return self._staging.last_epoch(self._session.subject.name, writer)
 
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
