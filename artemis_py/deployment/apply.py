@@ -1,8 +1,8 @@
-"""Makes a plan happen in a broker: the only place that decides what of a running broker may change, and how.
+"""Applies a plan to a broker: the only place that decides what may change in a running broker, and how.
 
-The start and a reload take the same way. What exists may have changed since the plan was made, because clients and
-administrators create and delete too; so a queue that is there already is changed where one was to be created, and the
-other way round.
+A start and a reload work the same way. Clients and administrators also create and delete, so the broker may have
+changed since the plan was made. If a queue to be created already exists, it is changed instead, and the other way
+round.
 """
 
 from typing import Final
@@ -40,26 +40,26 @@ from artemis_py.store.disk import DiskLimit, DiskMonitor
 LOGGER: Final = named_logger(__name__)
 
 REASON: Final = "the configuration does not have it any more"
-"""What consumers of a queue are told that is deleted."""
+"""Reason that the consumers of a deleted queue are given."""
 
 
 class Deployment:
-    """What a broker was told to be, and the parts that are told to become something else."""
+    """The configuration that a broker follows, and the parts to which changes of it are applied."""
 
     def __init__(self, sessions: Sessions, rules: AccessRules | None = None, disk: DiskMonitor | None = None) -> None:
-        """Without `rules` everybody may do everything; without a `disk` there is no limit to watch."""
+        """Create it. Without `rules` all clients may do everything; without a `disk` there is no disk limit."""
         self.config: BrokerConfig = EMPTY
-        """The configuration that is in force, as far as broker.xml goes; see `running`."""
+        """Configuration in force, as far as broker.xml determines it; see `running`."""
         self._sessions: Final = sessions
         self._office: Final = sessions.postoffice
         self._rules: Final = rules
         self._disk: Final = disk
 
     def running(self, wanted: BrokerConfig) -> BrokerConfig:
-        """Return the configuration that runs, with the addresses and queues that exist, to compare it with `wanted`.
+        """Return the configuration in force, with the existing addresses and queues, to compare it with `wanted`.
 
-        Only what a plan to `wanted` can change is in it: all addresses that were not created on demand if anything may
-        be deleted, and otherwise those that `wanted` names, so that a start does not look at every queue.
+        It contains only what a plan to `wanted` can change. If the plan may delete, these are all addresses that
+        were not created on demand; otherwise only those that `wanted` names, so a start need not look at every queue.
         """
         if self.config is EMPTY:
             return EMPTY
@@ -73,9 +73,9 @@ class Deployment:
         return evolve(self.config, addresses=tuple([_described(address) for address in found]))
 
     def apply(self, plan: Plan) -> list[Problem]:
-        """Do what the plan says, but for what needs a restart; returns what was refused, and is as it was.
+        """Apply the plan, except for changes that need a restart; return the changes that were refused.
 
-        To be called in a turn, or with one planned after it: consumers may get something to deliver.
+        Call it in a turn, or plan a turn after it, because there may be messages to deliver to consumers.
         """
         problems: list[Problem] = []
         missed: list[Change] = []
@@ -97,7 +97,7 @@ class Deployment:
         return problems
 
     def warn_of_lost_letters(self) -> None:
-        """Log the dead-letter and expiry addresses without a queue. Queues of earlier runs count, so it starts."""
+        """Log the dead-letter and expiry addresses that have no queue, not even one from an earlier run."""
         for each in unserved(self.config, self._has_queue):
             LOGGER.warning(
                 "%s has no queue, messages are discarded: match=%s address=%s; %s",
@@ -115,7 +115,7 @@ class Deployment:
         return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
 
     def _make(self, change: Change) -> None:
-        """Do one thing. Raises Refusal. Options are taken all together (`_use_options`), acceptors by a restart."""
+        """Make one change. Raises Refusal. `_use_options` applies all options together; acceptors need a restart."""
         office, rules = self._office, self._rules
         match change:
             case SetAddressSettings():
@@ -138,7 +138,7 @@ class Deployment:
                 office.delete_queue(change.name, force=True, reason=REASON)
 
     def _have_address(self, name: str, routing_types: frozenset[RoutingType]) -> None:
-        """Create an address, or give it these routing types; it keeps those that its queues need."""
+        """Create an address or set its routing types; it keeps the types that its queues need."""
         existing = self._office.addresses.get(name)
         if existing is None:
             self._office.create_address(name, routing_types)
@@ -147,7 +147,7 @@ class Deployment:
             self._office.update_address(name, routing_types | bound)
 
     def _have_queue(self, config: QueueConfig) -> None:
-        """Create a queue, or change the one of its name. It keeps its messages; what cannot be changed stays."""
+        """Create a queue, or change the one with its name; messages and unchangeable attributes stay as they are."""
         office = self._office
         existing = office.queues.get(config.name)
         if existing is None:
@@ -163,7 +163,7 @@ class Deployment:
             office.update_queue(config.name, {name: getattr(config, name) for name in CHANGEABLE})
 
     def _use_options(self) -> None:
-        """Tell the parts the options of the whole broker that can change while it runs (`plan.AT_RUN_TIME`)."""
+        """Give the parts the options of the whole broker that can change while it runs (`plan.AT_RUN_TIME`)."""
         config = self.config
         self._office.set_options(config.settings)
         self._office.creations.limit = config.login.max_auto_created_per_user
@@ -173,14 +173,14 @@ class Deployment:
 
 
 def _is_declared(address: Address) -> bool:
-    """Whether somebody made it, or a queue of it, by name: those made on demand go on their own."""
+    """Tell whether an address or one of its queues was created by name; others are deleted automatically."""
     if address.temporary or address.internal:
         return False
     return not address.auto_created or any(queue.configuration_managed for queue in queues_of(address))
 
 
 def _described(address: Address) -> AddressConfig:
-    """An address as a configuration would have it."""
+    """Return an address as a configuration would describe it."""
     queues = [queue for queue in queues_of(address) if not queue.config.temporary]
     configs = [
         queue.config

@@ -1,7 +1,7 @@
-"""What can differ between the configuration that runs and the one that is wanted.
+"""The possible differences between the configuration in force and the one that is wanted.
 
-Each kind of change is a record that knows what it means for the broker's users. A new kind of element in broker.xml is
-a record here, lines in `plan` that find it, and a case in `apply`.
+Each kind of change is a record that knows its consequences for the broker's users. A new kind of element in broker.xml
+needs a record here, lines in `plan` that find it, and a case in `apply`.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ from artemis_py.transport.config import AcceptorConfig
 
 @frozen(kw_only=True)
 class Change:
-    """One difference."""
+    """One difference between two configurations."""
 
     needs_restart: bool = False
-    """Whether it takes effect at the next start only, and `apply` passes it over."""
+    """Whether the change takes effect only at the next start, so `apply` skips it."""
 
     @property
     def element(self) -> str:
-        """The element of broker.xml that differs, for lists and error texts."""
+        """Element of broker.xml that differs, for lists and error texts."""
         raise NotImplementedError
 
     @property
     def consequence(self) -> str:
-        """What it does to messages and clients, as an operator should read it before it is applied."""
+        """Effect on messages and clients, for an operator to read before the change is applied."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -42,9 +42,9 @@ class ChangeOption(Change):
     """An option of the whole broker has another value."""
 
     owner: type
-    """The class that holds its value."""
+    """Class of the option's value."""
     attribute: str
-    """Name of the value in that class."""
+    """Name of the option's attribute in that class."""
     name: str
     """Name of the element."""
     before: object
@@ -61,7 +61,7 @@ class ChangeOption(Change):
 
 @frozen(kw_only=True)
 class SetAddressSettings(Change):
-    """A match has other settings, or is new (`before` says nothing then)."""
+    """A match has other settings, or is new (`before` is empty then)."""
 
     match: str
     before: AddressSettings
@@ -83,7 +83,7 @@ class SetAddressSettings(Change):
 
 @frozen(kw_only=True)
 class RemoveAddressSettings(Change):
-    """A match is gone."""
+    """A match of address settings is removed."""
 
     match: str
 
@@ -114,7 +114,7 @@ class SetPermissions(Change):
 
 @frozen(kw_only=True)
 class RemovePermissions(Change):
-    """A match is gone."""
+    """A match of permissions is removed."""
 
     match: str
 
@@ -129,7 +129,7 @@ class RemovePermissions(Change):
 
 @frozen(kw_only=True)
 class ChangeAcceptor(Change):
-    """An acceptor is new (no `before`), gone (no `after`), or has another URL."""
+    """An acceptor is new (no `before`), removed (no `after`), or has another URL."""
 
     name: str
     before: AcceptorConfig | None
@@ -180,7 +180,7 @@ class ChangeAddress(Change):
 
 @frozen(kw_only=True)
 class DeleteAddress(Change):
-    """An address is gone from the configuration, and `config-delete-addresses` is FORCE for it."""
+    """An address is no longer in the configuration, and `config-delete-addresses` is FORCE for it."""
 
     name: str
 
@@ -228,7 +228,7 @@ class ChangeQueue(Change):
 
 @frozen(kw_only=True)
 class KeepQueue(Change):
-    """A queue should be on another address, or durable or not: it stays as it is, or its messages would be lost."""
+    """A queue should have another address or durability; it stays as it is, or its messages would be lost."""
 
     before: QueueConfig
     after: QueueConfig
@@ -247,7 +247,7 @@ class KeepQueue(Change):
 
 @frozen(kw_only=True)
 class DeleteQueue(Change):
-    """A queue is gone from the configuration, and `config-delete-queues` is FORCE for its address."""
+    """A queue is no longer in the configuration, and `config-delete-queues` is FORCE for its address."""
 
     name: str
     address: str
@@ -262,7 +262,7 @@ class DeleteQueue(Change):
 
 
 def differs(before: QueueConfig, after: QueueConfig, attribute: str) -> bool:
-    """Whether two descriptions of a queue say something else about one attribute."""
+    """Tell whether two descriptions of a queue differ in one attribute."""
     return bool(getattr(before, attribute) != getattr(after, attribute))
 
 

@@ -1,10 +1,10 @@
-"""The order in which the parts of a broker start and stop, and how far it is.
+"""The order in which the parts of a broker start and stop, and the broker's state.
 
     BUILT ──► STANDBY ──► RECOVERING ──► ACTIVE ──► DRAINING ──► STOPPED
 
 Each part belongs to one of the three states in the middle, and starts when the broker reaches it. Parts start one after
 the other, in the order of the list, and stop in reverse. When a part fails to start, those before it are stopped and
-the broker is STOPPED. It never goes back: a broker that stopped does not start again.
+the broker is STOPPED. States never go back: a stopped broker does not start again.
 """
 
 import asyncio
@@ -17,38 +17,38 @@ from attrs import frozen
 
 
 class State(IntEnum):
-    """How far a broker is."""
+    """State of a broker."""
 
     BUILT = 0
     """Nothing has happened yet."""
     STANDBY = 1
-    """The parts run that need no messages: time, logins, the log."""
+    """The parts that need no messages run: time, logins, the log."""
     RECOVERING = 2
-    """The store is read, and the configuration applied to what it held."""
+    """The store is read, and the configuration is applied to what it contains."""
     ACTIVE = 3
-    """Clients are let in. Only this state needs to have the store for itself."""
+    """Clients may connect. Only this state needs exclusive access to the store."""
     DRAINING = 4
-    """No client is let in any more; parts stop, the clients' connections among the first."""
+    """New clients are refused. Parts stop, the clients' connections among the first."""
     STOPPED = 5
-    """Nothing runs any more."""
+    """All parts have stopped."""
 
 
 Action = Callable[[], object]
-"""Starts or stops a part; what it returns is awaited if that is possible."""
+"""Function that starts or stops a part; its result is awaited if it is awaitable."""
 
 
 @frozen
 class Part:
-    """One part of a broker, as far as its life goes."""
+    """One part of a broker: how it starts and stops."""
 
     name: str
-    """For error texts."""
+    """Name for error texts."""
     state: State
-    """The state in which it starts: STANDBY, RECOVERING or ACTIVE."""
+    """State in which the part starts: STANDBY, RECOVERING or ACTIVE."""
     start: Action | None = None
-    """None: there is nothing to start."""
+    """Starts the part; None if there is nothing to start."""
     stop: Action | None = None
-    """Called if `start` was called, also if that failed. None: there is nothing to stop."""
+    """Stops the part; also called if `start` failed. None if there is nothing to stop."""
 
 
 class Lifecycle:
@@ -58,19 +58,19 @@ class Lifecycle:
         self.state = State.BUILT
         self._parts: Final[list[Part]] = []
         self._started = 0
-        """How many parts, from the first on, are to be stopped."""
-        # A stop during the start waits for it, and a second stop for the first one.
+        """Number of parts, from the first on, that `stop` must stop."""
+        # A stop during a start waits for the start, and a second stop waits for the first one.
         self._lock: Final = asyncio.Lock()
 
     def add(self, *parts: Part) -> None:
-        """Append parts; their states are those of the parts before them, or later ones."""
+        """Append parts; the state of each must not be earlier than that of the part before it."""
         for part in parts:
             assert State.STANDBY <= part.state <= State.ACTIVE, f"{part.name} starts in no state of its own"
             assert not self._parts or self._parts[-1].state <= part.state, f"{part.name} starts too late for its state"
             self._parts.append(part)
 
     async def advance(self, state: State) -> None:
-        """Start the parts of all states up to this one. Raises what a part raises; everything is stopped then."""
+        """Start the parts of all states up to `state`. If a part raises, stop everything and raise that exception."""
         assert self.state <= state <= State.ACTIVE, f"a broker that is {self.state.name} does not become {state.name}"
         async with self._lock:
             try:
@@ -85,10 +85,10 @@ class Lifecycle:
             self.state = state
 
     async def stop(self) -> bool:
-        """Stop what was started, in reverse; False if there was nothing to stop.
+        """Stop the started parts in reverse order; return False if there was nothing to stop.
 
-        A part that fails to stop does not keep the others running: the first failure is raised at the end. When this
-        is cancelled, the next call goes on with the part that was being stopped.
+        If a part fails to stop, the others are stopped all the same, and the first failure is raised at the end. If
+        this is cancelled, the next call continues with the part that was being stopped.
         """
         async with self._lock:
             return await self._stop()
@@ -102,7 +102,7 @@ class Lifecycle:
         while self._started:
             try:
                 await _call(self._parts[self._started - 1].stop)
-            except Exception as error:  # the edge of a part: the others are stopped whatever it does
+            except Exception as error:  # the other parts are stopped whatever this one does
                 failure = failure or error
             self._started -= 1
         self.state = State.STOPPED

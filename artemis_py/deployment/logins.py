@@ -1,4 +1,4 @@
-"""Builds what lets clients in: the login service that a configuration asks for, and the parts it lives by."""
+"""Builds the login service of a configuration and the parts of the broker that it needs."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,20 +20,20 @@ from artemis_py.transport.turn import Turn
 from artemis_py.transport.worker import Worker
 
 AuthenticatorOf = Callable[[AcceptorConfig], Authenticator]
-"""Makes the authenticator of an acceptor."""
+"""Function that creates the authenticator of an acceptor."""
 
 _OPEN: Final = OpenAuthenticator()
 
 
 def open_to_all(acceptor: AcceptorConfig) -> Authenticator:
-    """Let everybody in under any name: `security-enabled` is false."""
+    """Return an authenticator that accepts any client under any name: `security-enabled` is false."""
     return _OPEN
 
 
 def parts_of_logins(
     config: LoginConfig, sessions: Sessions, connections: Connections, loop: asyncio.AbstractEventLoop, turn: Turn
 ) -> tuple[AuthenticatorOf, list[Part]]:
-    """Return what makes authenticators, and the parts that check passwords and follow the files of users.
+    """Return the function that creates authenticators, and the parts that check passwords and watch the users files.
 
     Raises ConfigError if these files cannot be used.
     """

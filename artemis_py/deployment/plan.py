@@ -1,8 +1,8 @@
-"""Finds what has to change so that a broker becomes what a configuration says. Pure: nothing is read, nothing is done.
+"""Finds what must change for a broker to match a configuration. Pure: it reads and changes nothing.
 
-The start of a broker is the plan from `EMPTY`, in which nothing needs a restart; a reload is the plan from what runs.
-Addresses and queues of `running` are those that exist, whoever made them (`Deployment.running`), so that the plan of a
-change can be shown before it is applied.
+A start is the plan from `EMPTY`, in which nothing needs a restart; a reload is the plan from the configuration in
+force. The addresses and queues of `running` are those that exist, however they were created (`Deployment.running`),
+so the plan of a change can be shown before it is applied.
 
 Nothing is deleted unless the settings of its address say so (`config-delete-queues`, `config-delete-addresses`).
 """
@@ -37,7 +37,7 @@ from artemis_py.deployment.changes import (
 )
 
 EMPTY: Final = BrokerConfig()
-"""A configuration that says nothing: every option has its default, and there is nothing else."""
+"""Empty configuration: every option has its default, and nothing else is declared."""
 
 AT_RUN_TIME: Final = frozenset(
     {
@@ -53,20 +53,20 @@ AT_RUN_TIME: Final = frozenset(
         "transaction_timeout_ms",
     }
 )
-"""Options of the whole broker that a running one takes up; every other one needs a restart."""
+"""Options of the whole broker that can change while it runs; all others need a restart."""
 
 _NOT_OPTIONS: Final = frozenset(
     {"acceptors", "address_settings", "addresses", "login", "places", "security_settings", "settings", "warnings"}
 )
-"""Attributes of BrokerConfig that are compared in their own way, or only tell about the file."""
+"""Attributes of BrokerConfig that are compared separately, or only describe the file."""
 
 Options = BrokerConfig | BrokerSettings | LoginConfig
-"""The classes that hold options of the whole broker."""
+"""Classes with options of the whole broker."""
 
 
 @frozen
 class Plan:
-    """What is to be done, in this order."""
+    """Changes to make, in this order."""
 
     running: BrokerConfig
     wanted: BrokerConfig
@@ -74,11 +74,11 @@ class Plan:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether some of it takes effect at the next start only."""
+        """Whether any change takes effect only at the next start."""
         return any(change.needs_restart for change in self.changes)
 
     def reached(self, missed: Iterable[Change]) -> BrokerConfig:
-        """Return the configuration that runs when all is done but the changes that were `missed`."""
+        """Return the configuration in force after all changes except the `missed` ones."""
         running, wanted = self.running, self.wanted
         settings, permissions = dict(wanted.address_settings), dict(wanted.security_settings)
         kept: dict[type, dict[str, Any]] = {BrokerConfig: {}, BrokerSettings: {}, LoginConfig: {}}
@@ -114,7 +114,7 @@ def _put_back(match: str, running: Any, values: dict[str, Any]) -> None:
 def plan(running: BrokerConfig, wanted: BrokerConfig) -> Plan:
     """Compare two configurations. Raises InvalidRequest for a match of `wanted` that is not legal."""
     is_start = running is EMPTY
-    # Matches are read with the wildcards that the broker was built with.
+    # Matches are interpreted with the wildcards that the broker was built with.
     is_same_syntax = is_start or (
         running.settings.wildcards == wanted.settings.wildcards
         and running.settings.literal_match_markers == wanted.settings.literal_match_markers
@@ -169,7 +169,7 @@ def _permissions(running: BrokerConfig, wanted: BrokerConfig, needs_restart: boo
 
 
 def _acceptors(running: BrokerConfig, wanted: BrokerConfig, is_start: bool) -> Iterator[Change]:
-    # Where in the file an acceptor is declared makes no difference.
+    # The place in the file where an acceptor is declared makes no difference.
     before = {each.name: evolve(each, file="", line=0) for each in running.acceptors}
     after = {each.name: evolve(each, file="", line=0) for each in wanted.acceptors}
     for name in {**before, **after}:
@@ -178,7 +178,7 @@ def _acceptors(running: BrokerConfig, wanted: BrokerConfig, is_start: bool) -> I
 
 
 def _addresses(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:
-    """Deletions come first: a queue may have moved, and names of queues are unique in the broker."""
+    """Yield deletions first: a queue may have moved, and names of queues are unique in the broker."""
     deletions = list(_deletions(running, wanted))
     yield from deletions
     gone = {(type(deletion), deletion.name) for deletion in deletions}
@@ -214,7 +214,7 @@ def _queue(before: QueueConfig | None, after: QueueConfig) -> Change | None:
 
 
 def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAddress | DeleteQueue]:
-    """What the configuration does not have any more, where the settings of the wanted one say FORCE."""
+    """Yield deletions of what `wanted` no longer declares, where its settings say FORCE."""
     if not running.addresses or not may_delete(wanted):
         return
     repository = repository_of(wanted)
@@ -231,7 +231,7 @@ def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAd
 
 
 def may_delete(wanted: BrokerConfig) -> bool:
-    """Whether any settings of a configuration have something deleted that it does not have."""
+    """Tell whether any settings of a configuration delete what it does not declare."""
     return any(
         DeletionPolicy.FORCE in (settings.config_delete_queues, settings.config_delete_addresses)
         for settings in wanted.address_settings.values()

@@ -1,6 +1,6 @@
 """Finds the protocols that are installed, through the entry points of their packages.
 
-The core imports no protocol: a package of its own adds one by announcing it (`docs/architecture.md`).
+The core imports no protocol: a separate package adds one by announcing it (`docs/architecture.md`).
 """
 
 from importlib.metadata import entry_points
@@ -10,11 +10,11 @@ from artemis_py.errors import ConfigError, Problem
 from artemis_py.protocol import ManagerFactory
 
 ENTRY_POINTS: Final = "artemis_py.protocols"
-"""The group in which a package announces its protocols."""
+"""Group of entry points in which a package announces its protocols."""
 
 
 def installed_protocols() -> list[ManagerFactory]:
-    """Load the protocols that installed packages announce, by name. Raises ConfigError with all that cannot be."""
+    """Load the protocols that installed packages announce, by name. Raises ConfigError with all that fail to load."""
     factories: list[ManagerFactory] = []
     problems: list[Problem] = []
     for entry_point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry_point: entry_point.name):

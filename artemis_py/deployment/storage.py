@@ -1,4 +1,4 @@
-"""Builds what keeps messages: the folders and the store of a configuration, and the parts the store lives by."""
+"""Builds the store of a configuration, with its folders and the parts of the broker that it needs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ def large_messages_folder(config: BrokerConfig) -> Path:
 
 
 def paging_folder(config: BrokerConfig) -> Path | None:
-    """Return the folder for messages that are not durable and do not fit into memory; None: a temporary folder."""
+    """Return the folder for non-durable messages that do not fit into memory; None means a temporary folder."""
     return config.home / config.paging_directory if config.persistence_enabled else None
 
 
 def store_of(config: BrokerConfig) -> LmdbStore | None:
-    """Return the store that a configuration asks for, not opened yet; None: everything is kept in memory."""
+    """Return the store that a configuration asks for, not opened yet; None if everything is kept in memory."""
     if not config.persistence_enabled:
         return None
     waits = config.journal_sync_transactional or config.journal_sync_non_transactional
@@ -49,9 +49,9 @@ def parts_of_store(
     loop: asyncio.AbstractEventLoop,
     turn: Turn,
 ) -> list[Part]:
-    """List the parts that bring back what survived, and then store what happens.
+    """Return the parts that recover the stored state and store what happens from then on.
 
-    `may_create`: a folder of the store that is missing is made.
+    With `may_create`, a missing folder of the store is created. It is long so that the order stands in one place.
     """
     formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
     office = services.sessions.postoffice
@@ -69,7 +69,7 @@ def parts_of_store(
             lambda: restore(store, office, formats, may_create),
             lambda: store.close(list(office.queues.values())),
         ),
-        # It ends with the commit it is in, before the store is closed.
+        # Parts stop in reverse: the worker finishes its commit before the store is closed.
         Part(
             "store worker",
             State.RECOVERING,
@@ -77,7 +77,7 @@ def parts_of_store(
             worker.stop,
         ),
         Part("retained messages", State.RECOVERING, lambda: restore_retained(services.retained, formats)),
-        # Looked at before anybody can connect.
+        # The disk is checked before clients can connect.
         Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
         Part("stages", State.RECOVERING, services.staging.restore),
     ]
