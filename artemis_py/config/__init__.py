@@ -1,4 +1,4 @@
-"""broker.xml to typed options. It reads and assembles; what an option means is known where it is used."""
+"""Reads broker.xml into typed options. The meaning of an option is known only where it is used."""
 
 from artemis_py.config.acceptor_url import check_parameters
 from artemis_py.config.broker_config import BrokerConfig, LoginConfig

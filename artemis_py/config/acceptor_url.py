@@ -1,7 +1,7 @@
 """Acceptor URLs: `tcp://host:port?name=value;name=value` (artemis-model §6.5).
 
-What the transport reads becomes an `AcceptorConfig`; the rest is kept for the protocols and checked against what
-they say they read, once they are known.
+Parameters that the transport reads become an `AcceptorConfig`. The others are kept for the protocols and checked
+against the parameters that these declare, once the protocols are known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,10 @@ _EXAMPLE: Final = "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
 
 
 def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> AcceptorConfig | None:
-    """The acceptor a URL describes, its files sought in `folder`; None, and reported, if the URL is no URL."""
+    """Return the acceptor that a URL describes; report mistakes, and return None if it is not a valid URL.
+
+    Relative file names in the URL are relative to `folder`.
+    """
     text = written.text.strip()
     scheme, separator, _ = text.partition("://")
     if not separator:
@@ -69,9 +72,9 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
 
 
 def check_parameters(acceptor: AcceptorConfig, managers: Iterable[ProtocolManager]) -> list[Problem]:
-    """What is wrong with the protocols of an acceptor and with their parameters, given all installed protocols.
+    """Return the problems of an acceptor's protocols and of their parameters, given all installed protocols.
 
-    The protocols are the same objects for all acceptors of a broker: they remember what has to agree.
+    The managers must be the same objects for all acceptors of a broker: they remember values that have to agree.
     """
     report = Report(acceptor.file)
     place = Place(file=acceptor.file, line=acceptor.line, element="acceptor")
@@ -114,7 +117,7 @@ def _wrong_name(name: str, legal: Mapping[str, Option], managers: Iterable[Proto
 
 
 def _endpoint(text: str, place: Place, report: Report) -> tuple[str, int] | None:
-    """Host and port; None, and reported, if they are not right."""
+    """Return host and port; report them and return None if they are not valid."""
     try:
         url = urlsplit(text)
         host, port = url.hostname, url.port
@@ -128,7 +131,7 @@ def _endpoint(text: str, place: Place, report: Report) -> tuple[str, int] | None
 
 
 def _split(query: str, place: Place, report: Report) -> dict[str, str]:
-    """The parameters of a URL; `;` and `&` both separate them."""
+    """Return the parameters of a URL; `;` and `&` both separate them."""
     parameters: dict[str, str] = {}
     for pair in query.replace("&", ";").split(";"):
         name, separator, text = pair.strip().partition("=")
@@ -144,7 +147,7 @@ def _split(query: str, place: Place, report: Report) -> dict[str, str]:
 
 
 def _take(options: Iterable[Option], parameters: dict[str, str], place: Place, report: Report) -> dict[str, Any]:
-    """Move what `options` describes out of `parameters`, as values by attribute."""
+    """Remove from `parameters` those that `options` describes, and return their values by attribute."""
     values: dict[str, Any] = {}
     for option in options:
         text = parameters.pop(option.name, None)

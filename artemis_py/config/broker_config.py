@@ -1,4 +1,4 @@
-"""Everything that broker.xml says, as the parts of the broker take it."""
+"""The contents of broker.xml, in the form that the parts of the broker take."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,16 +42,16 @@ class LoginConfig:
         "subscription. -1: no limit.",
     )
     folder: Path = Path()
-    """What the two file names are relative to: the folder of broker.xml."""
+    """Folder that the two file names are relative to: the folder of broker.xml."""
 
 
 LOGIN_OPTIONS: Final = options_of(LoginConfig)
-"""The elements of `<login>`."""
+"""Elements of `<login>`."""
 
 
 @frozen(kw_only=True)
 class WildcardElements:
-    """`<wildcard-addresses>` as written; `WildcardSyntax` is made of it."""
+    """`<wildcard-addresses>` as written; `WildcardSyntax` is made from it."""
 
     routing_enabled: bool = option(
         Kind.BOOLEAN, True, "Whether queues of a wildcard address receive what is sent to the addresses it matches."
@@ -63,7 +63,7 @@ class WildcardElements:
 
 
 WILDCARD_OPTIONS: Final = options_of(WildcardElements)
-"""The elements of `<wildcard-addresses>`."""
+"""Elements of `<wildcard-addresses>`."""
 
 
 @frozen(kw_only=True)
@@ -150,17 +150,17 @@ class BrokerConfig:
     acceptors: tuple[AcceptorConfig, ...] = ()
     addresses: tuple[AddressConfig, ...] = ()
     address_settings: Mapping[str, AddressSettings] = Factory(dict)
-    """By match, in the order of the file."""
+    """Address settings by match, in the order of the file."""
     places: Mapping[str, tuple[str, int]] = Factory(dict)
-    """File and line of each match of `address_settings`; empty if they are from no file."""
+    """File and line of each match of `address_settings`; empty if they do not come from a file."""
     security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
-    """By match, the roles that have each permission; role mappings are worked in. Absent: nobody has it."""
+    """Roles that have each permission, by match, with role mappings applied. No role has a missing permission."""
     login: LoginConfig = LoginConfig()
     home: Path = Path()
-    """The folder of the instance."""
+    """Folder of the instance."""
     warnings: tuple[Problem, ...] = ()
-    """What somebody should know although the file can be used; for the log, at start."""
+    """Warnings about a usable file, to be logged at the start."""
 
 
 MAIN_OPTIONS: Final = options_of(BrokerConfig)
-"""The elements below `<core>` that are not the core's own business."""
+"""Elements below `<core>` that do not belong to the broker's core."""

@@ -1,7 +1,7 @@
-"""Bytes to an XML tree, without any of the parts of XML that can hurt.
+"""Parses bytes into an XML tree, without the dangerous features of XML.
 
-No document type, hence no entities and no bombs made of them; no XInclude, no network; bounded size and depth
-(reliability §5.5). Artemis leaves entities on.
+No document type, hence no entities and no entity bombs; no XInclude, no network; limited size and depth
+(reliability §5.5). Artemis allows entities.
 """
 
 from typing import Any, Final, NoReturn
@@ -21,14 +21,14 @@ OWN_NAMESPACE: Final = "urn:artemis-py"
 
 
 def read_document(data: bytes, report: Report) -> Any:
-    """The root element. Raises ConfigError, with this one mistake, for what is no harmless XML."""
+    """Return the root element. Raises ConfigError, with one mistake, for anything but harmless XML."""
     if len(data) > SIZE_LIMIT_BYTES:
         _refuse(report, 0, f"is larger than {SIZE_LIMIT_BYTES} bytes; nothing in it was read")
     if not data.strip():
         _refuse(report, 0, "is empty; a configuration starts with <configuration>")
     try:
         _guard(data, report)
-        # A second parser, because one with a target of our own forgets the lines.
+        # A second parser, because one with a custom target does not record line numbers.
         parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
@@ -39,11 +39,11 @@ def read_document(data: bytes, report: Report) -> Any:
 
 
 class _Refused(Exception):
-    """The document has something it may not have."""
+    """The document contains something that is not allowed."""
 
 
 class _Guard:
-    """A parser target that builds nothing and stops at the first dangerous thing, before libxml2 acts on it."""
+    """Parser target that builds nothing and stops at the first dangerous feature, before libxml2 acts on it."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -60,11 +60,11 @@ class _Guard:
         raise _Refused("document types and entities are not allowed; remove the <!DOCTYPE …>")
 
     def close(self) -> None:
-        """lxml asks every target for this."""
+        """Do nothing; lxml requires this method of every target."""
 
 
 def _guard(data: bytes, report: Report) -> None:
-    """Refuse what is dangerous; raises lxml's XMLSyntaxError for what is no XML."""
+    """Refuse dangerous features. Raises lxml's XMLSyntaxError if the data is not XML."""
     parser = etree.XMLParser(target=_Guard(), resolve_entities=False, no_network=True)
     line = 0
     try:
@@ -81,7 +81,7 @@ def _refuse(report: Report, line: int, message: str) -> NoReturn:
 
 
 def _check_root(root: Any, report: Report) -> None:
-    """Everything else is said by the schema, but with a wrong root it would have nothing to say."""
+    """Check the root element, because the schema reports all other mistakes only below a correct root."""
     if root.tag != f"{{{ROOT_NAMESPACE}}}configuration":
         what = "is not the root of a broker.xml" if local_name(root) != "configuration" else "is in the wrong namespace"
         report.problem(report.place(root), f'{what}; write <configuration xmlns="{ROOT_NAMESPACE}">')

@@ -1,4 +1,4 @@
-"""The configuration of a broker inside a program (`docs/embedding.md`)."""
+"""The default configuration of a broker embedded in a program (`docs/embedding.md`)."""
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.names.routing_type import RoutingType
@@ -7,7 +7,7 @@ from artemis_py.transport.config import AcceptorConfig
 
 
 def embedded_config() -> BrokerConfig:
-    """Describe a broker on a free port of this machine, open to it, where the first send to a name makes a queue."""
+    """Return the configuration of an open broker on a free local port; the first send to a name creates a queue."""
     anycast = AddressSettings(
         default_address_routing_type=RoutingType.ANYCAST, default_queue_routing_type=RoutingType.ANYCAST
     )

@@ -1,6 +1,6 @@
-"""The names that Artemis understands, so that a file made for it is told what is missing here, and not that it errs.
+"""The names that Artemis knows, so that a message about a file made for it says what this broker lacks.
 
-What this broker supports is in the schema; a name is looked up here only when it is not there
+The schema has the names that this broker supports; a name is looked up here only if the schema does not have it
 (artemis-model §2.1, §2.2, §4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
 """
 
@@ -104,10 +104,10 @@ ACCEPTOR_PARAMETERS: Final = _names(
 PROTOCOLS: Final = frozenset(["AMQP", "CORE", "HORNETQ", "MQTT", "OPENWIRE", "STOMP"])
 
 SASL_MECHANISMS: Final = frozenset(["GSSAPI", "SCRAM-SHA-512"])
-"""Those that this broker does not have."""
+"""Mechanisms that this broker does not support."""
 
 PERMISSIONS: Final = frozenset(["edit", "view"])
-"""Those that this broker does not have."""
+"""Permissions that this broker does not support."""
 
 RENAMED: Final = {
     "auto-create-jms-queues": "auto-create-queues",
@@ -118,7 +118,7 @@ RENAMED: Final = {
     "temporary-queue-namespace": "uuid-namespace",
     "wild-card-routing-enabled": "routing-enabled within wildcard-addresses",
 }
-"""Deprecated spellings, with the one that is supported."""
+"""Deprecated names, each with the supported one."""
 
 _ONE_FILE: Final = "the store is one file that grows and is used again, in journal-directory"
 _ONE_COMMIT: Final = "what gathers while one commit runs is the next, there is no buffer to size"
@@ -146,8 +146,8 @@ WITHOUT_MEANING: Final = {
     "purge-page-folders": "there are no page files",
     "read-whole-page": "there are no page files",
 }
-"""Elements of core about how Artemis stores, with the reason why they change nothing here: nobody loses by that, so a
-file made for Artemis may keep them, and a warning says so."""
+"""Elements of core about how Artemis stores messages, with the reason why they have no effect here. Ignoring them does
+no harm, so a file made for Artemis may keep them; a warning says so."""
 
 _REASONS: Final = {
     "journal-lock-acquisition-timeout": "a second broker on the folder does not wait, it is refused at once",
@@ -155,9 +155,9 @@ _REASONS: Final = {
     "node-manager-lock-directory": "the lock is in journal-directory",
     "store": "messages are stored in journal-directory, in no other database",
 }
-"""Why an element is refused, where "not yet" would be wrong."""
+"""Reasons why an element is refused, where "not yet" would be wrong."""
 
-# By the element they may stand in; where Artemis has no more than we do, nothing is listed.
+# By parent element; a parent is missing here if Artemis has no more children or attributes of it than this broker.
 CHILDREN: Final = {
     "core": CORE_ELEMENTS,
     "address-setting": ADDRESS_SETTINGS,
@@ -167,7 +167,7 @@ ATTRIBUTES: Final = {"queue": QUEUE_ATTRIBUTES}
 
 
 def unsupported(name: str) -> str:
-    """The message for a name that Artemis knows and this broker does not."""
+    """Return the message for a name that Artemis knows and this broker does not."""
     if name in RENAMED:
         return f"is an old name; write {RENAMED[name]}"
     if name in _REASONS:

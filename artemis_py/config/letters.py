@@ -1,7 +1,7 @@
-"""Dead-letter and expiry addresses that have no queue: every message they should get would be discarded.
+"""Finds dead-letter and expiry addresses without a queue: every message sent to them would be discarded.
 
-A file can be held against its own `<addresses>` only. A broker that starts knows more: queues that clients made in
-earlier runs are there as well.
+A file can be checked only against its own `<addresses>`. A broker that starts knows more: the queues that clients
+created in earlier runs also exist.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.errors import Problem
 
 HasQueue = Callable[[str, str | None], bool]
-"""Whether an address has a queue, or the one of this name."""
+"""Function that tells whether an address has any queue, or the queue of this name."""
 
 
 @frozen
@@ -28,7 +28,7 @@ class Unserved:
     remedy: str
 
 
-# The setting, and the one that makes its queues on demand.
+# Each setting, and the one that creates its queues on demand.
 _PAIRS: Final = (
     ("dead_letter_address", "auto_create_dead_letter_resources"),
     ("expiry_address", "auto_create_expiry_resources"),
@@ -36,11 +36,11 @@ _PAIRS: Final = (
 
 
 def unserved(config: BrokerConfig, has_queue: HasQueue) -> Iterator[Unserved]:
-    """The settings of each match that say where messages go, and nothing takes them there."""
+    """Yield the dead-letter and expiry settings of each match whose address has no queue."""
     settings = config.settings
     repository = repository_of(config)
     for match, written in config.address_settings.items():
-        # A match is covered by itself, and by all that are broader: what is merged for it is what its addresses get.
+        # The settings of a match are merged with those of all broader matches, as they are for its addresses.
         resolved = repository.resolve(_plain(match, settings.literal_match_markers))
         for target_name, auto_create_name in _PAIRS:
             target = getattr(resolved, target_name)
@@ -57,7 +57,7 @@ def unserved(config: BrokerConfig, has_queue: HasQueue) -> Iterator[Unserved]:
 
 
 def problems_of_letters(config: BrokerConfig, places: Mapping[str, tuple[str, int]]) -> list[Problem]:
-    """What is wrong about that with a file, as far as the file itself tells; `places`: of each match."""
+    """Return these problems of a file, judged by the file alone; `places` are the file and line of each match."""
     found = []
     for each in unserved(config, lambda address, queue: _is_declared(config, address, queue)):
         file, line = places.get(each.match, ("", 0))
@@ -80,7 +80,7 @@ def _is_declared(config: BrokerConfig, address: str, queue: str | None) -> bool:
 
 
 def _plain(match: str, markers: str | None) -> str:
-    """The one address that a match between literal markers means; any other match as it is."""
+    """Return the address that a match between literal markers means; return any other match as it is."""
     if markers is not None and len(match) >= 3 and match[0] == markers[0] and match[-1] == markers[1]:
         return match[1:-1]
     return match

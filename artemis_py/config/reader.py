@@ -1,4 +1,4 @@
-"""broker.xml, read as a whole: every mistake is found and told before anything is used."""
+"""Reads a whole broker.xml: every mistake is found and reported before anything is used."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 FILE_NAME: Final = "broker.xml"
 
-# Older names that Artemis still takes in permissions.
+# Older names that Artemis still accepts in permissions.
 _PERMISSION_ALIASES: Final = {
     "createTempQueue": Permission.CREATE_NON_DURABLE_QUEUE,
     "deleteTempQueue": Permission.DELETE_NON_DURABLE_QUEUE,
@@ -43,7 +43,7 @@ _PERMISSIONS: Final = {permission.value: permission for permission in Permission
 def load(path: Path, variables: Mapping[str, str] | None = None) -> BrokerConfig:
     """Read a broker.xml. Raises ConfigError with all its mistakes.
 
-    `variables` (by default the environment) fills in `${name}` and holds overrides, see `config.variables`.
+    `variables` (by default the environment) provides values for `${name}` and overrides, see `config.variables`.
     Relative file names in it are relative to its folder.
     """
     try:
@@ -60,7 +60,7 @@ def load_default(variables: Mapping[str, str] | None = None) -> BrokerConfig:
 
 
 def shipped_folder() -> Path:
-    """Where the shipped configuration files are."""
+    """Return the folder of the shipped configuration files."""
     return Path(str(files("artemis_conf")))
 
 
@@ -79,7 +79,7 @@ def parse(data: bytes, file: str, folder: Path, variables: Mapping[str, str] | N
 
 
 class _Reader:
-    """The tree to options. What is wrong is reported and then left out, so that reading can go on."""
+    """Turns the XML tree into options. Mistakes are reported and skipped, so that reading can continue."""
 
     def __init__(self, root: Any, folder: Path, overrides: Overrides, report: Report) -> None:
         self._root: Final = root
@@ -89,7 +89,7 @@ class _Reader:
         self._report: Final = report
 
     def read(self) -> BrokerConfig:
-        """Everything."""
+        """Read the whole tree."""
         values = self._children(self._core, MAIN_OPTIONS, "core")
         self._warn_of_half_sync(values)
         settings = self._broker_settings()
@@ -112,7 +112,7 @@ class _Reader:
         return evolve(config, warnings=tuple(sorted(self._report.warnings, key=lambda warning: warning.line)))
 
     def _warn_of_half_sync(self, values: Mapping[str, Any]) -> None:
-        """Both kinds of answers wait for the same commit."""
+        """Warn if only one of the options for syncing is off: both kinds of answers wait for the same commit."""
         names = ("journal-sync-transactional", "journal-sync-non-transactional")
         if len({values.get(name.replace("-", "_"), True) for name in names}) > 1:
             self._report.warning(
@@ -122,7 +122,7 @@ class _Reader:
     # --- options: an attribute, an element or a variable each ---
 
     def _children(self, element: Any, options: Iterable[Option], section: str | None = None) -> dict[str, Any]:
-        """Values by attribute, from the children of an element (None: it is not there), or what overrides them."""
+        """Return values by attribute, from the children of an element (None: it is missing) or their overrides."""
         children = {} if element is None else {local_name(child): child for child in element}
         values: dict[str, Any] = {}
         for option in options:
@@ -151,7 +151,7 @@ class _Reader:
             self._report.problem(written.place, str(error))
 
     def _name(self, element: Any, attribute: str = "name") -> str | None:
-        """A name that must not be empty; a missing one was reported by the schema."""
+        """Return a name; None if it is missing, which the schema reports, or empty, which is reported here."""
         name: str | None = element.get(attribute)
         if name is None:
             return None
@@ -284,9 +284,9 @@ class _Reader:
     def _matches(
         self, name: str, settings: BrokerSettings, read: Callable[[Any], Value], places: dict[str, tuple[str, int]]
     ) -> dict[str, Value]:
-        """What the elements of this name say, by match; the first counts if there are several (artemis-model §1.8).
+        """Return the values of the elements called `name`, by match; `places` is filled with the place of each.
 
-        `places` is filled with file and line of each.
+        The first of several elements with the same match counts (artemis-model §1.8).
         """
         hierarchy: MatchHierarchy[int] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
         found: dict[str, Value] = {}
@@ -316,7 +316,7 @@ class _Reader:
     # --- permissions ---
 
     def _role_mappings(self) -> dict[str, set[str]]:
-        """For each role, the foreign roles that include it (artemis-model §6.3)."""
+        """Return, for each role, the foreign roles that include it (artemis-model §6.3)."""
         mapped: dict[str, set[str]] = {}
         for element in self._core.iterfind(f"{_core('security-settings')}/{_core('role-mapping')}"):
             foreign = self._name(element, "from")

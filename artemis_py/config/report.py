@@ -1,4 +1,4 @@
-"""The mistakes found in a configuration so far, and the places where values were written."""
+"""The mistakes found in a configuration so far, and the places where values are written."""
 
 from typing import Any, Final
 
@@ -7,23 +7,23 @@ from attrs import define, field, frozen
 from artemis_py.errors import ConfigError, Problem
 
 ENVIRONMENT: Final = "environment"
-"""Stands for the file name where a value comes from an environment variable."""
+"""Name that replaces the file name if a value comes from an environment variable."""
 
 
 @frozen(kw_only=True)
 class Place:
-    """Where something is written, for the operator to find it."""
+    """Place where something is written, for the operator to find it."""
 
     file: str
     line: int
     element: str
     part: str = ""
-    """An attribute or URL parameter within the element."""
+    """Attribute or URL parameter of the element; empty for the element itself."""
 
 
 @define
 class Report:
-    """Collects what is wrong, so that all of it is told at once."""
+    """Collects mistakes, so that all of them are reported at once."""
 
     file: str
     problems: list[Problem] = field(factory=list)
@@ -31,34 +31,34 @@ class Report:
     _told: set[Place] = field(factory=set, init=False)
 
     def place(self, element: Any, part: str = "") -> Place:
-        """Where an lxml element stands."""
+        """Return the place of an lxml element."""
         return Place(file=self.file, line=element.sourceline, element=local_name(element), part=part)
 
     def problem(self, place: Place, message: str) -> None:
-        """A mistake: the configuration cannot be used."""
+        """Add a mistake that makes the configuration unusable."""
         self.problems.append(_problem(place, message))
         self._told.add(place)
 
     def warning(self, place: Place, message: str) -> None:
-        """Something to know."""
+        """Add a warning."""
         self.warnings.append(_problem(place, message))
 
     def has_problem_at(self, place: Place) -> bool:
-        """Whether something was said about exactly this place already."""
+        """Tell whether a problem was reported for exactly this place."""
         return place in self._told
 
     def has_problem_in(self, place: Place) -> bool:
-        """Whether something was said about this element or any part of it already."""
+        """Tell whether a problem was reported for this element or any part of it."""
         return any((told.line, told.element) == (place.line, place.element) for told in self._told)
 
     def raise_problems(self) -> None:
-        """Raise ConfigError with all mistakes by line, unless there are none."""
+        """Raise ConfigError with all mistakes, sorted by line, if there are any."""
         if self.problems:
             raise ConfigError(sorted(self.problems, key=lambda problem: (problem.file, problem.line)))
 
 
 def local_name(element: Any) -> str:
-    """An lxml element's name without its namespace."""
+    """Return an lxml element's name without its namespace."""
     return str(element.tag).rpartition("}")[2]
 
 

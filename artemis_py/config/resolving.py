@@ -1,4 +1,4 @@
-"""The address settings of a configuration, asked as a broker asks its own."""
+"""Resolves the address settings of a configuration as a running broker would."""
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.names.syntax import MatchHierarchy

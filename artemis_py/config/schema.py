@@ -1,8 +1,8 @@
-"""The schema decides which element may stand where; this module applies it and says in plain words what is wrong.
+"""Applies the schema, which decides where each element may stand, and explains mistakes in plain words.
 
-libxml2 falls silent about an element's children after the first unexpected one, and its words are for experts. So
-the shipped schema is read as data first, which finds every misplaced element, attribute and text; then libxml2
-validates what is left, which only leaves values to object to.
+libxml2 reports nothing about an element's children after the first unexpected one, and its messages are for experts.
+So the shipped schema is first read as data, to find every misplaced element, attribute and text; then libxml2
+validates the rest and can object only to values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,19 +20,19 @@ SCHEMA_FILES: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-logi
 
 _XSD: Final = "{http://www.w3.org/2001/XMLSchema}"
 _XINCLUDE: Final = "{http://www.w3.org/2001/XInclude}"
-# Where editors find the schema; legal on any element.
+# Tells editors where the schema is; legal on any element.
 _SCHEMA_LOCATION: Final = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 
 
 @frozen(kw_only=True)
 class Content:
-    """What one element may hold."""
+    """Content that one element may have."""
 
     namespace: str
     children: Mapping[str, bool]
-    """Names of elements, and whether they may stand more than once."""
+    """Names of child elements, and whether they may be repeated."""
     attributes: Mapping[str, bool]
-    """Names, and whether they must be there."""
+    """Names of attributes, and whether they are required."""
     has_text: bool
 
 
@@ -40,14 +40,14 @@ class Schema:
     """The shipped schema."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the schema files in `folder`; they are part of the installation, so nothing is expected to fail."""
+        """Read the schema files in `folder`. They are part of the installation, so no errors are handled."""
         self._schema: Final = etree.XMLSchema(file=str(folder / SCHEMA_FILES[0]))
         self.contents: Final[Mapping[str, Content]] = {
             name: content for file in SCHEMA_FILES for name, content in _contents(etree.parse(str(folder / file)))
         }
 
     def check_structure(self, element: Any, report: Report) -> None:
-        """Report what may not stand where it stands, in the whole tree below `element`, and remove it from there."""
+        """Report everything misplaced in the whole tree below `element`, and remove it from the tree."""
         content = self.contents[local_name(element)]
         self._check_attributes(element, content, report)
         text = " ".join(
@@ -71,7 +71,7 @@ class Schema:
                 element.remove(child)
 
     def check_values(self, root: Any, report: Report) -> None:
-        """Report values that the schema objects to, unless somebody with better words has."""
+        """Report values that the schema objects to, unless a better message was reported already."""
         if self._schema.validate(root):
             return
         for verdict in self._schema.error_log:
@@ -80,7 +80,7 @@ class Schema:
                 report.problem(place, "the schema does not allow this value; see docs/configuration.md")
 
     def _wrong(self, child: Any, parent: Content, is_second: bool) -> str | None:
-        """What is wrong with a child, or None."""
+        """Return what is wrong with a child, or None."""
         name, parent_name = local_name(child), local_name(child.getparent())
         if child.tag.startswith(_XINCLUDE):
             return "other files are not included; write everything into this one"
@@ -119,7 +119,7 @@ class Schema:
 
 
 def _contents(document: Any) -> Iterator[tuple[str, Content]]:
-    """What the elements declared in one schema file may hold; the types of children are all named ones."""
+    """Yield the content of each element declared in one schema file; the types of children are all named."""
     schema = document.getroot()
     named = {definition.get("name"): definition for definition in schema.iterchildren(f"{_XSD}complexType")}
     for element in schema.iter(f"{_XSD}element"):

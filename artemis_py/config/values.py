@@ -1,4 +1,4 @@
-"""Text to values, and words for what is wrong with the text."""
+"""Parses the text of values, and explains what is wrong with it."""
 
 import difflib
 import re
@@ -15,12 +15,12 @@ _DECIMAL: Final = re.compile(r"-?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})")
 _SIZE: Final = re.compile(r"(-?[0-9]{1,18}) ?(?:([KMG])(?:I?B)?)?", re.IGNORECASE)
 _MULTIPLES: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
-# A long list of alternatives helps nobody; longer ones are in the documentation.
+# A longer list of alternatives does not help; the documentation has it.
 _LIST_LIMIT: Final = 12
 
 
 def parse_value(option: Option, text: str) -> object:
-    """The value of an option. Raises ValueError, whose text says what would be right."""
+    """Parse the value of an option. Raises ValueError with a text that says what would be right."""
     kind = option.kind
     text = text.strip()
     if not isinstance(kind, Kind):
@@ -45,12 +45,12 @@ def parse_value(option: Option, text: str) -> object:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """The names of a comma separated list, blanks around them dropped."""
+    """Return the names of a comma-separated list, without the blanks around them."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def suggest(name: str, legal: Iterable[str]) -> str:
-    """The end of a message about a name that is not among the legal ones: which it could have been."""
+    """Return the end of a message about an illegal name: a suggestion of the name that was meant."""
     names = sorted(legal)
     by_lower_case = {each.lower(): each for each in names}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)

@@ -1,8 +1,8 @@
-"""Values from outside the file: `${name:default}` inside it, and environment variables that replace elements.
+"""Values from outside the file: `${name:default}` in it, and environment variables that replace elements.
 
 `ARTEMIS_PY_CORE_GLOBAL_MAX_SIZE=1G` replaces the element global-max-size of core, `ARTEMIS_PY_LOGIN_…` one of login,
-and `ARTEMIS_PY_ACCEPTOR_AMQP=tcp://…` the URL of the acceptor called amqp. One that replaces nothing is a mistake,
-because its author believes that it does something.
+and `ARTEMIS_PY_ACCEPTOR_AMQP=tcp://…` the URL of the acceptor called amqp. A variable that replaces nothing is a
+mistake, because its author believes that it has an effect.
 """
 
 import re
@@ -24,14 +24,14 @@ _PREFIXES: Final = {
 
 @frozen
 class Written:
-    """A text and where it stands."""
+    """A text and the place where it is written."""
 
     text: str
     place: Place
 
 
 def substitute(root: Any, variables: Mapping[str, str], report: Report) -> None:
-    """Replace every `${name}` and `${name:default}` in texts and attributes; a value is not looked into again."""
+    """Replace every `${name}` and `${name:default}` in texts and attributes; references in values are not replaced."""
     for element in root.iter():
         if element.text and "${" in element.text:
             element.text = _replace(element.text, report.place(element), variables, report)
@@ -59,13 +59,13 @@ def _replace(text: str, place: Place, variables: Mapping[str, str], report: Repo
 
 @define
 class Overrides:
-    """What the environment says in place of the file; remembers what nobody asked for."""
+    """Values from the environment that replace those of the file; finds the ones that replace nothing."""
 
     _variables: Mapping[str, str]
     _legal: set[str] = field(factory=set, init=False)
 
     def take(self, section: str, name: str) -> Written | None:
-        """The value that replaces an element or acceptor, if there is one."""
+        """Return the value that replaces an element or acceptor; None if there is none."""
         variable = _PREFIXES[section] + re.sub(r"[^A-Z0-9]", "_", name.upper())
         self._legal.add(variable)
         text = self._variables.get(variable)
@@ -74,7 +74,7 @@ class Overrides:
         return Written(text, Place(file=ENVIRONMENT, line=0, element=variable))
 
     def report_unused(self, report: Report) -> None:
-        """Report variables that look like overrides and were never asked for."""
+        """Report variables that look like overrides but were never taken."""
         for prefix in _PREFIXES.values():
             legal = [variable for variable in self._legal if variable.startswith(prefix)]
             for variable in sorted(self._variables):
