@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-# Command -> what `--help` says about it. The module has the same name, and so has the command in it; importing
+# Command -> its text in `--help`. The module has the same name, and so has the command in it; importing
 # all of them for a help text would cost a quarter of a second.
 COMMANDS: Final[Mapping[str, str]] = {
     "create": "Make an instance folder with its own configuration and data.",
@@ -33,7 +33,7 @@ class CommandTable(click.Group):
     """A group whose commands are imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the table."""
+        """Return all names, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

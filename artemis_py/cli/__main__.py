@@ -1,4 +1,4 @@
-"""`python -m artemis_py.cli`: the command `artemis-py` where it is not on the path."""
+"""`python -m artemis_py.cli`: the command `artemis-py` when it is not on the path."""
 
 from artemis_py.cli import main
 

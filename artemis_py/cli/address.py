@@ -80,7 +80,7 @@ def show(target: Target, name: str | None, bindings: bool, all_wanted: bool, max
     wanted: dict[str, object] = {"sortField": "name"}
     if name is not None:
         wanted |= {"field": "name", "operation": "EQUALS", "value": name}
-        # Asked first, for its error names the nearest right address.
+        # Asked first, because its error proposes the most similar addresses.
         requests = [Request(f"address.{name}", "getAddress")]
     else:
         requests = []

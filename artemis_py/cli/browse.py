@@ -1,4 +1,4 @@
-"""`artemis-py browse`: show the messages of a queue and leave them there."""
+"""`artemis-py browse`: show the messages of a queue without removing them."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
 
 WINDOW = 500
-"""Messages asked for at a time."""
+"""Credit for one window, in messages."""
 
 
 class Browsing(Conversation):
-    """Reads copies in windows; a window that the broker cannot fill ends at the end of the queue (drain)."""
+    """Reads copies of messages in windows; a window that the broker cannot fill (drain) is the last one."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Browsing(Conversation):
         receiver.drain(wanted)
 
     def on_message(self, event: Event) -> None:
-        """Print one copy."""
+        """Print a copy of a message."""
         if self.is_finished:
             return
         self.received += 1
@@ -65,20 +65,20 @@ class Browsing(Conversation):
             self._next_window(event.receiver)
 
     def on_aborted(self, event: Event) -> None:
-        """The broker cannot read one to its end: it took its place in the window, and the others are still to come."""
+        """Count a message that the broker could not read to its end; it used one credit, and others still follow."""
         self.aborted += 1
         self._window_left -= 1
         if self._window_left == 0 and not self.is_finished:
             self._next_window(event.receiver)
 
     def on_link_flow(self, event: Event) -> None:
-        """The broker gave credit back: there are no more messages."""
+        """Finish if the broker drained the credit: there are no more messages."""
         receiver: Any = event.receiver
         if receiver is not None and self._window_left > 0 and receiver.credit == 0 and not self.is_finished:
             self.finish()
 
     def tick(self) -> None:
-        """Show how far we are."""
+        """Show the progress."""
         self.progress.show(self.received, self.elapsed_s)
 
 

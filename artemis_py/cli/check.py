@@ -1,4 +1,4 @@
-"""`artemis-py check`: everything that can be wrong with a configuration, without opening a socket."""
+"""`artemis-py check`: find everything that is wrong with a configuration, without opening a socket."""
 
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from artemis_py.transport.tls import server_context
 
 
 def examine(file: Path) -> BrokerConfig:
-    """Read a broker.xml and all that it refers to. Raises ConfigError with every mistake."""
+    """Read a broker.xml and everything that it refers to. Raises ConfigError with every mistake."""
     config = load(file)
     problems: list[Problem] = problems_of_letters(config, config.places)
-    # A broker that keeps everything in memory is told to be like the file, and says what it would refuse at a start.
+    # A broker in memory is built from the file, and reports what it would refuse at a start.
     broker = Broker(evolve(config, persistence_enabled=False))
     refused = broker.deployment.apply(plan(broker.deployment.running(config), config))
     problems += [Problem(str(file), each.line, each.element, each.message) for each in refused]

@@ -1,6 +1,6 @@
-"""The client side of the commands: where the broker is, who asks, and what its errors mean for a user.
+"""The client side of the commands: the broker's URL, the login, and what its errors mean for a user.
 
-Proton is the client library; it is imported by the commands that talk, not by `--help`.
+Proton is the client library; it is imported by the commands that connect, not by `--help`.
 """
 
 import functools
@@ -22,12 +22,12 @@ from proton.reactor import Container
 from artemis_py.cli.errors import Failed, NotConnected
 
 DEFAULT_PORT: Final = 61616
-"""Where the shipped configuration listens; it is used as well for a URL without a port."""
+"""Port of the shipped configuration; also used for a URL without a port."""
 DEFAULT_URL: Final = f"amqp://127.0.0.1:{DEFAULT_PORT}"
 TIMEOUT_S: Final = 10.0
-"""A broker that does not answer an open, a close or a management request for so long is not there."""
+"""Time for the broker to answer an open, a close or a management request; after that it counts as unreachable."""
 TICK_S: Final = 0.1
-"""How often a running client looks at its time-outs, at Ctrl-C and at the progress bar."""
+"""Interval at which a running client checks its time-outs and Ctrl-C, and updates the progress bar."""
 
 
 @frozen(kw_only=True)
@@ -38,10 +38,10 @@ class Target:
     user: str | None
     password: str | None
     ca: str | None = None
-    """PEM file with the certificates that may sign the broker's; None: those of the operating system."""
+    """PEM file with the certificates that may sign the broker's; None: the operating system's."""
 
     def connect_arguments(self) -> dict[str, Any]:
-        """What Proton wants to hear besides the URL. Raises click's UsageError for certificates it cannot read."""
+        """Return Proton's arguments besides the URL. Raises click's UsageError for certificates it cannot read."""
         arguments: dict[str, Any] = {"reconnect": False, "allowed_mechs": "ANONYMOUS"}
         if self.user is not None:
             arguments |= {"user": self.user, "password": self.password or "", "allowed_mechs": "PLAIN"}
@@ -50,7 +50,7 @@ class Target:
         return arguments
 
     def _trusted(self) -> SSLDomain:
-        """The broker's certificate is always verified, and so is its name."""
+        """Return TLS settings that always verify the broker's certificate and its name."""
         certificates = self.ca or ssl.get_default_verify_paths().cafile
         domain = SSLDomain(SSLDomain.MODE_CLIENT)
         try:
@@ -62,7 +62,7 @@ class Target:
 
 
 def target_options(command: Callable[..., object]) -> Callable[..., object]:
-    """The options that say which broker and who asks; the command gets them as one `target`."""
+    """Add the options for the broker's URL and the login; the command gets them as one `target`."""
 
     @functools.wraps(command)
     def with_target(url: str, user: str | None, password: str | None, ca: str | None, **arguments: Any) -> object:
@@ -104,7 +104,7 @@ def _checked_url(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def parse_destination(text: str) -> tuple[str, str | None]:
-    """The address, and the capability that asks for its routing type: `queue://X`, `topic://X`, or plain `X`."""
+    """Split `queue://X`, `topic://X` or plain `X` into the address and the capability that asks for a routing type."""
     for capability in ("queue", "topic"):
         prefix = f"{capability}://"
         if text.startswith(prefix):
@@ -113,13 +113,13 @@ def parse_destination(text: str) -> tuple[str, str | None]:
 
 
 def want(terminus: Terminus, capability: str | None) -> None:
-    """Ask for a routing type."""
+    """Ask for a routing type, if a capability is given."""
     if capability is not None:
         terminus.capabilities.put_object(symbol(capability))
 
 
 def refusal(condition: Condition | None, what: str) -> Failed:
-    """The error for something the broker said no to."""
+    """Return the error for something that the broker refused."""
     if condition is None:
         return Failed(f"{what}: the broker gave no reason")
     text = condition.description or condition.name
@@ -131,7 +131,7 @@ def refusal(condition: Condition | None, what: str) -> Failed:
 
 
 def transport_failure(condition: Condition | None, url: str) -> click.ClickException:
-    """The error for a connection that did not come about, or broke."""
+    """Return the error for a connection that could not be opened, or broke."""
     text = "the connection was closed" if condition is None else str(condition.description or condition.name)
     if condition is not None and condition.name == "amqp:unauthorized-access":
         return Failed(f"{url}: login refused: {text}")
@@ -139,22 +139,22 @@ def transport_failure(condition: Condition | None, url: str) -> click.ClickExcep
 
 
 def remote_condition(endpoint: Endpoint | None) -> Condition | None:
-    """Why the other side closed an endpoint."""
+    """Return why the other side closed an endpoint."""
     return None if endpoint is None else endpoint.remote_condition
 
 
 def transport_condition(event: Event) -> Condition | None:
-    """Why the transport of an event ended."""
+    """Return why the transport of an event ended."""
     return None if event.transport is None else event.transport.condition
 
 
 def delivery_condition(event: Event) -> Condition | None:
-    """Why the other side rejected a delivery."""
+    """Return why the other side rejected a delivery."""
     return None if event.delivery is None else event.delivery.remote.condition
 
 
 def unread(count: int) -> Failed:
-    """The error for messages whose delivery the broker began and broke off, as AMQP calls it: aborted."""
+    """Return the error for messages whose delivery the broker began and then aborted, in AMQP's words."""
     return Failed(f"{count} messages were broken off by the broker, which cannot read them: its log says why")
 
 
@@ -176,17 +176,17 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
         self.opened_at = self.finished_at = 0.0
         self._container: Any = None
         self._deadline = 0.0
-        """When the broker must have answered our open, and later our close."""
+        """Time by which the broker must answer our open, and later our close."""
 
     def begin(self, event: Event) -> None:
-        """The connection is open: create links."""
+        """Create links; the connection is open."""
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Called every TICK_S while the work goes on."""
+        """Do what is due; called every TICK_S until the work is finished."""
 
     def run(self) -> None:
-        """Talk until done. Raises Failed or NotConnected."""
+        """Run until the work is done. Raises Failed or NotConnected."""
         before = signal.signal(signal.SIGINT, self._interrupt)
         try:
             Container(self).run()
@@ -196,7 +196,7 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
             raise self.failure
 
     def finish(self) -> None:
-        """Close the connection in good order."""
+        """Close the connection and wait for the broker's close."""
         if not self.is_finished:
             self.is_finished = True
             self.finished_at = time.monotonic()
@@ -210,7 +210,7 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
         return (self.finished_at or time.monotonic()) - self.opened_at if self.is_open else 0.0
 
     def fail(self, failure: click.ClickException) -> None:
-        """Remember the first failure and stop."""
+        """Record the first failure and stop."""
         if self.failure is None and not self.is_finished:
             self.failure = failure
         self.finish()
@@ -228,7 +228,7 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
         self._timer = self._container.schedule(TICK_S, self)
 
     def on_timer_task(self, event: Event) -> None:
-        """Look at deadlines and Ctrl-C, then at what the subclass watches."""
+        """Check deadlines and Ctrl-C, then call the subclass's `tick`."""
         if not (self.is_open and not self.is_finished) and time.monotonic() > self._deadline:
             self.fail(NotConnected(f"{self.target.url}: no answer within {TIMEOUT_S:.0f} s"))
             self._container.stop()
@@ -240,12 +240,12 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
             self.tick()
 
     def _end(self) -> None:
-        """The connection is gone."""
+        """Stop the loop: the connection is gone."""
         self._timer.cancel()
         self._container.stop()
 
     def on_connection_closed(self, event: Event) -> None:
-        """Both sides have closed."""
+        """Stop the loop: both sides have closed the connection."""
         self._end()
 
     def on_connection_opened(self, event: Event) -> None:
@@ -256,36 +256,36 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
             self.begin(event)
 
     def on_connection_error(self, event: Event) -> None:
-        """The broker closed the connection with a reason."""
+        """Fail: the broker closed the connection with a reason."""
         self.fail(refusal(remote_condition(event.connection), self.target.url))
 
     def on_session_error(self, event: Event) -> None:
-        """The broker ended the session with a reason."""
+        """Fail: the broker ended the session with a reason."""
         self.fail(refusal(remote_condition(event.session), self.target.url))
 
     def on_link_error(self, event: Event) -> None:
-        """The broker refused or detached the link with a reason."""
+        """Fail: the broker refused or detached the link with a reason."""
         link: Any = event.link
         terminus = link.target if link.is_sender else link.source
         self.fail(refusal(remote_condition(link), terminus.address or "link"))
 
     def on_link_closing(self, event: Event) -> None:
-        """The broker detached the link without a reason."""
+        """Fail: the broker detached the link without a reason."""
         if not self.is_finished:
             self.fail(Failed(f"{self.target.url}: the broker detached the link"))
 
     def on_connection_closing(self, event: Event) -> None:
-        """The broker closed the connection without a reason."""
+        """Fail: the broker closed the connection without a reason."""
         if not self.is_finished:
             self.fail(NotConnected(f"{self.target.url}: the broker closed the connection"))
 
     def on_disconnected(self, event: Event) -> None:
-        """The socket closed under us."""
+        """Stop the loop, and fail if the work was not finished: the socket was closed."""
         if not self.is_finished:
             self.fail(transport_failure(transport_condition(event), self.target.url))
         self._end()
 
     def on_transport_error(self, event: Event) -> None:
-        """Refused socket, refused login, broken framing: there is nobody to say goodbye to."""
+        """Fail without a close: the socket or login was refused, or the framing was broken."""
         self.fail(transport_failure(transport_condition(event), self.target.url))
         self._end()

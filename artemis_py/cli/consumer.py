@@ -1,4 +1,4 @@
-"""`artemis-py consumer`: take messages off a queue or subscription and print them."""
+"""`artemis-py consumer`: receive messages from a queue or subscription and print them."""
 
 import time
 from typing import Any
@@ -12,12 +12,12 @@ from artemis_py.cli.errors import Failed
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
 
-# Enough to keep a link busy at a millisecond's distance; small enough that another consumer gets its share.
+# Enough to keep a link with a round trip of a millisecond busy; small enough to leave other consumers their share.
 CREDIT_WINDOW = 1000
 
 
 class Consuming(Conversation):
-    """Receives until the count, a time-out, an empty message or Ctrl-C; accepts what it has printed."""
+    """Receives until the count, a time-out, an empty message or Ctrl-C; accepts the messages that it has printed."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Consuming(Conversation):
         self.top_up(receiver)
 
     def top_up(self, receiver: Any) -> None:
-        """Never ask for more than is still wanted: the rest stays for other consumers."""
+        """Grant credit, but never for more messages than are still wanted: the rest stays for other consumers."""
         if receiver.credit * 2 >= CREDIT_WINDOW:
             return
         more = CREDIT_WINDOW - receiver.credit
@@ -64,18 +64,18 @@ class Consuming(Conversation):
             self.granted += more
 
     def on_delivery(self, event: Event) -> None:
-        """Something came, if only a part of a long message: that is no silence."""
+        """Restart the time-out: something arrived, even if only part of a large message."""
         self.last_at = time.monotonic()
 
     def on_aborted(self, event: Event) -> None:
-        """The broker cannot read one to its end: another takes its place."""
+        """Count a message that the broker could not read to its end, and ask for another one."""
         self.aborted += 1
         self.granted -= 1
         if not self.is_finished:
             self.top_up(event.receiver)
 
     def on_message(self, event: Event) -> None:
-        """Print one, then accept it; what comes after the last one goes back to the queue when we close."""
+        """Print a message, then accept it; messages after the last one return to the queue when the link closes."""
         if self.is_finished:
             return
         self.received += 1
@@ -89,7 +89,7 @@ class Consuming(Conversation):
             self.top_up(event.receiver)
 
     def tick(self) -> None:
-        """Time out, and show how far we are."""
+        """Show the progress, and finish after the time-out."""
         now = time.monotonic()
         self.progress.show(self.received, self.elapsed_s)
         if self.receive_timeout_s is not None and self.is_open and now - self.last_at >= self.receive_timeout_s:

@@ -1,4 +1,4 @@
-"""`artemis-py create`: an instance folder with its own configuration and data."""
+"""`artemis-py create`: create an instance folder with its own configuration and data."""
 
 import re
 import sys
@@ -14,13 +14,13 @@ from artemis_py.config.reader import FILE_NAME
 from artemis_py.errors import ConfigError
 from artemis_py.security.passwords import hash_password
 
-# Names become keys of properties files and parts of XML; whoever needs other characters edits the files.
+# Names become keys of properties files and parts of XML; other characters can be had by editing the files.
 NAME = re.compile(r"[\w.@-]+")
 HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 
 def checked(pattern: re.Pattern[str], legal: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """An option callback that takes only texts of a form."""
+    """Return an option callback that accepts only texts that match `pattern`."""
 
     def check(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
         if value is not None and not pattern.fullmatch(value):
@@ -53,6 +53,7 @@ checked_name = checked(NAME, "letters, digits, . _ - @")
 @click.option("--require-login", "anonymous_access", flag_value="NOWHERE", help="Everybody needs a name.")
 @click.option("--force", is_flag=True, help="Replace the configuration of an instance that is there; data stays.")
 @click.option("--silent", is_flag=True, help="Ask nothing; print nothing but errors.")
+# Long because click passes each option as a parameter.
 def create(
     folder: Path,
     user: str | None,
@@ -116,5 +117,5 @@ def _user_name(text: str) -> str:
 
 
 def _name_from(folder: Path) -> str:
-    """The folder's name, without what a broker's name may not have."""
+    """Return the folder's name without the characters that a broker's name may not contain."""
     return re.sub(r"[^\w.@-]", "-", folder.resolve().name) or "broker"

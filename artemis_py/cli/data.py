@@ -1,4 +1,4 @@
-"""`artemis-py data`: the store of an instance, seen from outside."""
+"""`artemis-py data`: tools for the store of an instance."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ QUEUE_COLUMNS = {
 }
 
 SHOWN_EACH_S = 0.1
-"""A progress bar is drawn ten times a second, however often it is told."""
+"""Shortest time between two updates of a progress bar, in seconds."""
 
 instance_argument = click.argument("instance", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 
@@ -192,14 +192,14 @@ def _file_format(file: Path, name: str | None) -> FileFormat:
 
 
 def _formats(config: BrokerConfig) -> Mapping[str, MessageFormat]:
-    """Those of the installed protocols, by name."""
+    """Return the message formats of the installed protocols, by name."""
     host = Broker(config).host
     managers = [factory(host) for factory in installed_protocols()]
     return {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
 
 
 def _watcher(bar: Progress) -> Watcher:
-    """Shows progress; a total of 0 is not known yet."""
+    """Return a function that shows progress; a total of 0 means that it is not known yet."""
     started = shown = time.monotonic()
 
     def watch(done: int, total: int) -> None:
@@ -220,7 +220,7 @@ def _configuration_of(instance: Path) -> BrokerConfig:
 
 
 def _folders_of(instance: Path) -> tuple[Path, Path]:
-    """Of the journal, and of large messages."""
+    """Return the folders of the journal and of large messages."""
     config = _configuration_of(instance)
     return journal_folder(config), large_messages_folder(config)
 

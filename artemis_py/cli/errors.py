@@ -1,4 +1,4 @@
-"""How a command fails: each way has its exit code, and a text without a traceback."""
+"""Failures of a command: each kind has its exit code, and a text without a traceback."""
 
 import click
 
@@ -7,14 +7,14 @@ from artemis_py.logs import clean
 
 
 class _Told(click.ClickException):
-    """An error whose text may have names in it that clients made."""
+    """An error whose text may contain names chosen by clients."""
 
     def format_message(self) -> str:
         return "\n".join(clean(line, limit=len(line)) for line in self.message.split("\n"))
 
 
 class Failed(_Told):
-    """The broker refused, or could not do, what was asked."""
+    """The broker refused a request or could not perform it."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ class NotConnected(_Told):
 
 
 class Misconfigured(click.ClickException):
-    """A configuration that no broker can start with; every problem on a line of its own."""
+    """A configuration that no broker can start with; each problem has its own line."""
 
     exit_code = 2
 
@@ -35,6 +35,6 @@ class Misconfigured(click.ClickException):
         self.count = len(error.problems)
 
     def show(self, file: object = None) -> None:
-        """Print all problems as `file:line: element: text`, then how many there are."""
+        """Print all problems as `file:line: element: text`, then their number."""
         click.echo(self.message, err=True)
         click.echo(f"{self.count} problem{'' if self.count == 1 else 's'} found; nothing was started", err=True)

@@ -1,4 +1,4 @@
-"""An instance: a folder with `etc/` (configuration) and `data/`, and how a new one comes about."""
+"""An instance: a folder with `etc/` (configuration) and `data/`, and how to create one."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ SCHEMAS: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-login.xsd
 
 @frozen(kw_only=True)
 class Choices:
-    """What a new instance has of its own; everything else is as shipped."""
+    """Values chosen for a new instance; everything else is as shipped."""
 
     name: str
     host: str
@@ -27,14 +27,14 @@ class Choices:
     mqtt_port: int
     user: str
     password_hash: str
-    """As the users file holds it."""
+    """Hash of the password, as in the users file."""
     role: str
     anonymous_access: str
-    """LOOPBACK, EVERYWHERE or NOWHERE."""
+    """Place from which anonymous clients may log in: LOOPBACK, EVERYWHERE or NOWHERE."""
 
 
 def configuration_file(place: Path) -> Path:
-    """The broker.xml that an instance folder, an etc folder or the file itself stands for."""
+    """Return the broker.xml for a path to an instance folder, an etc folder or the file itself."""
     if not place.is_dir():
         return place
     for candidate in (place / "etc" / FILE_NAME, place / FILE_NAME):
@@ -44,7 +44,7 @@ def configuration_file(place: Path) -> Path:
 
 
 def write_instance(folder: Path, choices: Choices) -> None:
-    """Lay out `folder`; files of the same names are replaced. Raises OSError."""
+    """Write the files of a new instance to `folder`; replace existing ones. Raises OSError."""
     etc = folder / "etc"
     etc.mkdir(parents=True, exist_ok=True)
     (folder / "data").mkdir(exist_ok=True)
@@ -59,7 +59,7 @@ def write_instance(folder: Path, choices: Choices) -> None:
 
 
 def adapt(shipped: str, choices: Choices) -> str:
-    """The text of the shipped broker.xml with the choices in place of its own."""
+    """Return the text of the shipped broker.xml with its values replaced by the choices."""
     host = f"[{choices.host}]" if ":" in choices.host else choices.host
     role = escape(choices.role, {'"': "&quot;"})
     for pattern, replacement in (
@@ -74,14 +74,14 @@ def adapt(shipped: str, choices: Choices) -> str:
             f"<anonymous-access>{choices.anonymous_access}</anonymous-access>",
         ),
     ):
-        # A function, because in a replacement text backslashes would mean something.
+        # A function, because backslashes in a replacement text would have a special meaning.
         shipped, count = re.subn(pattern, lambda _, text=replacement: text, shipped)  # type: ignore[misc]
         assert count > 0, f"the shipped {FILE_NAME} has no {pattern}"
     return shipped
 
 
 def _write_private(path: Path, text: str) -> None:
-    """A file that only its owner can read, from its first byte on."""
+    """Write a file that only its owner can read, from its first byte on."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""One load on a broker: what is to be done, what has come, and how long it took; for every protocol alike.
+"""One load on a broker, for all protocols: what to send, what has arrived, and how long it took.
 
-All producers and consumers share one event loop, each with a connection of its own. A body starts with a stamp, the
+All producers and consumers share one event loop, and each has its own connection. A body begins with a stamp; the
 rest is zeros:
 
     | run | producer | number | sent at |
@@ -22,26 +22,26 @@ from artemis_py.cli.render import Progress
 STAMP: Final = Struct(">IIQQ")
 SMALLEST_SIZE: Final = 32
 BATCH: Final = 200
-"""Messages a producer writes before the loop turns: one write of some ten KiB, and consumers get their turn."""
+"""Messages a producer writes in one iteration of the loop: a write of some ten KiB, then consumers can run."""
 TICK_S: Final = 0.1
-"""How often progress and the time-out are looked at."""
+"""Interval at which progress and the time-out are checked, in seconds."""
 PACE_S: Final = 0.002
-"""How often paced producers look at the clock."""
+"""Interval at which paced producers check the clock, in seconds."""
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
 
 @frozen(kw_only=True)
 class Plan:
-    """What to do."""
+    """Parameters of one load."""
 
     target: Target
     address: str
     capability: str
-    """`queue` or `topic`."""
+    """Routing type to ask for: `queue` or `topic`."""
     count: int
-    """Messages of all producers together."""
+    """Number of messages of all producers together."""
     size: int
-    """Octets of a body."""
+    """Size of a body in bytes."""
     producers: int
     consumers: int
     durable: bool
@@ -49,43 +49,43 @@ class Plan:
     window: int
     credit: int
     rate: float | None
-    """Messages per second of all producers together; None: as many as the broker takes."""
+    """Messages per second of all producers together; None: as many as the broker accepts."""
     timeout_s: float
     run: int
-    """Tells our messages from others'."""
+    """Number that tells our messages from others."""
     protocol: str = "amqp"
-    """`amqp` or `mqtt`."""
+    """Protocol: `amqp` or `mqtt`."""
     qos: int = 1
-    """Of MQTT messages."""
+    """Quality of service of MQTT messages."""
 
     @property
     def copies(self) -> int:
-        """How often each message is delivered."""
+        """Number of times each message is delivered."""
         return self.consumers if self.capability == "topic" else 1
 
     def share(self, producer: int) -> int:
-        """Messages that a producer sends."""
+        """Return how many messages a producer sends."""
         return self.count // self.producers + (producer < self.count % self.producers)
 
 
 class Violation(Exception):
-    """The broker, or somebody else on the same destination, did what it must not."""
+    """The broker broke a guarantee, or another client uses the same destination."""
 
 
 class Ledger:
-    """Which messages have come, and how long they took."""
+    """Messages that have arrived, and how long they took."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.received = 0
         self.latencies: array[int] = array("Q")
-        """Nanoseconds, in order of arrival."""
+        """Latencies in nanoseconds, in order of arrival."""
         shares = [plan.share(number) for number in range(plan.producers)]
         self._seen = [[bytearray(share) for share in shares] for _ in range(plan.copies)]
         self._expected = [[0] * plan.producers for _ in range(plan.consumers)]
 
     def take(self, consumer: int, body: bytes, now_ns: int) -> None:
-        """One message came. Raises Violation."""
+        """Record a message that arrived. Raises Violation."""
         if len(body) < SMALLEST_SIZE:
             raise Violation("a message that is not ours: the destination must be empty, and used by nobody else")
         run, producer, number, sent_ns = STAMP.unpack_from(body)
@@ -104,41 +104,41 @@ class Ledger:
 
     @property
     def wanted(self) -> int:
-        """Deliveries that make it complete."""
+        """Number of deliveries that make the run complete."""
         return self.plan.count * self.plan.copies
 
     @property
     def is_complete(self) -> bool:
-        """Whether every message has come: none comes twice, so counting is enough."""
+        """Whether every message has arrived; none arrives twice, so counting is enough."""
         return self.received == self.wanted
 
 
 def quantile(ordered: Sequence[int], part: float) -> int:
-    """The smallest value that `part` of all values do not exceed; 0 of none."""
+    """Return the smallest value that `part` of all values do not exceed; 0 if there are no values."""
     return ordered[max(math.ceil(part * len(ordered)) - 1, 0)] if ordered else 0
 
 
 class LoadProducer(Protocol):
-    """One producer of a run, whatever it speaks."""
+    """One producer of a run, for any protocol."""
 
     allowed: int
-    """How many may have been sent by now, as the pace has it."""
+    """Number of messages that the pace allows to have been sent by now."""
     sent: int
 
     @property
     def share(self) -> int:
-        """Messages it is to send."""
+        """Number of messages to send."""
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was sent, and confirmed if it is to be."""
+        """Whether everything was sent, and confirmed if that is required."""
 
     def plan_turn(self) -> None:
-        """Send when the loop comes round."""
+        """Plan to send in the next iteration of the loop."""
 
 
 class Run:
-    """One measurement; how its clients speak is for those who derive from it."""
+    """One measurement; subclasses implement its clients."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan: Final = plan
@@ -149,18 +149,18 @@ class Run:
         self.elapsed_s = 0.0
 
     def fail(self, error: Exception) -> None:
-        """End the run; the first reason counts."""
+        """End the run with an error; the first error counts."""
         if not self._done.done():
             self._done.set_exception(error)
 
     def check(self) -> None:
-        """End the run if everything has come and was settled."""
+        """End the run if everything has arrived and was settled."""
         if self.ledger.is_complete and all(producer.is_done for producer in self.producers):
             if not self._done.done():
                 self._done.set_result(None)
 
     async def measure(self, progress: Progress) -> None:
-        """Consumers first, then producers, then wait. Raises Violation, and what the clients raise."""
+        """Start consumers, then producers, then wait. Raises Violation, and what the clients raise."""
         plan = self.plan
         try:
             await self.open()
@@ -178,15 +178,15 @@ class Run:
             await self.close()
 
     async def open(self) -> None:
-        """Have all consumers and producers connected. Raises what `_measure` knows."""
+        """Connect all consumers and producers. Raises the errors that `_measure` handles."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Disconnect them."""
+        """Disconnect all consumers and producers."""
         raise NotImplementedError
 
     async def _pace(self, rate: float) -> None:
-        """Allow what is due, shared evenly."""
+        """Allow the messages that are due, divided evenly among the producers."""
         started_at = self.loop.time()
         while True:
             due = int((self.loop.time() - started_at) * rate)
@@ -196,7 +196,7 @@ class Run:
             await asyncio.sleep(PACE_S)
 
     async def _wait(self, started_at: float, progress: Progress) -> None:
-        """Until done; a run in which nothing arrives any more has failed."""
+        """Wait until the run is done; it has failed if nothing arrives any more."""
         received, since = 0, self.loop.time()
         while not self._done.done():
             await asyncio.wait((self._done,), timeout=TICK_S)
@@ -209,7 +209,7 @@ class Run:
         await self._done
 
     def figures(self) -> dict[str, Any]:
-        """What was measured; times in milliseconds."""
+        """Return the results; times are in milliseconds."""
         ordered = sorted(self.ledger.latencies)
         elapsed_s = self.elapsed_s
         latency = {name: quantile(ordered, part) / 1e6 for name, part in QUANTILES.items()}

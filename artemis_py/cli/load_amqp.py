@@ -40,21 +40,21 @@ class PerfProducer(SenderLinkHandler):
         self._filler: Final = bytes(size - STAMP.size)
         self.share: Final = self._plan.share(number)
         self.allowed = self.share if self._plan.rate is None else 0
-        """How many may have been sent by now, as the pace has it."""
+        """Number of messages that the pace allows to have been sent by now."""
         self.sent = 0
         self.settled = 0
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was sent, and accepted if it is not settled."""
+        """Whether everything was sent, and accepted unless it was sent settled."""
         return self.sent == self.share and (self._plan.settled or self.settled == self.share)
 
     def on_credit(self, link: SenderLink) -> None:
-        """The broker takes more."""
+        """Plan to send more: the broker granted credit."""
         self.plan_turn()
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
-        """The broker's word on one message."""
+        """Count the broker's outcome for one message."""
         if state != ACCEPTED_CODE:
             self._run.fail(Violation(f"message {token} of producer {self._number} was not accepted: {state}"))
             return
@@ -65,7 +65,7 @@ class PerfProducer(SenderLinkHandler):
             self._run.check()
 
     def plan_turn(self) -> None:
-        """Send when the loop comes round: what arrives until then is answered in one batch."""
+        """Plan to send in the next iteration of the loop: what arrives until then is answered in one batch."""
         if not self._is_planned:
             self._is_planned = True
             self._run.loop.call_soon(self._turn)
@@ -86,7 +86,7 @@ class PerfProducer(SenderLinkHandler):
 
 
 class PerfConsumer(ReceiverLinkHandler):
-    """Receives, accepts, and enters what came into the ledger."""
+    """Receives and accepts messages, and records them in the ledger."""
 
     def __init__(self, run: "Run", number: int, link: ReceiverLink) -> None:
         self._run: Final = run
@@ -96,7 +96,7 @@ class PerfConsumer(ReceiverLinkHandler):
         link.grant(run.plan.credit)
 
     def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
-        """One message: the body is what is last in it."""
+        """Process one message; the body is its last part."""
         run = self._run
         try:
             run.ledger.take(self._number, delivery.payload[-run.plan.size :], time.perf_counter_ns())
@@ -111,7 +111,7 @@ class PerfConsumer(ReceiverLinkHandler):
             run.check()
 
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
-        """Only with rcv-settle-mode second, which we do not ask for."""
+        """Do nothing: this is only called with rcv-settle-mode second, which is not requested."""
 
 
 class AmqpRun(Run):
@@ -122,7 +122,7 @@ class AmqpRun(Run):
         self._clients: Final[list[Client]] = []
 
     async def open(self) -> None:
-        """Have all consumers and producers connected. Raises ClientError."""
+        """Connect all consumers and producers. Raises ClientError."""
         plan = self.plan
         capabilities = (Symbol(plan.capability),)
         for number in range(plan.consumers):
@@ -137,7 +137,7 @@ class AmqpRun(Run):
             self.producers.append(producer)
 
     async def close(self) -> None:
-        """Disconnect them."""
+        """Disconnect all consumers and producers."""
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def _connect(self) -> Client:

@@ -1,4 +1,4 @@
-"""The load of `artemis-py perf` over MQTT 3.1.1: a client that knows just the packets that a load is made of."""
+"""The load of `artemis-py perf` over MQTT 3.1.1: a client that knows only the packets that a load needs."""
 
 import asyncio
 import ssl
@@ -29,7 +29,7 @@ class MqttFailed(ArtemisError):
 
 
 class Link(asyncio.Protocol):
-    """One connection. Its owner gets the packets that come once it is open."""
+    """One connection; subclasses process the packets that arrive once it is open."""
 
     def __init__(self, run: "MqttRun") -> None:
         self._run: Final = run
@@ -39,7 +39,7 @@ class Link(asyncio.Protocol):
         self.is_write_paused = False
 
     async def ask(self, packet: bytes) -> int:
-        """Send CONNECT or SUBSCRIBE; the last octet of the answer."""
+        """Send CONNECT or SUBSCRIBE; return the last byte of the answer."""
         assert self.transport is not None
         self._answered = asyncio.get_running_loop().create_future()
         self.transport.write(packet)
@@ -77,15 +77,15 @@ class Link(asyncio.Protocol):
         self.end_of_read()
 
     def packet(self, first: int, data: bytes, offset: int, end: int) -> None:
-        """One packet; answers to CONNECT and SUBSCRIBE go to who asked."""
+        """Process one packet; answers to CONNECT and SUBSCRIBE go to the caller of `ask`."""
         if self._answered is not None and not self._answered.done():
             self._answered.set_result(data[end - 1])
 
     def end_of_read(self) -> None:
-        """All that was read has been worked through."""
+        """Act after all packets of a read were processed."""
 
     def writable(self) -> None:
-        """The broker takes more."""
+        """Act when there is room to write again."""
 
     def _fail(self, error: Exception) -> None:
         if self._answered is not None and not self._answered.done():
@@ -111,7 +111,7 @@ class Publisher(Link):
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was sent, and confirmed if that is to be."""
+        """Whether everything was sent, and confirmed if that is required."""
         return self.sent == self.share and (self._plan.qos == 0 or self.confirmed == self.share)
 
     def packet(self, first: int, data: bytes, offset: int, end: int) -> None:
@@ -133,7 +133,7 @@ class Publisher(Link):
         self.plan_turn()
 
     def plan_turn(self) -> None:
-        """Send when the loop comes round."""
+        """Plan to send in the next iteration of the loop."""
         if not self._is_planned:
             self._is_planned = True
             self._run.loop.call_soon(self._turn)
@@ -161,7 +161,7 @@ class Publisher(Link):
 
 
 class Subscriber(Link):
-    """Receives, answers, and enters what came into the ledger."""
+    """Receives and acknowledges messages, and records them in the ledger."""
 
     def __init__(self, run: "MqttRun", number: int) -> None:
         super().__init__(run)
@@ -201,7 +201,7 @@ class MqttRun(Run):
         self._links: Final[list[Link]] = []
 
     async def open(self) -> None:
-        """Subscribers first. Raises MqttFailed, OSError."""
+        """Connect subscribers, then publishers. Raises MqttFailed or OSError."""
         for number in range(self.plan.consumers):
             subscriber = Subscriber(self, number)
             await self._connect(subscriber, f"perf-{self.plan.run}-s{number}")
@@ -232,7 +232,7 @@ class MqttRun(Run):
             raise MqttFailed(f"the broker refused the connection with code {code}")
 
     async def close(self) -> None:
-        """Say goodbye."""
+        """Disconnect all clients."""
         for link in self._links:
             if link.transport is not None:
                 link.transport.write(b"\xe0\x00")

@@ -30,7 +30,7 @@ def call(target: Target, resource: str, operation: str, *parameters: object) -> 
 
 
 def call_all(target: Target, requests: Sequence[Request]) -> list[Any]:
-    """Run operations one after the other on one connection and return their results; the first refusal ends it."""
+    """Run operations one after the other on one connection and return their results; the first refusal ends this."""
     administering = Administering(target, requests)
     administering.run()
     if administering.was_interrupted and len(administering.results) < len(requests):
@@ -39,10 +39,10 @@ def call_all(target: Target, requests: Sequence[Request]) -> list[Any]:
 
 
 class Administering(Conversation):
-    """Sends the requests, each when the one before it is answered."""
+    """Sends the requests, each after the answer to the one before it."""
 
     def __init__(self, target: Target, requests: Sequence[Request]) -> None:
-        # Proton tops credit up before it counts the message at hand: with a prefetch of 1 the second never comes.
+        # Proton tops up credit before it counts the current message: with a prefetch of 1 the second never arrives.
         super().__init__(target, prefetch=10, auto_accept=True)
         self.requests: Final = requests
         self.results: list[Any] = []
@@ -52,17 +52,17 @@ class Administering(Conversation):
         self._asked_at = 0.0
 
     def begin(self, event: Event) -> None:
-        """Ask for a temporary queue to get the answers on."""
+        """Ask for a temporary queue for the answers."""
         self._asked_at = time.monotonic()
         self._receiver = event.container.create_receiver(self.connection, None, dynamic=True)
 
     def on_link_opened(self, event: Event) -> None:
-        """The queue for the answers is there: attach the sender."""
+        """Attach the sender once the queue for the answers exists."""
         if event.link == self._receiver and self._sender is None:
             self._sender = event.container.create_sender(self.connection, MANAGEMENT_ADDRESS)
 
     def on_sendable(self, event: Event) -> None:
-        """There is credit."""
+        """Send the next request: there is credit."""
         self._ask()
 
     def _ask(self) -> None:
@@ -80,11 +80,11 @@ class Administering(Conversation):
         self._sent += 1
 
     def on_rejected(self, event: Event) -> None:
-        """The broker refused to look at the request: no permission to manage."""
+        """Fail: the broker refused the request, because the permission to manage is missing."""
         self.fail(refusal(delivery_condition(event), MANAGEMENT_ADDRESS))
 
     def on_message(self, event: Event) -> None:
-        """An answer."""
+        """Process an answer."""
         reply: Any = event.message
         try:
             result = json.loads(reply.body)[0]
@@ -101,6 +101,6 @@ class Administering(Conversation):
             self._ask()
 
     def tick(self) -> None:
-        """Do not wait for ever."""
+        """Fail if the broker has not answered in time."""
         if time.monotonic() - self._asked_at > TIMEOUT_S:
             self.fail(NotConnected(f"{self.target.url}: no answer to a management request in {TIMEOUT_S:.0f} s"))

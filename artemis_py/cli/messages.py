@@ -1,4 +1,4 @@
-"""How a message is shown by the commands that read messages."""
+"""Prints messages, for the commands that read them."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ PRINTED = ("body", "json", "nothing")
 
 
 def print_message(message: Message, printed: str) -> None:
-    """One line per message: its body, all of it as JSON, or no line at all."""
+    """Print a message on one line: its body or all of it as JSON; or print nothing."""
     if printed == "json":
         click.echo(json_text(as_json(message)))
     elif printed == "body":
@@ -23,20 +23,20 @@ def print_message(message: Message, printed: str) -> None:
         if isinstance(body, memoryview):
             body = bytes(body)
         if isinstance(body, str) and sys.stdout.isatty():
-            say(body)  # what a sender wrote must not reach a terminal as it is; into a file or pipe it goes unchanged
+            say(body)  # a sender's text must not reach a terminal unescaped; to a file or pipe it goes unchanged
         else:
             click.echo("" if body is None else body if isinstance(body, str | bytes) else json.dumps(_plain(body)))
 
 
 def as_json(message: Message) -> dict[str, object]:
-    """The parts of a message that are set, in JSON's types; bytes become {"base64": ...}."""
+    """Return the parts of a message that are set, in JSON's types; bytes become {"base64": ...}."""
     parts: dict[str, Any] = {
         "id": message.id,
         "address": message.address,
         "subject": message.subject,
         "reply_to": message.reply_to,
         "correlation_id": message.correlation_id,
-        # Proton reads a missing one as the text None.
+        # Proton returns a missing content type as the text "None".
         "content_type": None if message.content_type == "None" else message.content_type,
         "durable": message.durable,
         "priority": message.priority,

@@ -16,7 +16,7 @@ from artemis_py.cli.render import Progress, print_json
 
 
 def report(figures: dict[str, Any], failure: str | None) -> str:
-    """The figures for people."""
+    """Format the results for people."""
     latency = ", ".join(f"{name} {value:.3f} ms" for name, value in figures["latency_ms"].items())
     verdict = "every message once and in order" if failure is None else f"FAILED: {failure}"
     return (
@@ -82,7 +82,7 @@ def perf(destination: str, as_json: bool, **options: Any) -> None:
 
 
 async def _measure(plan: Plan) -> tuple[dict[str, Any], str | None]:
-    """Figures, and what was wrong. Raises NotConnected, Failed."""
+    """Run a load; return the results, and what was wrong or None. Raises NotConnected or Failed."""
     run: Run = MqttRun(plan) if plan.protocol == "mqtt" else AmqpRun(plan)
     with Progress("received", run.ledger.wanted) as progress:
         try:

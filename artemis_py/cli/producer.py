@@ -1,4 +1,4 @@
-"""`artemis-py producer`: send messages as fast as the broker takes them, and say what became of them."""
+"""`artemis-py producer`: send messages as fast as the broker accepts them, and report their outcomes."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from artemis_py.cli.render import Progress, summary
 
 
 class Producing(Conversation):
-    """Sends `count` messages and waits for the broker's word on each."""
+    """Sends `count` messages and waits for the broker's outcome of each."""
 
     def __init__(
         self, target: Target, destination: str, count: int, message: Message, body: str | bytes, progress: Progress
@@ -41,7 +41,7 @@ class Producing(Conversation):
         want(sender.target, self.capability)
 
     def on_sendable(self, event: Event) -> None:
-        """There is credit: use it."""
+        """Send as many messages as the credit allows."""
         sender: Any = event.sender
         while sender.credit > 0 and self.sent < self.count and not self.is_finished:
             self.message.id = self.sent + 1
@@ -51,28 +51,28 @@ class Producing(Conversation):
             self.sent += 1
 
     def on_accepted(self, event: Event) -> None:
-        """The broker has taken one."""
+        """Count a message that the broker accepted."""
         self.confirmed += 1
         if self.confirmed == self.count:
             self.finish()
 
     def on_rejected(self, event: Event) -> None:
-        """The broker refused one: so it would the next."""
+        """Fail: the broker rejected a message, and would reject the next one too."""
         self.fail(refusal(delivery_condition(event), f"message {self.confirmed + 1} of {self.count}"))
 
     def on_released(self, event: Event) -> None:
-        """The broker could not take one (released or modified, both come here)."""
+        """Fail: the broker could not accept a message (its outcome is released or modified)."""
         delivery: Any = event.delivery
         reason = "modified" if delivery.remote_state == Delivery.MODIFIED else "released"
         self.fail(Failed(f"message {self.confirmed + 1} of {self.count} was not taken: the broker {reason} it"))
 
     def tick(self) -> None:
-        """Show how far we are."""
+        """Show the progress."""
         self.progress.show(self.confirmed, self.elapsed_s)
 
 
 def parse_property(text: str) -> tuple[str, object]:
-    """`k=v`: numbers, true and false are sent as such, everything else as text; quotes around v make text of it."""
+    """Parse `k=v`: numbers, true and false are sent as such, everything else, and v in quotes, as text."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise click.BadParameter(f"{text!r} is not of the form name=value", param_hint="--property")

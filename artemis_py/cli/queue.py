@@ -37,7 +37,7 @@ def queue() -> None:
     """Create, update, delete, list, purge, pause and resume queues of a running broker."""
 
 
-# Flags whose opposite has a word of its own.
+# Flags with a separate word for their opposite.
 FLAGS: Final[Mapping[str, str]] = {
     "durable": "--durable/--non-durable",
     "enabled": "--enabled/--disabled",
@@ -45,16 +45,16 @@ FLAGS: Final[Mapping[str, str]] = {
     "purge-on-no-consumers": "--purge-on-no-consumers/--preserve-on-no-consumers",
 }
 
-# The name is an argument, the routing type two flags, and --user is who logs in.
+# The name is an argument, the routing type is two flags, and --user is the login.
 NOT_OPTIONS: Final = ("name", "routing-type", "user")
 
 Command = Callable[..., None]
 
 
 def attribute_options(is_update: bool) -> Callable[[Command], Command]:
-    """Give a command an option for each attribute that a queue can be created with, or that can be changed of it.
+    """Give a command an option for each attribute that a queue can be created with, or that can be updated.
 
-    What is not said on the command line is None, and not sent: the broker decides.
+    An option that is not given is None, and is not sent: the broker decides.
     """
 
     def add(command: Command) -> Command:
@@ -83,7 +83,7 @@ def _option(attribute: QueueAttribute, is_update: bool) -> Callable[[Command], C
 
 
 def _wanted(name: str, routing_type: str | None, said: Mapping[str, object]) -> dict[str, object]:
-    """The JSON object of a queue, with the attributes that were named on the command line."""
+    """Return the JSON object of a queue, with the attributes that were given on the command line."""
     given = {"name": name, "routing_type": routing_type, **said}
     attributes = [(each.json, given.get(each.attribute)) for each in QUEUE_ATTRIBUTES]
     return {name: value for name, value in attributes if name is not None and value is not None}

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for scripts, progress on a terminal only."""
+"""The output of commands: tables for people, JSON for scripts, progress on a terminal only."""
 
 import json
 import sys
@@ -11,30 +11,30 @@ import click
 from artemis_py.logs import clean
 
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
-"""A table that goes into a file or pipe is never cut or wrapped."""
+"""Width of a table in a file or pipe: large enough that it is never cut or wrapped."""
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     click.echo(json_text(value, indent=2))
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """JSON in which every character can be printed: the others are written as JSON's own escapes.
+    """Return JSON in which all unprintable characters are written as JSON's own escapes.
 
-    `json` escapes the control characters of ASCII only, and a terminal knows others.
+    `json` escapes only the control characters of ASCII, and a terminal interprets others too.
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def say(text: str, err: bool = False) -> None:
-    """One line of text that may have names in it: clients made them, so what cannot be printed is escaped."""
+    """Print a line of text, with unprintable characters escaped: it may contain names chosen by clients."""
     click.echo(clean(text, limit=len(text)), err=err)
 
 
 def print_table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str], title: str | None = None) -> None:
-    """Print rows as a table; `columns` maps the key in a row to the heading, in order. Numbers go to the right."""
+    """Print rows as a table; `columns` maps keys of a row to headings, in order. Numbers are aligned to the right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -51,7 +51,7 @@ def print_table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]
 
 
 def cell(value: object) -> str:
-    """A value as a person reads it."""
+    """Format a value for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -96,7 +96,7 @@ class Progress:
         return self
 
     def show(self, count: int, elapsed_s: float, total: int | None = None) -> None:
-        """The state now; `total` if it was not known before or changed."""
+        """Show the current state; give `total` if it was not known before or has changed."""
         if self._bar is not None:
             rate = f"{count / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
             total = total or self._total
@@ -111,6 +111,6 @@ class Progress:
 
 
 def summary(verb: str, count: int, elapsed_s: float) -> str:
-    """The last line of a command that moved messages."""
+    """Return the last line of a command that sent or received messages."""
     rate = f", {count / elapsed_s:,.0f}/s" if elapsed_s > 0 and count else ""
     return f"{verb} {count} message{'' if count == 1 else 's'} in {elapsed_s:.2f} s{rate}"

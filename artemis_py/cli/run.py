@@ -21,11 +21,11 @@ from artemis_py.errors import ConfigError, StoreError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
-# Nearly everything a broker makes dies by its reference count; what lives long is not garbage. With Python's own
-# thresholds (700, 10, 10) the collector walks over messages in flight again and again: measured at up to 40 % of the
-# CPU with ten connections, and a pause of a second with 200,000 queues (benchmarks/README.md). What survived once is
-# looked at again soon, while it is little: with 20 for the second number up to a million objects were walked over in
-# one go, which everybody waited for.
+# Reference counts free nearly all objects of a broker, and long-lived ones are not garbage. With Python's own
+# thresholds (700, 10, 10) the collector visits messages in flight again and again: measured at up to 40 % of the
+# CPU with ten connections, and a pause of a second with 200,000 queues (benchmarks/README.md). Objects that survived
+# once are visited again soon, while they are few: with 20 for the second number, up to a million objects were visited
+# at once, and every client had to wait.
 GC_THRESHOLDS = (25_000, 1, 2000)
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -55,7 +55,7 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
         announce(broker, port_file)
 
     try:
-        # The shipped configuration has no folder for data beside it that would be ours to write to.
+        # The folder of the shipped configuration is not ours to write data to.
         config = evolve(load_default(), home=Path.cwd()) if folder is None else load(configuration_file(folder))
         asyncio.run(serve(config, ready))
     except ConfigError as error:
@@ -68,10 +68,10 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
 
 
 def leave(brokers: list[Broker]) -> None:
-    """End the process with exit code 0, without taking apart what is in memory.
+    """End the process with exit code 0, without freeing the objects in memory.
 
-    The brokers have stopped: files are closed, threads have ended. Python would go on to free every object, one by one,
-    which takes seconds for two million messages. `brokers` keeps them alive until it is over.
+    The brokers have stopped: files are closed, threads have ended. Python would now free every object, one by one,
+    which takes seconds for two million messages. `brokers` keeps them alive until the process ends.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -82,21 +82,21 @@ def leave(brokers: list[Broker]) -> None:
 
 
 def tell_fatal_signals() -> None:
-    """Have a signal that nothing can catch (a page of the store that the disk lost) leave a line and where it was."""
+    """Print a line and a traceback on a fatal signal, such as for a page of the store that the disk lost."""
     if not faulthandler.is_enabled():
-        # Without a standard error there is nobody to tell.
+        # Without a standard error there is nowhere to print to.
         with suppress(AttributeError, RuntimeError, ValueError, OSError):
             faulthandler.enable(sys.__stderr__)  # type: ignore[arg-type]
 
 
 def announce(broker: Broker, port_file: Path | None) -> None:
-    """Say where clients can connect. Raises OSError if the port file cannot be written."""
+    """Print where clients can connect. Raises OSError if the port file cannot be written."""
     facts = broker.acceptor_facts()
     for fact in facts:
         host = f"[{fact.host}]" if ":" in fact.host else fact.host
         click.echo(f"listening: {fact.name} {host}:{fact.port}")
     if port_file is not None:
-        # Renamed into place: whoever waits for the file never sees half of it.
+        # Renamed into place: a program that waits for the file never reads an incomplete one.
         written = port_file.with_name(f"{port_file.name}.{os.getpid()}")
         written.write_text("".join(f"{fact.port}\n" for fact in facts), encoding="ascii")
         written.replace(port_file)
@@ -105,7 +105,7 @@ def announce(broker: Broker, port_file: Path | None) -> None:
 
 
 def relax_garbage_collector() -> None:
-    """Let the collector look seldom, and never at what the start has made. The process is the broker's alone."""
+    """Run the collector rarely, and never on objects from the start. Only for a process that runs just a broker."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

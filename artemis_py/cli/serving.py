@@ -1,4 +1,4 @@
-"""A broker as a process of its own: it runs until a signal ends it."""
+"""Runs a broker as the only task of a process, until a signal ends it."""
 
 import asyncio
 import signal
@@ -11,14 +11,14 @@ from artemis_py.logs import named_logger
 
 LOGGER: Final = named_logger(__name__)
 
-# A process that serves a network gives a slow link its round trips (Artemis: shutdownTimeout, 3 s).
+# A process that serves a network allows for the round trips of a slow link (Artemis: shutdownTimeout, 3 s).
 GOODBYE_S: Final = 3.0
 
 
 async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = None) -> None:
-    """Run a broker until SIGTERM or SIGINT; the second signal ends the wait for clients that are still there.
+    """Run a broker until SIGTERM or SIGINT; a second signal ends the wait for clients that are still connected.
 
-    `ready` is called when all acceptors listen. Raises ConfigError, StoreError before that.
+    `ready` is called when all acceptors listen. Before that, ConfigError or StoreError may be raised.
     """
     loop = asyncio.get_running_loop()
     signalled = asyncio.Event()

@@ -1,4 +1,4 @@
-"""`artemis-py spark`: the jobs of `artemis_py.spark.jobs`, a module for each kind."""
+"""`artemis-py spark`: run the jobs of `artemis_py.spark.jobs`, with a module for each kind."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`artemis-py spark archive` and `replay`: messages into files, and back."""
+"""`artemis-py spark archive` and `replay`: write messages to files, and send them again."""
 
 import click
 from attrs import asdict

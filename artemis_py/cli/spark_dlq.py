@@ -1,4 +1,4 @@
-"""`artemis-py spark dlq`: what dead letters are, and back to where they came from."""
+"""`artemis-py spark dlq`: analyse dead letters, and return them to where they came from."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""What the commands of `artemis-py spark` share: the session, progress, and the connector's errors in one line.
+"""Shared parts of the commands of `artemis-py spark`: session, progress, and the connector's errors in one line.
 
-PySpark is imported when a job starts, so that help works without it, and the lack of it, or of Java, is one clear line.
+PySpark is imported when a job starts, so help works without it, and one clear line says if it or Java is missing.
 """
 
 import functools
@@ -36,18 +36,18 @@ SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # The engine's 200 are for a cluster: on one machine most of the time would go into starting empty tasks.
+    # The engine's default of 200 is for a cluster: on one machine it would spend most of the time on empty tasks.
     "spark.sql.shuffle.partitions": "8",
 }
-"""Of the session; `--conf` changes them."""
+"""Settings of the session; `--conf` overrides them."""
 LOGGING: Final = Path(artemis_py.spark.__file__).with_name("log4j2.properties")
-"""Of the JVM: a failure is told once, by the command, and not with the stacks of all that it went through."""
+"""Logging settings of the JVM: the command reports a failure once, without the stack traces of every layer."""
 
 Start = Callable[[], "SparkSession"]
 
 
 def session_options(command: Callable[..., object]) -> Callable[..., object]:
-    """The options of the broker and of the session; the command gets `spark`, started when it calls it."""
+    """Add the options of the broker and of the session; the command gets `spark`, which starts the session."""
 
     @functools.wraps(command)
     def with_session(master: str | None, conf: tuple[str, ...], **arguments: Any) -> object:
@@ -71,9 +71,9 @@ def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
         settings[key] = value
     if master is not None:
         settings["spark.master"] = master
-    # Workers beside the driver would take the first python3 on the path.
+    # Workers beside the driver would otherwise use the first python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Read when a JVM is started; one that spark-submit has started logs as it was told.
+    # Read when a JVM is started; a JVM that spark-submit has started keeps its own logging.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={LOGGING.as_uri()}")
     from artemis_py.spark.session import session
 
@@ -82,7 +82,7 @@ def _session(master: str | None, conf: tuple[str, ...]) -> "SparkSession":
 
 
 def connection_options(target: Target) -> dict[str, str]:
-    """The connector's options for the broker and the login."""
+    """Return the connector's options for the broker and the login."""
     given = {"url": target.url, "user": target.user, "password": target.password, "tls.ca": target.ca}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -109,7 +109,7 @@ def source_options(
 
 
 class _Shown:
-    """Progress of a job on the terminal."""
+    """Shows the progress of a job on the terminal."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar: Final = bar
@@ -117,7 +117,7 @@ class _Shown:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the session was there: starting Spark is no part of a job's rate."""
+        """Seconds since the session was ready: starting Spark does not count toward a job's rate."""
         return time.monotonic() - self._began
 
     def __call__(self, progress: "JobProgress") -> None:
@@ -126,7 +126,7 @@ class _Shown:
 
 @contextmanager
 def running_job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Shown]]":
-    """A session and a progress bar, and the connector's errors as those of the command line."""
+    """Provide a session and a progress bar, and raise the connector's errors as those of the command line."""
     try:
         with Progress("starting Spark", None):
             session = start()
@@ -143,9 +143,9 @@ def running_job(label: str, start: Start) -> "Iterator[tuple[SparkSession, _Show
         raise Failed((_PYTHONS.findall(str(error)) or [str(error).strip().partition("\n")[0]])[-1]) from None
 
 
-# Of any other exception in a task it has the whole traceback, with this at the end.
+# For any other exception in a task, the engine's text is the whole traceback, with this at the end.
 _PYTHONS: Final = re.compile(r"^[A-Z]\w*(?:Error|Exception): [^\n]+", re.MULTILINE)
-# The engine hands our exceptions on as text within its own: `artemis_py.spark.errors.Refused: reason`.
+# The engine passes our exceptions on as text within its own: `artemis_py.spark.errors.Refused: reason`.
 _OURS: Final = re.compile(r"artemis_py\.spark\.errors\.(\w+): ([^\n]*)")
 
 
@@ -163,7 +163,7 @@ def tell_done(verb: str, count: int, elapsed_s: float, facts: dict[str, Any], js
 
 
 def tell_problems(problems: dict[str, str], rejected: int) -> None:
-    """Exit code 1 if not everything went."""
+    """Print problems and exit with code 1 if not everything succeeded."""
     lines = [f"{address}: {reason}" if reason else address for address, reason in problems.items()]
     if rejected:
         lines.append(f"the broker rejected {rejected} messages")

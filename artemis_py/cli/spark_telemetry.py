@@ -1,4 +1,4 @@
-"""`artemis-py spark telemetry`: what devices measure, in windows."""
+"""`artemis-py spark telemetry`: aggregate the measurements of devices in time windows."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ from artemis_py.cli.spark_job import (
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write at the end.")
 @every
 @as_json
+# Long because click passes each option as a parameter.
 def telemetry(
     target: Target,
     start: Start,

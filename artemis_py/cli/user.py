@@ -1,4 +1,4 @@
-"""`artemis-py user`: passwords for the users file."""
+"""`artemis-py user`: hash passwords for the users file."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`artemis-py version`."""
+"""`artemis-py version`: print the version."""
 
 import platform
 
@@ -8,7 +8,7 @@ from artemis_py.cli.render import print_json
 
 
 def installed_version() -> str:
-    """The version of the installed package."""
+    """Return the version of the installed package."""
     from importlib.metadata import version as of_package
 
     return of_package("artemis_py")
