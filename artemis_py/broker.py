@@ -1,12 +1,12 @@
 """The broker: builds the parts, starts and stops them in order. Read this first.
 
-    security ── who may come in ──┐
-    config ── what there is ──────┼─► post office ◄── protocol managers ◄── acceptors ◄── sockets
-    store ── what survives ───────┘        ▲
-                                    management, reaper
+    security ── who may connect ──┐
+    config ── what exists ────────┼─► domain ◄── protocol managers ◄── acceptors ◄── sockets
+    store ── what survives ───────┘     ▲
+                                 management, reaper
 
-Nothing is decided here. Each part gets what it needs passed in, so two brokers in one process share nothing. The order
-is that of the parts in `_assemble`; `deployment.lifecycle` says what becomes of it.
+This module decides nothing. Each part gets what it needs passed in, so two brokers in one process share nothing. The
+order is that of the parts in `_assemble`; `deployment.lifecycle` starts and stops them in that order.
 """
 
 import asyncio
@@ -54,27 +54,28 @@ from artemis_py.transport.websocket import with_websocket
 
 LOGGER: Final = named_logger(__name__)
 
-# How long clients have to read the goodbye and close their side. An embedded broker must not hold up its program.
+# How long clients have to read the goodbye and close their side. An embedded broker must not delay its program.
 GOODBYE_S: Final = 0.5
 
 
 class Broker:
     """One broker in a running event loop: `async with Broker() as broker`. It starts once and stops once."""
 
+    # Long because it documents each public attribute where it is set.
     def __init__(
         self,
         config: BrokerConfig | None = None,
         protocols: Sequence[ManagerFactory] | None = None,
         seed: int | None = None,
     ) -> None:
-        """No configuration: `embedded_config`. No protocols: the installed ones. Nothing happens before `start`.
+        """Create a stopped broker. Defaults: `embedded_config` and the installed protocols.
 
-        With a `seed` the identifiers and delays that chance decides are the same in each run: for tests, since clients
-        could guess the names of each other's temporary queues. Raises ConfigError for a match that is not legal.
+        With a `seed`, random identifiers and delays are the same in each run. Use it only in tests: clients could guess
+        the names of each other's temporary queues. Raises ConfigError for a match that is not legal.
         """
         config = embedded_config() if config is None else config
         self.config: Final = config
-        """What the broker was built from; `deployment.config` is what it follows now."""
+        """Configuration that the broker was built from; `deployment.config` is the one it follows now."""
         self._factories: Final = protocols
         self.connections: Final = Connections(ConnectionLimits.of_this_process())
         self._store: Final = store_of(config)
@@ -89,27 +90,27 @@ class Broker:
         )
         self.services: Final = Services(Sessions(self.postoffice))
         self.host: Final = Host(self.services)
-        """What the managers of protocols are made with."""
+        """Access to the core that protocol managers are created with."""
         self._disk: DiskMonitor | None = None
         if self._store is not None:
             self._disk = DiskMonitor(self._store.folder, DiskLimit(), dispatcher.disk_changed)
         self.deployment: Final = Deployment(self.services.sessions, rules, self._disk)
         """Changes the broker as a configuration says."""
         self.life: Final = Lifecycle()
-        """How far the broker is."""
+        """State of the broker, and its parts in their order."""
         self.node_id = ""
-        """Identifies this broker, through restarts if it has a store; known once it has started."""
+        """Identifier of this broker, the same after a restart if it has a store; empty until it has started."""
         self._turn: Turn | None = None
         self._acceptors: list[Acceptor] = []
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
-        # What is recovered finds its settings there; addresses wait for what is recovered.
+        # Recovery needs the settings, so they are applied first; addresses are applied after recovery.
         self._apply(plan(EMPTY, evolve(config, addresses=())))
 
     # -- life ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen. Raises ConfigError with all that is wrong, StoreError; then nothing is left running."""
+        """Recover and listen. Raises ConfigError with all problems, or StoreError; nothing is left running then."""
         for problem in self.config.warnings:
             LOGGER.warning("%s", problem)
         self._assemble(asyncio.get_running_loop())
@@ -117,13 +118,13 @@ class Broker:
         LOGGER.info("broker started: name=%s", self.config.settings.name)
 
     async def stop(self, reason: str = "the broker stops", goodbye_s: float = GOODBYE_S) -> None:
-        """Close the sockets, say goodbye to the clients, return what they held to the queues. Safe to repeat."""
+        """Close the sockets, say goodbye to clients and return their deliveries to the queues. Safe to repeat."""
         self._farewell = reason, goodbye_s
         if await self.life.stop():
             LOGGER.info("broker stopped: name=%s", self.config.settings.name)
 
     def change(self, plan: Plan) -> list[Problem]:
-        """Apply a plan to the running broker; returns what was refused (`docs/deployment.md`)."""
+        """Apply a plan to the running broker; return what was refused (`docs/deployment.md`)."""
         assert self._turn is not None, "a broker is changed after it has started"
         self._turn.enter()
         problems = self.deployment.apply(plan)
@@ -131,7 +132,7 @@ class Broker:
         return problems
 
     def hurry(self) -> None:
-        """Wait no longer for clients to leave by themselves (`graceful-shutdown-enabled`)."""
+        """Stop waiting for clients to leave by themselves (`graceful-shutdown-enabled`)."""
         self._hurry.set()
 
     async def __aenter__(self) -> "Broker":
@@ -146,14 +147,14 @@ class Broker:
     # -- what clients need -----------------------------------------------------------------------------------
 
     def url(self, scheme: str) -> str:
-        """Return where clients of a protocol connect to: `url("amqp")` is `amqp://127.0.0.1:port`, with TLS `amqps://`.
+        """Return the URL for clients of a protocol: `url("amqp")` is `amqp://127.0.0.1:port`, with TLS `amqps://`.
 
         Raises LookupError if no acceptor speaks the protocol.
         """
         return url_of(self._acceptors, scheme)
 
     def acceptor_facts(self) -> list[AcceptorFacts]:
-        """List the listening sockets, with the ports they got."""
+        """Return the facts of the listening sockets, with their actual ports."""
         return facts_of(self._acceptors)
 
     # -- assembly --------------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ class Broker:
     def _assemble(self, loop: asyncio.AbstractEventLoop) -> None:
         """Build the parts that need the loop, and list all of them in their order. Raises ConfigError.
 
-        Nothing runs when this returns or raises. It is long because the order stands in one place.
+        Nothing runs when this returns or raises. It is long so that the whole order stands in one place.
         """
         office, services, config = self.postoffice, self.services, self.config
         turn = self._turn = Turn(office.dispatcher, loop)
@@ -233,7 +234,7 @@ class Broker:
         self.services.sessions.register_endpoint(self.config.settings.management_address, endpoint)
 
     async def _say_goodbye(self) -> None:
-        """End the connections; the acceptors have stopped."""
+        """End the connections, after the acceptors have stopped."""
         config = self.deployment.config
         if config.graceful_shutdown_enabled:
             timeout_ms = config.graceful_shutdown_timeout_ms
