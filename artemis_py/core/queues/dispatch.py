@@ -121,7 +121,6 @@ class Dispatch(Dispatchable):
         queue = self._queue
         delivered = serve_apart(queue, budget) if self.apart else 0
         backlog = queue.backlog
-        self._early = None
         if (
             (backlog.mask or backlog.cold_mask)
             and self.gate.is_open
@@ -136,9 +135,10 @@ class Dispatch(Dispatchable):
                     delivered = self._serve(level.ring, delivered, budget)
                     if self._is_cut:
                         return delivered
-        if self._early is not None:
-            self._dispatcher.await_store(self, self._early)
+        early = self._early
+        if early is not None:
             self._early = None
+            self._dispatcher.await_store(self, early)
         elif self._draining and not self.returning:
             self._end_drains()
         return delivered
@@ -209,6 +209,7 @@ class Dispatch(Dispatchable):
     def _cut(self, delivered: int) -> int:
         """End this visit because a budget is used up, and ask for another."""
         self._is_cut = True
+        self._early = None
         self.mark_ready()
         return delivered
 
