@@ -1,6 +1,6 @@
-"""How AMQP names things, and what that means on the address model (artemis-model §1.4, §1.6, §4.1.3, §4.1.4).
+"""AMQP's names in terms of the address model (artemis-model §1.4, §1.6, §4.1.3, §4.1.4).
 
-Pure functions from the words of an attach to an address, a routing type, a queue name and the filters in force.
+Pure functions from the fields of an attach to an address, a routing type, a queue name and the filters in force.
 """
 
 from typing import Final
@@ -45,11 +45,11 @@ class Prefixes:
 
     @classmethod
     def parse(cls, anycast: str, multicast: str) -> "Prefixes":
-        """From comma separated lists."""
+        """Return the prefixes of two comma separated lists."""
         return cls(_split(anycast), _split(multicast))
 
     def strip(self, address: str) -> tuple[str, RoutingType | None]:
-        """The address without its prefix, and what the prefix says; the longest prefix that fits counts."""
+        """Return the address without its prefix, and the prefix's routing type; the longest matching prefix counts."""
         best = ""
         routing_type: RoutingType | None = None
         for kind, prefixes in ((RoutingType.ANYCAST, self.anycast), (RoutingType.MULTICAST, self.multicast)):
@@ -59,13 +59,13 @@ class Prefixes:
         return address[len(best) :], routing_type
 
 
-# What people write who come from other ActiveMQ clients. Without such a prefix on the acceptor it is part of the name:
-# sending succeeds and nothing arrives, which is why somebody should be told (artemis-model §7.1).
+# Users of other ActiveMQ clients write these. Without such a prefix on the acceptor it is part of the name: sending
+# succeeds and nothing arrives, which is why the broker logs a warning (artemis-model §7.1).
 _SCHEMES: Final = (("queue://", "anycastPrefix"), ("topic://", "multicastPrefix"))
 
 
 def missing_prefix(address: str, prefixes: Prefixes) -> str | None:
-    """The acceptor parameter that `queue://` or `topic://` in this address wants for; None: nothing is missing."""
+    """Return the acceptor parameter that `queue://` or `topic://` in this address needs; None: nothing is missing."""
     for scheme, parameter in _SCHEMES:
         if address.startswith(scheme) and prefixes.strip(address)[1] is None:
             return f"{parameter}={scheme}"
@@ -77,7 +77,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def routing_type_of(capabilities: tuple[Symbol, ...]) -> RoutingType | None:
-    """What a terminus' capabilities ask for; the first one that says anything counts."""
+    """Return the routing type that a terminus' capabilities ask for; the first one that names a type counts."""
     for capability in capabilities:
         if capability in QUEUE_CAPABILITIES:
             return RoutingType.ANYCAST
@@ -89,7 +89,7 @@ def routing_type_of(capabilities: tuple[Symbol, ...]) -> RoutingType | None:
 def cut_parameters(address: str) -> tuple[str, int]:
     """Split `address?consumer-priority=5`; without the parameter the priority is 0.
 
-    Raises InvalidRequest for a priority that is no number.
+    Raises InvalidRequest for a priority that is not a number.
     """
     name, mark, query = address.partition("?")
     if not mark:
@@ -107,12 +107,12 @@ def cut_parameters(address: str) -> tuple[str, int]:
 
 @frozen
 class SequenceRange:
-    """A part of a queue by the numbers of its messages: from `start` up to, but not including, `stop`."""
+    """A part of a queue, by sequence numbers of its messages: from `start` up to, but not including, `stop`."""
 
     start: int
     stop: int
     queue_id: int | None = None
-    """The queue that is meant; None: whichever has the name now."""
+    """Id that the queue must have; None: any queue with that name."""
 
 
 @frozen
@@ -123,10 +123,10 @@ class SourceFilters:
     no_local: bool = False
     range: "SequenceRange | None" = None
     applied: dict[Symbol, object] = field(factory=dict)
-    """What the answer may echo: a filter that is not applied is left out."""
+    """Filters that the answer may echo: one that is not applied is left out."""
 
     def combined(self, container_id: str) -> Filter | None:
-        """Selector and no-local as one filter."""
+        """Return selector and no-local as one filter."""
         if not self.no_local:
             return self.selector
         others = without_own(container_id)
@@ -134,7 +134,7 @@ class SourceFilters:
 
 
 def read_filters(source: Source) -> SourceFilters:
-    """Pick the filters we know. Raises InvalidFilter for a selector that does not parse or is no text, a bad range."""
+    """Return the filters we know. Raises InvalidFilter for a bad range, or a selector that does not parse."""
     selector: Filter | None = None
     no_local = False
     span: SequenceRange | None = None
@@ -170,7 +170,7 @@ def _read_range(content: object) -> SequenceRange:
 def subscription_name(
     container_id: str, link_name: str, is_durable: bool, is_shared: bool, is_global: bool, core_naming: bool
 ) -> str:
-    """The queue of a subscription, named as Artemis names it (artemis-model §4.1.4).
+    """Return the queue name of a subscription, as Artemis forms it (artemis-model §4.1.4).
 
     Clients number the links of one shared subscription behind a `|`, which is cut off.
     """

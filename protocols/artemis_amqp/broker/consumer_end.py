@@ -1,6 +1,6 @@
-"""A link on which a client receives: its source, what is resumed on it, and what is kept when it goes.
+"""A link on which a client receives: its source, what is resumed on it, and what is kept when it ends.
 
-`subscriptions` says which queue it reads, `consumers` has the deliveries.
+`subscriptions` says which queue it reads, `consumers` handles the deliveries.
 """
 
 from functools import partial
@@ -49,13 +49,13 @@ class ConsumerEnd(LinkEnd):
     # -- attach ------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Find the queue, take up what the link left behind on it, and consume."""
+        """Find the queue, resume what the link left behind on it, and consume."""
         handler = self.handler
         subscription, answer, filters = self._open_source()
         self._subscription = subscription
-        # What others left behind on the queue goes back to it only for a client that may consume.
+        # What other clients left behind returns to the queue only if this client may consume.
         handler.core_session.check_consumer(subscription.queue, subscription.browse)
-        # The name is ours before the queue is asked: a former holder may be its only allowed consumer.
+        # The link is registered before the queue is asked: the link that had the name may be its only allowed consumer.
         handler.links.register(self)
         handler.manager.termini.release(subscription.queue, self.key)
         resumed = self._take_back(subscription)
@@ -69,14 +69,14 @@ class ConsumerEnd(LinkEnd):
         handler.manager.lifetimes.attached(self.key, subscription.queue.address.name)
 
     def undo(self) -> None:
-        """Remove what was made for a link that is refused."""
+        """Remove what was created for a link that is refused."""
         subscription = self._subscription
         if subscription is not None and subscription.is_temporary:
             self.handler.core_session.delete_temporary(subscription.queue.name)
         super().undo()
 
     def _open_source(self) -> tuple[Subscription, Source, SourceFilters]:
-        """What the link reads from, and what the client is told of it."""
+        """Return what the link reads from, the source for the answer, and the filters in force."""
         source = self._source
         if source is None:
             return self._find_durable()
@@ -91,7 +91,7 @@ class ConsumerEnd(LinkEnd):
         return subscription, _answer(source, source.address, filters), filters
 
     def _find_durable(self) -> tuple[Subscription, Source, SourceFilters]:
-        """The durable subscription of the link's name: its client only asks what we remember of it."""
+        """Return the durable subscription of the link's name: its client only asks what we remember of it."""
         found = find_durable(self.handler, self.attach)
         if found is None:
             text = f"there is no durable subscription '{self.attach.name}' of '{self.handler.container_id}'"
@@ -101,7 +101,7 @@ class ConsumerEnd(LinkEnd):
         return found, answer, SourceFilters()
 
     def _make_source(self, source: Source, filters: SourceFilters) -> tuple[Subscription, Source, SourceFilters]:
-        """A node that is made for the link."""
+        """Create a node for the link; return as `_open_source`."""
         handler = self.handler
         if filters.range is not None:
             raise errors.Condition(errors.INVALID_FIELD, "a new queue has no messages, hence no range of them")
@@ -110,7 +110,7 @@ class ConsumerEnd(LinkEnd):
         return open_node(handler, name, source, filters.combined(handler.container_id)), answer, filters
 
     def _take_back(self, subscription: Subscription) -> dict[bytes, Reference]:
-        """Deliveries of this link's former life that both sides remember; all others return to the queue."""
+        """Return deliveries from before a re-attach that both sides remember; all others return to the queue."""
         suspended = self.handler.manager.termini.resume(self.key)
         if not isinstance(suspended, SuspendedSource):
             return {}
@@ -127,7 +127,7 @@ class ConsumerEnd(LinkEnd):
     def _consume(
         self, subscription: Subscription, resumed: dict[bytes, Reference], wanted: SequenceRange | None
     ) -> OutgoingLink:
-        """Make a consumer of the core, and have it go on with the deliveries that are resumed."""
+        """Create a consumer of the core that begins with the resumed deliveries."""
         attach, source, link = self.attach, self._source, self._link
         default_outcome = DEFAULT_OUTCOME if source is None else source.default_outcome or DEFAULT_OUTCOME
         outgoing = OutgoingLink(self.handler, link, default_outcome, attach.max_message_size or 0)
@@ -155,13 +155,13 @@ class ConsumerEnd(LinkEnd):
     # -- while it is there ---------------------------------------------------------------------------------------
 
     def check_rights(self) -> None:
-        """The client's rights changed. Raises NotAuthorized."""
+        """Raise NotAuthorized if the client's new rights do not allow this link."""
         if self._outgoing is not None and self._outgoing.consumer is not None:
             consumer = self._outgoing.consumer
             self.handler.core_session.check_consumer(consumer.queue, consumer.browse)
 
     def find_room(self) -> None:
-        """There is room for output again."""
+        """Continue to deliver: there is room for output again."""
         outgoing = self._outgoing
         if outgoing is not None and outgoing.consumer is not None and outgoing.consumer.blocked:
             outgoing.go_on()
@@ -169,7 +169,7 @@ class ConsumerEnd(LinkEnd):
     # -- detach ------------------------------------------------------------------------------------------------
 
     def leave(self, parting: Parting) -> None:
-        """Return what the client has to the queue, unless it may still settle it or come back for it."""
+        """Return unsettled deliveries to the queue, unless the client may still settle or resume them."""
         lingers = False
         outgoing = self._outgoing
         if outgoing is not None and outgoing.consumer is not None:
@@ -185,7 +185,7 @@ class ConsumerEnd(LinkEnd):
             self._end_subscription(is_closed=parting is Parting.CLOSED)
 
     def _keep_deliveries(self, outgoing: OutgoingLink, consumer: Consumer, parting: Parting) -> bool:
-        """Keep what the client has and did not settle; true if its session goes on to know that."""
+        """Keep deliveries that the client did not settle; True if its session still knows them."""
         link, source = self._link, self._source
         unsettled = complete_deliveries(link)
         if not unsettled or self._subscription is None:
@@ -197,7 +197,7 @@ class ConsumerEnd(LinkEnd):
             lingering = Lingering(self.handler, link, self.key, outgoing, terminus, source, ended)
             self.handler.links.lingering[link] = lingering
             if self._subscription.is_temporary:
-                # Nobody will ever read what comes from now on.
+                # No consumer will ever read what arrives from now on.
                 self._subscription.queue.enabled = False
             lingering.start()
             return True
@@ -209,7 +209,7 @@ class ConsumerEnd(LinkEnd):
         return False
 
     def _end_subscription(self, is_closed: bool) -> None:
-        """Delete the queue if it was there for this link."""
+        """Delete the queue if it existed for this link."""
         subscription = self._subscription
         if subscription is None:
             return
@@ -226,7 +226,7 @@ class ConsumerEnd(LinkEnd):
 
 
 def _answer(source: Source, name: str | None, filters: SourceFilters) -> Source:
-    """The source we really serve: filters that are applied, and the outcomes we understand."""
+    """Return the source that we really serve: filters that are applied, and the outcomes we understand."""
     return Source(
         address=name,
         durable=source.durable,

@@ -37,7 +37,7 @@ ACCEPTED_STATE: Final = encode(Accepted())
 
 
 def encoded(message: Message) -> tuple[bytes, bytes]:
-    """Annotations and bare message in AMQP's encoding, converted once if another protocol wrote the message.
+    """Return annotations and bare message in AMQP's encoding, converted once if another protocol wrote the message.
 
     Raises ProtocolError if it cannot be converted.
     """
@@ -62,15 +62,15 @@ class Deliveries(Sink):
         self._link: SenderLink = link
         self._dispatcher: Dispatcher = handler.postoffice.dispatcher
         self._max_message_size: int = max_message_size
-        """What the client accepts; 0: anything."""
+        """Largest message in bytes that the client accepts; 0: any size."""
         self._settled: bool = link.snd_settle_mode == SETTLED
-        """The link's deliveries go out settled, a browser's too (AMQP 1.0 §2.8.2)."""
+        """Whether the link's deliveries are sent settled, a browser's too (AMQP 1.0 §2.8.2)."""
         self.consumer: Consumer | None = None
-        """None once the link is gone, or the queue."""
+        """Consumer of the core; None once the link or the queue is gone."""
         self._source: OutgoingBody | None = None
-        """What the link sends, or sent last, of a large message."""
+        """Source of the large message that the link is sending or sent last."""
         self.names_address: bool = False
-        """The reader of a wildcard queue by its numbers is told where each message was sent to."""
+        """Whether deliveries name the address of each message: for a range reader of a wildcard queue."""
 
     def deliver(self, reference: Reference) -> None:
         """Write one transfer."""
@@ -91,12 +91,12 @@ class Deliveries(Sink):
             try:
                 annotations, bare = encoded(message)
             except (ProtocolError, StoreError):
-                # Nobody on this protocol can read it: to the dead-letter address (artemis-model §4.1.6).
+                # No AMQP client can read it: it goes to the dead-letter address (artemis-model §4.1.6).
                 consumer.refuse(reference, REJECTED)
                 return
         head = self.head(reference, annotations)
         if self._max_message_size and len(head) + len(bare) > self._max_message_size:
-            # It must not be sent here (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
+            # It must not be sent on this link (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
             consumer.refuse(reference, RELEASED)
             return
         link.send(head, bare, reference, self._settled)
@@ -104,7 +104,7 @@ class Deliveries(Sink):
             consumer.blocked = True
 
     def log_damage(self, reference: Reference, error: StoreError) -> None:
-        """A large body cannot be read."""
+        """Log that a large body cannot be read."""
         template = "large message not delivered: queue=%s reason=%s"
         self._handler.brake.log(ERROR, self._handler.source, template, reference.queue.name, error)
 
@@ -124,7 +124,7 @@ class Deliveries(Sink):
             consumer.blocked = True
 
     def send_large(self, reference: Reference, head: bytes, settled: bool, resumed_tag: bytes | None) -> None:
-        """Begin to send a large message of AMQP's, as a delivery of the link's former life if that had this tag.
+        """Begin to send a large message that AMQP brought; with `resumed_tag` as the resumed delivery of that tag.
 
         Raises StoreError if the body cannot be read.
         """
@@ -144,13 +144,13 @@ class Deliveries(Sink):
         )
 
     def stop(self) -> None:
-        """The link is gone."""
+        """Deliver nothing more and close the body that is being sent: the link is gone."""
         self.consumer = None
         if self._source is not None:
             self._source.close()
 
     def head(self, reference: Reference, annotations: bytes) -> bytes:
-        """What is written anew in front of the bare message: header and message annotations."""
+        """Return what is written in front of the bare message: a new header and the message annotations."""
         message = reference.message
         extra = message.extra
         if self.names_address:
@@ -163,11 +163,11 @@ class Deliveries(Sink):
         ) + annotations_bytes(annotations, reference.sequence, extra)
 
     def drained(self) -> None:
-        """Nothing is left for a draining client."""
+        """Tell a draining client that there are no more messages."""
         self._link.drained()
 
     def ended(self, reason: str) -> None:
-        """The queue was deleted."""
+        """Detach the link: its queue was deleted."""
         self.consumer = None
         self._handler.links.detach(self._link, AmqpError(errors.RESOURCE_DELETED, f"the queue was removed: {reason}"))
         self._handler.wake()
@@ -182,30 +182,30 @@ class OutgoingLink(SenderLinkHandler):
         self._handler: AmqpHandler = handler
         self._link: SenderLink = link
         self._default_outcome: object = default_outcome
-        """What a delivery ends with that is settled without a state."""
+        """Outcome of a delivery that is settled without a state."""
         self._resuming: list[tuple[bytes, Reference, object]] = []
-        """Deliveries of before a re-attach, to be taken up again: (delivery-tag, reference, the client's state)."""
+        """Deliveries from before a re-attach that are to be resumed: (delivery-tag, reference, the client's state)."""
         self.deliveries: Deliveries = Deliveries(handler, link, max_message_size)
 
     @property
     def consumer(self) -> Consumer | None:
-        """The core's consumer; None once the link is gone, or the queue."""
+        """Consumer of the core; None once the link or the queue is gone."""
         return self.deliveries.consumer
 
     def start(self, consumer: Consumer) -> None:
-        """The core has made a consumer of us."""
+        """Begin to deliver to the link from `consumer`."""
         self.deliveries.consumer = consumer
         wildcards = self._handler.postoffice.options.wildcards
         self.deliveries.names_address = consumer.reads_apart and wildcards.is_wild(consumer.queue.address.name)
 
     def stop(self) -> None:
-        """The link is gone."""
+        """Deliver nothing more: the link is gone."""
         self.deliveries.stop()
 
     # -- from the client -------------------------------------------------------------------------------------
 
     def on_credit(self, link: SenderLink) -> None:
-        """The client changed its credit, or there is room for output again."""
+        """Pass the client's credit to the consumer: it changed, or there is room for output again."""
         consumer = self.deliveries.consumer
         if consumer is None:
             return
@@ -215,11 +215,11 @@ class OutgoingLink(SenderLinkHandler):
         consumer.grant(link.credit, link.drain)
 
     def go_on(self) -> None:
-        """There is room for output again."""
+        """Continue to deliver: there is room for output again."""
         self.on_credit(self._link)
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
-        """The client's word on one delivery."""
+        """Apply the client's disposition of one delivery."""
         consumer = self.deliveries.consumer
         if consumer is None:
             return
@@ -246,20 +246,20 @@ class OutgoingLink(SenderLinkHandler):
             self._confirm(delivery_id, encode(state), durable)
 
     def on_abort(self, link: SenderLink, token: object) -> None:
-        """The body of a large message cannot be read: others may fare better, after that it is a dead letter."""
+        """Count a failed attempt: the body of a large message could not be read. Another attempt may succeed."""
         consumer = self.deliveries.consumer
         if consumer is not None and isinstance(token, Reference):
             consumer.settle(token, FAILED, here=False)
 
     def _confirm(self, delivery_id: int, state: bytes, durable: bool) -> None:
-        """Settle what the client left for us to settle, when its effect is durable."""
+        """Settle a delivery that the client left for us to settle, once its effect is durable."""
         if durable and self._handler.stores:
             self._handler.answers.when_durable(partial(self._link.settle, delivery_id, state))
         else:
             self._link.settle(delivery_id, state)
 
     def _settle(self, consumer: Consumer, reference: Reference, state: object) -> bool:
-        """End a delivery as the client says; False if that ended the link."""
+        """Settle a delivery with the client's outcome; False if that ended the link."""
         outcome, here = self._outcome(state)
         if type(state) is Modified and state.message_annotations and not consumer.browse:
             if consumer.outstanding.get(reference.sequence) is reference:
@@ -272,7 +272,7 @@ class OutgoingLink(SenderLinkHandler):
         return True
 
     def _outcome(self, state: object) -> tuple[int, bool]:
-        """What a terminal state means to the queue, and whether the message may come here again."""
+        """Return the queue's outcome for a terminal state, and whether the message may come to this link again."""
         if isinstance(state, Accepted):
             return ACCEPTED, True
         if isinstance(state, Rejected):
@@ -307,7 +307,7 @@ class OutgoingLink(SenderLinkHandler):
     # -- resuming --------------------------------------------------------------------------------------------
 
     def plan_resumption(self, tag: bytes, reference: Reference, state: object) -> None:
-        """Take up a delivery that the client still knows, as soon as it gives credit (amqp10 §9)."""
+        """Resume a delivery that the client still knows, as soon as the client gives credit (amqp10 §9)."""
         self._resuming.append((tag, reference, state))
 
     def _resume(self) -> None:
@@ -324,7 +324,7 @@ class OutgoingLink(SenderLinkHandler):
                 head = self.deliveries.head(reference, annotations)
                 link.send(head, bare, reference, False, tag=tag, resume=True)
             else:
-                # The client had decided: its outcome stands, and the resumed transfer says that we know.
+                # The client had decided: its outcome stands, and the resumed transfer confirms it.
                 if self._settle(consumer, reference, state):
                     link.send(b"", b"", reference, True, state=encode(state), tag=tag, resume=True)
 

@@ -1,6 +1,6 @@
 """Transactions: the link on which a client declares and discharges them (AMQP 1.0 part 4, amqp10 §13).
 
-A transaction belongs to the coordinator link that declared it and is rolled back when that link goes. Its work may
+A transaction belongs to the coordinator link that declared it and is rolled back when that link ends. Its work may
 come over any session of the connection.
 """
 
@@ -60,48 +60,48 @@ class Transactions:
     def __init__(self, handler: "AmqpHandler") -> None:
         self._handler = handler
         self._to_settle: dict[int, list[tuple[SenderLink, int, bytes]]] = {}
-        """Deliveries retired but not settled by the client: we settle them when the transaction is committed."""
+        """Deliveries that the client retired but did not settle: we settle them when the transaction is committed."""
 
     @property
     def _session(self) -> Session:
         return self._handler.core_session
 
     def find(self, txn_id: bytes) -> Transaction:
-        """The open transaction of this id. Raises UnknownTransaction."""
+        """Return the open transaction of this id. Raises UnknownTransaction."""
         if len(txn_id) != _ID.size:
             raise UnknownTransaction("no transaction of this id was declared here")
         number: int = _ID.unpack(txn_id)[0]
         return self._session.transaction(number)
 
     def id_of(self, transaction: Transaction) -> bytes:
-        """What the client calls it."""
+        """Return the txn-id by which the client knows the transaction."""
         return _ID.pack(transaction.id)
 
     def declare(self) -> Transaction:
-        """Open one. Raises LimitExceeded."""
+        """Open a transaction. Raises LimitExceeded."""
         if len(self._session.transactions) >= TRANSACTION_LIMIT:
             raise LimitExceeded(f"{TRANSACTION_LIMIT} transactions are open on this connection")
         return self._session.begin()
 
     def settle_at_end(self, transaction: Transaction, link: SenderLink, delivery_id: int, state: bytes) -> None:
-        """Settle this delivery when the transaction is committed; after a rollback the client keeps it."""
+        """Settle this delivery when the transaction is committed; after a rollback it stays unsettled at the client."""
         self._to_settle.setdefault(transaction.id, []).append((link, delivery_id, state))
 
     def commit(self, transaction: Transaction) -> None:
-        """Raises TransactionRolledBack."""
+        """Commit a transaction. Raises TransactionRolledBack."""
         settlements = self._to_settle.pop(transaction.id, [])
         self._session.commit(transaction)
         for link, delivery_id, state in settlements:
             self._handler.answers.when_durable(partial(link.settle, delivery_id, state))
 
     def rollback(self, transaction: Transaction) -> None:
-        """Undo it."""
+        """Roll a transaction back."""
         self._to_settle.pop(transaction.id, None)
         self._session.rollback(transaction)
 
 
 class CoordinatorLink(ReceiverLinkHandler):
-    """One control link: its transfers are commands, their outcomes the answers."""
+    """One control link: its transfers are commands, and their outcomes are the answers."""
 
     def __init__(self, handler: "AmqpHandler", link: ReceiverLink, supports_rejected: bool) -> None:
         self._handler = handler
@@ -114,7 +114,7 @@ class CoordinatorLink(ReceiverLinkHandler):
         self._link.grant(CREDIT)
 
     def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
-        """One command: declare or discharge."""
+        """Carry out one command, a declare or a discharge, and answer it."""
         delivery_id, settled = delivery.delivery_id, delivery.is_settled
         try:
             command = _read_command(delivery.payload)
@@ -128,7 +128,7 @@ class CoordinatorLink(ReceiverLinkHandler):
             link.grant(CREDIT)
 
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
-        """The client settled an answer: nothing is left to do."""
+        """Do nothing: the client settled an answer."""
 
     def _declare(self, delivery_id: int, command: Declare, settled: bool) -> None:
         if command.global_id is not None:
@@ -145,8 +145,8 @@ class CoordinatorLink(ReceiverLinkHandler):
         if transaction.id not in self._declared:
             raise UnknownTransaction("this transaction was declared on another link")
         if self._is_posting(command.txn_id):
-            # The one error that ends the link even if the client takes rejections (AMQP 1.0 §4.4.1); its transactions
-            # end too.
+            # The one error that ends the link even if the client understands rejected (AMQP 1.0 §4.4.1); its
+            # transactions end too.
             text = "a delivery of the transaction was sent in part: it was rolled back"
             self._handler.links.detach(self._link, AmqpError(errors.ROLLBACK, text))
             return
@@ -161,7 +161,7 @@ class CoordinatorLink(ReceiverLinkHandler):
             )
 
     def _is_posting(self, txn_id: bytes) -> bool:
-        """Whether a delivery of this transaction is under way, on whatever link."""
+        """Tell whether part of a delivery of this transaction has arrived on any link."""
         for state in self._handler.engine.posting.values():
             if isinstance(state, TransactionalState) and state.txn_id == txn_id:
                 return True
@@ -176,7 +176,7 @@ class CoordinatorLink(ReceiverLinkHandler):
             self._link.session.settle_incoming(delivery_id, delivery_id, rejected, True)
 
     def close(self) -> None:
-        """The link is gone: so are its open transactions."""
+        """Roll back the open transactions of a link that is gone."""
         for transaction in self._declared.values():
             if transaction.is_open:
                 self._handler.transactions.rollback(transaction)
@@ -194,7 +194,7 @@ class CoordinatorEnd(LinkEnd):
 
     @property
     def terminus(self) -> None:
-        """Transactions do not outlive their link."""
+        """Always None: transactions do not outlive their link."""
 
     def open(self) -> None:
         """Let the client declare transactions."""
@@ -205,12 +205,12 @@ class CoordinatorEnd(LinkEnd):
         self._commands.start()
 
     def leave(self, parting: Parting) -> None:
-        """Roll back what the link declared."""
+        """Roll back the link's open transactions."""
         self._commands.close()
 
 
 def _read_command(payload: bytes) -> Declare | Discharge:
-    """The command in a control message: one amqp-value section, others before it are passed over.
+    """Return the command in a control message: one amqp-value section; sections before it are skipped.
 
     Raises MalformedFrame, Condition.
     """
@@ -228,6 +228,6 @@ def _read_command(payload: bytes) -> Declare | Discharge:
 
 
 def _answer(asked: Coordinator) -> Coordinator:
-    """The target that grants what we can do of what was asked for."""
+    """Return the target of the answer, with the requested capabilities that we support."""
     wanted = asked.capabilities
     return Coordinator(capabilities=tuple(one for one in CAPABILITIES if not wanted or one in wanted) or CAPABILITIES)

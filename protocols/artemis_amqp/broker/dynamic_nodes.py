@@ -1,4 +1,4 @@
-"""Nodes that a client has the broker make with its attach (AMQP 1.0 §3.5.3); `lifetimes` says when they go."""
+"""Nodes that the broker creates for an attach (AMQP 1.0 §3.5.3); `lifetimes` decides when they are deleted."""
 
 from artemis_amqp.broker.addressing import TOPIC_CAPABILITIES
 from artemis_amqp.broker.lifetimes import node_properties, read_policy
@@ -9,7 +9,7 @@ from artemis_py.core.names.routing_type import RoutingType
 
 
 def create_node(end: LinkEnd, terminus: Source | Target) -> tuple[str, dict[Symbol, object]]:
-    """Make a temporary queue, or a temporary address for topics; return its name and what it is.
+    """Create a temporary queue, or a temporary address for a topic; return its name and its node properties.
 
     Raises Refusal, errors.Condition.
     """

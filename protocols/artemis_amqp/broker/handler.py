@@ -1,7 +1,7 @@
 """One AMQP connection, between the transport, the engine and the broker.
 
-The engine (`engine.connection`, `session`, links) knows what may come when; `login`, `links` and the kinds of link ends
-know what it means to the broker. Producing, consuming and transactions have modules of their own.
+The engine (`engine.connection`, `session`, links) knows which frame is allowed when; `login`, `links` and the kinds of
+link ends know what it means to the broker. Producing, consuming and transactions have modules of their own.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AmqpHandler:
-    """One AMQP connection; what the transport and the engine hold on to."""
+    """One AMQP connection; the transport and the engine call it."""
 
     def __init__(self, manager: "AmqpProtocolManager", context: ConnectionContext, parameters: "Parameters") -> None:
         self.manager: Final = manager
@@ -40,7 +40,7 @@ class AmqpHandler:
         self.postoffice: Final = manager.postoffice
         self.brake: Final = manager.brake
         self.source: Final = address_of(context.peer)
-        """Whose lines in the log are counted together."""
+        """Peer address; the log counts the lines of one peer together."""
         self.stores: Final[bool] = manager.postoffice.storage.is_durable
         self.container_id: str = ""
         self.engine: Final = AmqpConnection(
@@ -60,11 +60,11 @@ class AmqpHandler:
         self._session: Session | None = None
         self._is_lost = False
         self._is_leaving = False
-        """The core's session is being closed, or it was."""
+        """Whether the core's session is being closed or has been closed."""
 
     @property
     def core_session(self) -> Session:
-        """The core's session of this connection; there is one once it is open."""
+        """The core's session of this connection; it exists once the connection is open."""
         session = self._session
         assert session is not None
         return session
@@ -73,26 +73,26 @@ class AmqpHandler:
 
     @property
     def closed(self) -> bool:
-        """Whether everything was said."""
+        """Whether the connection is closed and nothing more will be sent."""
         return self.engine.closed
 
     @property
     def logged_in(self) -> bool:
-        """Whether the client is known and has opened its connection."""
+        """Whether the client has logged in and opened its connection."""
         return self._session is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody hears an answer any more."""
+        """Whether no answer can reach the client any more."""
         return self._is_lost or self.engine.closed
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes; answers that wait for the store are asked for once per call."""
+        """Process received bytes; the store is asked once per call for all answers that wait for it."""
         self.engine.receive_data(data, now)
         self._finish_call()
 
     def work(self, now: float) -> None:
-        """Go on with frames that had to wait for another turn."""
+        """Process frames that had to wait for a later iteration of the loop."""
         self.engine.work(now)
         self._finish_call()
 
@@ -102,7 +102,7 @@ class AmqpHandler:
         self.answers.ask_store()
 
     def _count_input(self) -> None:
-        """Count what is kept of it, and go no further with a message whose rest would be too much."""
+        """Count the input that is kept in memory; close the connection if the rest of a message would not fit."""
         engine = self.engine
         if not self._input.update(engine.kept_bytes) and not (engine.closed or engine.has_input):
             self._close_core(failed=True)
@@ -112,44 +112,44 @@ class AmqpHandler:
 
     @property
     def has_input(self) -> bool:
-        """Whether frames wait for another turn."""
+        """Whether frames wait for a later iteration of the loop."""
         return self.engine.has_input
 
     def data_to_send(self) -> bytes:
-        """Take the output."""
+        """Return the output and forget it."""
         return self.engine.data_to_send()
 
     def next_deadline(self) -> float | None:
-        """When a heartbeat is due, or the client's silence gets too long."""
+        """Return when a heartbeat is due or the client has been silent for too long; None: never."""
         return self.engine.next_deadline()
 
     def handle_deadline(self, now: float) -> None:
-        """Heartbeats and the idle time-out."""
+        """Send a heartbeat that is due, or close the connection after the idle time-out."""
         self.engine.handle_deadline(now)
 
     def pause(self) -> None:
-        """The client does not read."""
+        """Stop sending deliveries: the client does not read."""
         self.engine.pause()
 
     def resume(self) -> None:
-        """It reads again."""
+        """Continue to send deliveries: the client reads again."""
         self.engine.resume()
 
     def shutdown(self, reason: str) -> None:
-        """Say goodbye: consumers are detached by the close, what they hold returns to its queues."""
+        """Close with an error; the close detaches the consumers, and their deliveries return to the queues."""
         if not self.engine.closed:
             self._close_core(failed=False)
             self.engine.close(AmqpError(errors.CONNECTION_FORCED, reason))
 
     def connection_lost(self) -> None:
-        """The socket is gone."""
+        """Clean up after the socket is gone."""
         self._is_lost = True
         self._input.update(0)
         self._close_core(failed=True)
         self.manager.forget(self)
 
     def wake(self) -> None:
-        """There is output outside of a call from the transport."""
+        """Tell the transport about output that was written outside of one of its calls."""
         self.context.wake()
 
     # -- endings -----------------------------------------------------------------------------------------------
@@ -161,23 +161,23 @@ class AmqpHandler:
         self.wake()
 
     def user_removed(self, reason: str) -> None:
-        """The client may not be here any more."""
+        """Close the connection of a client that may no longer be connected."""
         if not self.engine.closed:
             self.end(AmqpError(errors.UNAUTHORIZED_ACCESS, reason))
 
     def rights_changed(self) -> None:
-        """Detach the links that the client may not have any more."""
+        """Detach the links that the client's new rights do not allow."""
         session = self._session
         if session is not None and not self.engine.closed:
             self.login.subject = session.subject
             self.links.check_rights()
 
     def _store_failed(self, text: str) -> None:
-        """Something will never be answered, and nobody knows whether a restart brings it back: say that, and end."""
+        """Close with an error: an answer will never come, and it is unknown whether a restart recovers its effect."""
         self.end(AmqpError(errors.INTERNAL_ERROR, text))
 
     def _close_core(self, failed: bool) -> None:
-        """Give everything back to the core; harmless the second time."""
+        """Return everything to the core; a second call does nothing."""
         session = self._session
         if session is None or self._is_leaving:
             return
@@ -197,33 +197,33 @@ class AmqpHandler:
     # -- called by the engine ----------------------------------------------------------------------------------
 
     def on_sasl_header(self) -> None:
-        """The client wants to authenticate."""
+        """Offer the SASL mechanisms."""
         self.login.offer()
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
-        """The client chose a mechanism."""
+        """Begin the exchange of the mechanism that the client chose."""
         self.login.begin(mechanism, initial_response)
 
     def on_sasl_response(self, data: bytes) -> None:
-        """The client answered a challenge."""
+        """Pass the client's answer to a challenge on."""
         self.login.respond(data)
 
     def on_open(self, opening: Open) -> None:
-        """The client opens."""
+        """Decide about the client's open."""
         self.container_id = opening.container_id
         self.login.open(opening)
 
     def admitted(self, subject: Subject) -> None:
-        """The client is let in: from now on it has a session of the core."""
+        """Give an admitted client a session of the core."""
         self._session = self.manager.host.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
         self._session.client = self
         self.manager.remember(self)
 
     def on_begin(self, session: AmqpSession, begin: Begin) -> None:
-        """The engine answers; there is nothing to decide."""
+        """Do nothing: the engine answers."""
 
     def on_attach(self, link: Link, attach: Attach) -> None:
-        """A client attaches a link: it gets what it asked for, or a refusal with the reason."""
+        """Attach the link that the client asks for, or refuse it with the reason."""
         self.manager.lifetimes.run()
         self.postoffice.meter.work += LINK_UNITS
         offset, definitions = len(self.engine.outbox.chunks), self.postoffice.storage.definitions
@@ -231,7 +231,7 @@ class AmqpHandler:
         self._hold_answer(offset, definitions)
 
     def on_detach(self, link: Link, detach: Detach) -> None:
-        """The client detaches or closes a link; the engine answers."""
+        """Clean up after a link that the client detaches or closes; the engine answers."""
         self.postoffice.meter.work += LINK_UNITS
         offset, definitions = len(self.engine.outbox.chunks), self.postoffice.storage.definitions
         if detach.closed:
@@ -243,27 +243,27 @@ class AmqpHandler:
         self._hold_answer(offset, definitions)
 
     def _hold_answer(self, offset: int, definitions: int) -> None:
-        """Send what was written from `offset` on when the queues that were made or deleted for it are durable (P10).
+        """Send the output from `offset` on only when the queues that were created or deleted for it are durable (P10).
 
-        The connection's later output waits behind it, so everything keeps its order.
+        Later output of the connection waits behind it, so the order stays the same.
         """
         if self.postoffice.storage.definitions != definitions:
             self.answers.hold_output_from(offset)
 
     def on_end(self, session: AmqpSession, end: End) -> None:
-        """A session ends."""
+        """Part the links of a session that has ended."""
         self.links.session_ended(session)
 
     def on_close(self, close: Close | None) -> None:
-        """The client says goodbye."""
+        """Return everything to the core: the client closes."""
         self._close_core(failed=False)
 
     def on_error(self, error: AmqpError) -> None:
-        """The client broke the protocol; the engine has said so."""
+        """Log that the client broke the protocol, and clean up; the engine has told the client."""
         template = "protocol error: peer=%s condition=%s reason=%s"
         self.brake.warning(self.source, template, self.context.peer, error.condition, error.description)
         self._close_core(failed=True)
 
     def on_writable(self) -> None:
-        """Output went out."""
+        """Let links that waited for room in the output continue."""
         self.links.find_room()

@@ -1,15 +1,15 @@
-"""Nodes that clients have the broker make (`dynamic`), and when they are deleted (AMQP 1.0 §3.5.10 to §3.5.13).
+"""Dynamic nodes, which the broker creates for clients, and when they are deleted (AMQP 1.0 §3.5.10 to §3.5.13).
 
-    delete-on-close                 the link that made it is no more, or its connection; what a client gets that does
-                                    not ask for anything
+    delete-on-close                 the link that created it, or its connection, is gone; the default if a client does
+                                    not ask for a policy
     delete-on-no-links              no link of any connection has it as source or target
-    delete-on-no-messages           the last message left it, settled and not in a transaction; one that never had any
-                                    goes with the link that made it
+    delete-on-no-messages           the last message left it, settled and not in a transaction; a node that never had
+                                    a message is deleted with the link that created it
     delete-on-no-links-or-messages  neither links nor messages remain
 
-A link is no more when it is closed or ended by an error. A link that is only detached is there until its terminus
-expires: `expiry-policy` says at which end the `timeout` begins to count (AMQP 1.0 §3.5.6). While the connection that
-made a node lasts nobody else consumes from it; afterwards whoever may.
+A link is gone when it is closed or ended by an error. A link that is only detached exists until its terminus expires:
+`expiry-policy` says which ending starts the `timeout` (AMQP 1.0 §3.5.6). Only the connection that created a node may
+consume from it; after that connection has ended, any client with the right to do so may.
 """
 
 from enum import IntEnum
@@ -26,7 +26,7 @@ from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded
 
-# Nodes that outlive the connection of their maker, in all: each is an address and a queue, some 10 KiB.
+# Nodes that outlive the connection that created them, in all: each is an address and a queue, some 10 KiB.
 NODES_LIMIT: Final = 10_000
 
 LIFETIME_POLICY: Final = Symbol("lifetime-policy")
@@ -51,7 +51,7 @@ _DESCRIPTORS: Final[dict[object, Policy]] = {
 
 
 class Ending(IntEnum):
-    """What ends a link's attachment, from the smallest on."""
+    """Events that end a link's attachment, smallest first."""
 
     DETACH = 0
     SESSION = 1
@@ -68,7 +68,7 @@ _EXPIRY: Final[dict[str, int]] = {
 
 
 def check_terminus(terminus: Source | Target) -> None:
-    """Refuse what no terminus can be (AMQP 1.0 §3.5.3). Raises errors.Condition."""
+    """Raise errors.Condition if no terminus may be like this (AMQP 1.0 §3.5.3)."""
     if terminus.expiry_policy not in _EXPIRY:
         raise errors.Condition(errors.INVALID_FIELD, f"there is no expiry-policy '{terminus.expiry_policy[:80]}'")
     if terminus.dynamic and terminus.address:
@@ -78,7 +78,7 @@ def check_terminus(terminus: Source | Target) -> None:
 
 
 def read_policy(properties: dict[Symbol, object] | None) -> Policy:
-    """The lifetime policy that a client asks for. Raises errors.Condition."""
+    """Return the lifetime policy that a client asks for. Raises errors.Condition."""
     wanted = (properties or {}).get(LIFETIME_POLICY)
     if wanted is None:
         return Policy.ON_CLOSE
@@ -92,7 +92,7 @@ def read_policy(properties: dict[Symbol, object] | None) -> Policy:
 
 
 def node_properties(asked: dict[Symbol, object] | None, policy: Policy, is_topic: bool) -> dict[Symbol, object]:
-    """The properties that a new node really has, for the answer. Raises errors.Condition."""
+    """Return the actual properties of a new node, for the answer. Raises errors.Condition."""
     answer: dict[Symbol, object] = {LIFETIME_POLICY: Described(ULong(policy), [])}
     modes = (asked or {}).get(SUPPORTED_MODES)
     if modes is not None:
@@ -122,17 +122,17 @@ class Lifetimes:
         self._office = postoffice
         self._nodes: dict[str, _Node] = {}
         self._made_by: dict[Session, set[str]] = {}
-        """Names of nodes, by the session of the connection that made them, while it lasts."""
+        """Names of nodes, by the session of the connection that created them, while it lasts."""
         self._node_of: dict[LinkKey, str] = {}
         """Links that refer to such a node, attached or not."""
         self._expiring: dict[LinkKey, Timer] = {}
         self._due: set[str] = set()
-        """Nodes of which something may have been the last."""
+        """Names of nodes that may have lost their last link or message."""
         self._lasting = 0
-        """Nodes that do not go with their connection."""
+        """Number of nodes that are not deleted with their connection."""
 
     def create(self, name: str, policy: Policy, maker: LinkKey, session: Session) -> None:
-        """A link has had a node made, as a temporary one of its session. Raises LimitExceeded."""
+        """Add a node that was created for a link as a temporary one of its session. Raises LimitExceeded."""
         if policy is not Policy.ON_CLOSE:
             if self._lasting >= NODES_LIMIT:
                 raise LimitExceeded(f"{NODES_LIMIT} dynamic nodes wait for the end of their links or messages")
@@ -145,7 +145,7 @@ class Lifetimes:
             self._office.address(name).emptied = self._emptied
 
     def attached(self, key: LinkKey, address: str) -> None:
-        """A link refers to this address."""
+        """Record that a link refers to this address."""
         node = self._nodes.get(address)
         if node is not None:
             self._refer(key, address)
@@ -154,11 +154,11 @@ class Lifetimes:
             self.gone(key)
 
     def refers(self, key: LinkKey) -> bool:
-        """Whether a link refers to a dynamic node."""
+        """Tell whether a link refers to a dynamic node."""
         return key in self._node_of
 
     def detached(self, key: LinkKey, terminus: Source | Target | None, ending: Ending) -> bool:
-        """A link that refers to a node lost its attachment; true if a larger ending will have its say, too."""
+        """Apply the expiry policy to a link that `ending` detached; True if a larger ending must still be reported."""
         since = Ending.SESSION if terminus is None else _EXPIRY[terminus.expiry_policy]
         if ending < since:
             return ending is not Ending.CONNECTION
@@ -170,7 +170,7 @@ class Lifetimes:
         return False
 
     def gone(self, key: LinkKey) -> None:
-        """A link is no more. What that means for its node is decided by `run`."""
+        """Forget a link that is gone; `run` decides what that means for its node."""
         self._cancel(key)
         name = self._node_of.pop(key, None)
         node = self._nodes.get(name) if name is not None else None
@@ -179,7 +179,7 @@ class Lifetimes:
             self._plan(node.name)
 
     def connection_closed(self, session: Session) -> None:
-        """The connection that made nodes is gone: those that go with it are, the others are for all."""
+        """Forget the ON_CLOSE nodes of a connection that has ended, and open its other nodes to all clients."""
         for name in self._made_by.pop(session, ()):
             node = self._nodes[name]
             if node.policy is Policy.ON_CLOSE:
@@ -194,7 +194,7 @@ class Lifetimes:
         self.run()
 
     def run(self) -> None:
-        """Delete the nodes whose time has come."""
+        """Delete the nodes whose lifetime has ended."""
         while self._due:
             node = self._nodes.get(self._due.pop())
             if node is not None and self._is_over(node):
@@ -218,7 +218,7 @@ class Lifetimes:
         address = self._office.addresses.get(node.name)
         if address is None:
             return True
-        # What a transaction will put there, or has taken and not discharged, is held on the address' account.
+        # The address' account also counts what an open transaction will add to the queues or has consumed from them.
         return address.account.message_count == 0 and not any(queue.message_count for queue in queues_of(address))
 
     def _delete(self, node: _Node) -> None:
@@ -258,7 +258,7 @@ class Lifetimes:
         self.run()
 
     def _emptied(self, name: str) -> None:
-        """The last message left. In the middle of whatever took it: what follows from that has to wait."""
+        """Plan a check of the node whose last message left; deleting it now would disturb the code that removed it."""
         node = self._nodes.get(name)
         if node is not None:
             node.had_messages = True
@@ -271,7 +271,7 @@ class Lifetimes:
 
 
 class Departures:
-    """Detached links of one connection that refer to dynamic nodes: they are there until their termini expire."""
+    """Detached links of one connection that refer to dynamic nodes; they count until their termini expire."""
 
     def __init__(self, lifetimes: Lifetimes, termini: Termini) -> None:
         self._lifetimes = lifetimes
@@ -279,14 +279,14 @@ class Departures:
         self._links: dict[LinkKey, tuple[AmqpSession, Source | Target | None]] = {}
 
     def left(self, key: LinkKey, session: AmqpSession, terminus: Source | Target | None, is_over: bool) -> None:
-        """A link is no more, or only detached; of no interest if it refers to an ordinary node."""
+        """Record that a link is gone (`is_over`) or only detached; does nothing if it refers to an ordinary node."""
         if is_over:
             self._lifetimes.gone(key)
         elif self._lifetimes.refers(key) and self._lifetimes.detached(key, terminus, Ending.DETACH):
             self._links[key] = (session, terminus)
 
     def ended(self, ending: Ending, session: AmqpSession | None = None) -> None:
-        """A session has ended, or all of them with the connection."""
+        """Apply the end of a session, or of all sessions with the connection, to its detached links."""
         for key, (former, terminus) in list(self._links.items()):
             if session is None or former is session:
                 is_there = self._lifetimes.refers(key) and not self._termini.is_attached(key)

@@ -1,7 +1,7 @@
-"""What a link that was detached, but neither closed nor in error, leaves in its session (AMQP 1.0 §2.7.6).
+"""Deliveries of a link that was detached, but neither closed nor in error, while its session lasts (AMQP 1.0 §2.7.6).
 
-    detach(closed=false) --> the deliveries live on: dispositions count, in transactions too
-                         --> settled, resumed by an attach under the same name, or returned to their queue:
+    detach(closed=false) --> the deliveries stay: dispositions count, in transactions too
+                         --> settled, resumed by an attach under the same name, or returned to their queue
                              when the session ends, or `timeout` after the detach with expiry-policy link-detach
 
 After the session's end `termini` decides whether they wait for their client to come back.
@@ -25,19 +25,19 @@ LINK_DETACH: Final = "link-detach"
 NEVER: Final = "never"
 
 # Deliveries of detached senders of one session whose outcome the client did not settle (rcv-settle-mode second): ten
-# links with their credit. What is above is forgotten as if the link had been closed.
+# links with their credit. Beyond that, a link's deliveries are forgotten as if it had been closed.
 UNSETTLED_LIMIT: Final = 10_000
 
 
 def resumption_timeout_s(terminus: Source | Target | None) -> int:
-    """How long unsettled deliveries wait for their client after its session: seconds, 0 not at all, -1 for ever."""
+    """Return the seconds that unsettled deliveries wait for their client after its session; 0: none, -1: for ever."""
     if terminus is None or terminus.durable != UNSETTLED_STATE:
         return 0
     return -1 if terminus.expiry_policy == NEVER else terminus.timeout
 
 
 def seconds(timeout_s: int) -> int | None:
-    """The same for `Termini.suspend`."""
+    """Return the same time as `Termini.suspend` takes it: None for ever."""
     return None if timeout_s < 0 else timeout_s
 
 
@@ -54,7 +54,7 @@ class Lingering(SenderLinkHandler):
         source: Source | None,
         ended: Callable[[], None],
     ) -> None:
-        """`ended` is called when nothing is left of the link."""
+        """Prepare to replace the link; `ended` is called when none of its deliveries are left."""
         self._handler = handler
         self._link = link
         self._key = key
@@ -75,13 +75,13 @@ class Lingering(SenderLinkHandler):
         self._handler.manager.termini.suspend(self._key, self._terminus, timeout_s)
 
     def on_credit(self, link: SenderLink) -> None:
-        """A link that is not attached has no credit."""
+        """Do nothing: a link that is not attached has no credit."""
 
     def on_abort(self, link: SenderLink, token: object) -> None:
-        """What was incomplete went with the detach."""
+        """Do nothing: incomplete deliveries were dropped with the detach."""
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
-        """The client's word on one delivery: as if the link were there."""
+        """Apply the client's disposition of one delivery, as if the link were attached."""
         terminus = self._terminus
         assert isinstance(token, Reference)
         self._outgoing.on_disposition(link, delivery_id, token, state, settled)
@@ -89,7 +89,7 @@ class Lingering(SenderLinkHandler):
             self._handler.manager.termini.drop(self._key)
 
     def session_ended(self, failed: bool) -> None:
-        """What is not settled goes back, or waits for the client to resume it."""
+        """Return unsettled deliveries to the queue, or let them wait for the client to resume them."""
         terminus = self._terminus
         termini = self._handler.manager.termini
         if not termini.is_suspended(self._key, terminus):
@@ -104,7 +104,7 @@ class Lingering(SenderLinkHandler):
         termini.limit(self._key, seconds(timeout_s))
 
     def _cut(self) -> None:
-        """The session forgets the deliveries: they are settled, resumed or given back."""
+        """Make the session forget the deliveries: they are settled, resumed or given back."""
         self._outgoing.stop()
         self._link.handler = None
         self._link.session.drop_deliveries(self._link)
@@ -113,16 +113,16 @@ class Lingering(SenderLinkHandler):
 
 
 def is_consumed(terminus: SuspendedSource) -> bool:
-    """Whether others wait for what the queue has: they shall not wait for a client that may never come back."""
+    """Tell whether the queue has other consumers, which must not wait for a client that may never come back."""
     return any(not consumer.browse for consumer in terminus.queue.consumers)
 
 
 def complete_deliveries(link: Link) -> dict[bytes, Reference]:
-    """What the client has of this link and did not settle, by delivery-tag."""
+    """Return the link's deliveries that the client has and did not settle, by delivery-tag."""
     assert isinstance(link, SenderLink)
     return {tag: token for tag, token in link.unsettled_tokens().items() if isinstance(token, Reference)}
 
 
 def may_linger(source: Source | None) -> bool:
-    """Whether the terminus outlives a detach at all (AMQP 1.0 §3.5.6)."""
+    """Tell whether the terminus outlives a detach at all (AMQP 1.0 §3.5.6)."""
     return source is None or source.expiry_policy != LINK_DETACH or source.timeout > 0

@@ -1,7 +1,7 @@
-"""Our half of one attached link, of whatever kind: `consumer_end`, `producer_end` and `coordinator` have the kinds.
+"""Our half of one attached link of any kind; the kinds are in `consumer_end`, `producer_end` and `coordinator`.
 
-open()  -->  registered  -->  leave(parting)          the link is there until it parts
-   '---->  refused: undo()                            what the attach made for it alone goes again
+open()  -->  registered  -->  leave(parting)          the link exists until it parts
+   '---->  refused: undo()                            removes what the attach created for this link alone
 """
 
 from enum import Enum, auto
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class Parting(Enum):
-    """How a link ends. What the client may come back for follows from it."""
+    """How a link ends, which decides what the client may resume later."""
 
     CLOSED = auto()
     """The client closed it: nothing is kept."""
     DETACHED = auto()
-    """The client detached it: its session goes on to know its deliveries, and it may be resumed."""
+    """The client detached it: its session still knows its deliveries, and it may be resumed."""
     ENDED = auto()
     """Its session ended, another link took its name, or the client detached it with an error: it may be resumed."""
     LOST = auto()
-    """The connection broke: as ENDED, and what was under way counts as a failed attempt."""
+    """The connection broke: as ENDED, and unsettled deliveries count as failed attempts."""
     REMOVED = auto()
-    """We detach it, with an error: it is not resumed."""
+    """We detached it with an error: it cannot be resumed."""
 
 
 class LinkEnd:
@@ -41,50 +41,50 @@ class LinkEnd:
         self.attach: Final = attach
         self.key: Final[LinkKey] = (handler.container_id, attach.role, attach.name, user)
         self.dynamic_node: str | None = None
-        """Name of the node that was made for the link."""
+        """Name of the node that was created for the link; None if there is none."""
 
     @property
     def terminus(self) -> Source | Target | None:
-        """What the link is attached to on our side, if it outlives the link at all."""
+        """Terminus on our side, if it can outlive the link."""
         raise NotImplementedError
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a large message has arrived in part."""
+        """Whether part of a large message has arrived."""
         return False
 
     def open(self) -> None:
-        """Give the client what it asks for, and answer. Raises Refusal, MalformedFrame, errors.Condition."""
+        """Set up the link and answer the attach. Raises Refusal, MalformedFrame, errors.Condition."""
         raise NotImplementedError
 
     def undo(self) -> None:
-        """Remove what was made for a link that is refused."""
+        """Remove what was created for a link that is refused."""
         if self.dynamic_node is not None:
             self.handler.manager.lifetimes.gone(self.key)
             self.handler.core_session.delete_temporary(self.dynamic_node)
 
     def leave(self, parting: Parting) -> None:
-        """Give back what the link held, or keep it for a client that may come back."""
+        """Return the link's deliveries and resources, or keep them for a client that may come back."""
         raise NotImplementedError
 
     def check_rights(self) -> None:
-        """The client's rights changed. Raises NotAuthorized if it may not have this link any more."""
+        """Raise NotAuthorized if the client's new rights do not allow this link."""
 
     def find_room(self) -> None:
-        """There is room for output again."""
+        """Continue to send: there is room for output again."""
 
     def stolen(self) -> None:
-        """Another attach took our name (AMQP 1.0 §2.6.1)."""
+        """Detach: another attach took over the name of this link (AMQP 1.0 §2.6.1)."""
         handler = self.handler
         handler.brake.info(handler.source, "link stolen: container=%s link=%s", self.key[0], self.key[2])
         handler.links.steal(self)
 
     def depart(self, parting: Parting) -> None:
-        """Tell the dynamic nodes that a link to one of them may have been the last."""
+        """Tell `departures` that the link left, which may have been the last one to its dynamic node."""
         is_over = parting in (Parting.CLOSED, Parting.REMOVED)
         self.handler.links.departures.left(self.key, self.link.session, self.terminus, is_over)
 
     def suspend(self, terminus: SuspendedSource | SuspendedTarget) -> None:
-        """Keep a terminus for a client that may come back for it."""
+        """Keep a terminus for a client that may come back and resume the link."""
         timeout_s = resumption_timeout_s(self.terminus)
         self.handler.manager.termini.suspend(self.key, terminus, seconds(timeout_s))

@@ -1,4 +1,4 @@
-"""The links of one connection: attached, detached, and those of whose deliveries the client may still speak."""
+"""The links of one connection: attached ones, and detached ones whose deliveries the client may still settle."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -32,17 +32,17 @@ class Links:
         self._handler = handler
         self._ends: dict[Link, LinkEnd] = {}
         self.lingering: Final[dict[Link, Lingering]] = {}
-        """Detached links of whose deliveries their clients may still speak."""
+        """Detached links whose deliveries the client may still settle."""
         self.departures: Final = Departures(handler.manager.lifetimes, handler.manager.termini)
         self._has_warned_of_prefix = False
 
     @property
     def arriving_count(self) -> int:
-        """Large messages that have arrived in part."""
+        """Number of large messages of which part has arrived."""
         return sum(end.is_receiving for end in self._ends.values())
 
     def attach(self, link: Link, attach: Attach) -> None:
-        """Give a client the link that it asks for, or refuse it with the reason."""
+        """Attach the link that a client asks for, or refuse it with the reason."""
         handler = self._handler
         end = self._end_of(link, attach)
         self._check_prefix(attach.target if link.is_receiver else attach.source)
@@ -61,7 +61,7 @@ class Links:
             link.refuse(errors.to_amqp(error))
 
     def _end_of(self, link: Link, attach: Attach) -> LinkEnd:
-        """The kind of link that a client asks for."""
+        """Return the kind of link end that a client asks for."""
         if isinstance(link, SenderLink):
             return ConsumerEnd(self._handler, link, attach)
         assert isinstance(link, ReceiverLink)
@@ -70,7 +70,7 @@ class Links:
         return ProducerEnd(self._handler, link, attach, attach.target)
 
     def _check_prefix(self, terminus: Source | Target | Coordinator | None) -> None:
-        """Warn, once per connection, of a name that probably means something else than it says."""
+        """Warn, once per connection, of an address whose prefix the client probably expects to be cut off."""
         handler = self._handler
         if self._has_warned_of_prefix or not isinstance(terminus, Source | Target) or terminus.address is None:
             return
@@ -87,7 +87,7 @@ class Links:
             )
 
     def register(self, end: LinkEnd) -> None:
-        """A link gets its name; another one that has it loses it first."""
+        """Register a link under its name; another link under the same name is detached first."""
         self._handler.manager.termini.attach(end.key, end)
         self._handler.postoffice.dispatcher.tables.occupy(LINK_BYTES)
         self._ends[end.link] = end
@@ -99,14 +99,14 @@ class Links:
         return end
 
     def part(self, link: Link, parting: Parting) -> None:
-        """End a link; harmless for one that was refused or is gone."""
+        """End a link; does nothing for one that was refused or is gone."""
         end = self._unregister(link)
         if end is not None:
             self._handler.manager.termini.detach(end.key, end)
             end.leave(parting)
 
     def detach(self, link: Link, error: AmqpError) -> None:
-        """Detach a link from our side, for the reason given; of a link that is detached already the session ends."""
+        """Detach a link from our side for the reason given; if it is detached already, end its session."""
         if link.is_attached:
             self.part(link, Parting.REMOVED)
             link.detach(error)
@@ -115,13 +115,13 @@ class Links:
             link.session.end(error)
 
     def steal(self, end: LinkEnd) -> None:
-        """Another link took this one's name."""
+        """Detach a link whose name another link took over."""
         self.part(end.link, Parting.ENDED)
         end.link.detach(AmqpError(errors.STOLEN, "the link was attached elsewhere under the same name"))
         self._handler.wake()
 
     def check_rights(self) -> None:
-        """Detach the links that the client may not have any more."""
+        """Detach the links that the client's new rights do not allow."""
         for end in list(self._ends.values()):
             try:
                 end.check_rights()
@@ -129,12 +129,12 @@ class Links:
                 self.detach(end.link, errors.to_amqp(error))
 
     def find_room(self) -> None:
-        """Output went out: consumers that waited for room go on."""
+        """Let consumers that waited for room in the output continue."""
         for end in self._ends.values():
             end.find_room()
 
     def session_ended(self, session: AmqpSession) -> None:
-        """A session ends: its links are detached, not closed (AMQP 1.0 §2.5.6)."""
+        """Detach, but do not close, the links of a session that ends (AMQP 1.0 §2.5.6)."""
         for link in list(self._ends):
             if link.session is session:
                 self.part(link, Parting.ENDED)
@@ -144,7 +144,7 @@ class Links:
         self.departures.ended(Ending.SESSION, session)
 
     def connection_ended(self, failed: bool) -> Iterator[None]:
-        """End all links, each in its turn: a client may have thousands, with a queue for each."""
+        """End all links, in slices: a client may have thousands, each with its own queue."""
         meter = self._handler.postoffice.meter
         end = meter.work + SLICE_UNITS
         for link in list(self._ends):

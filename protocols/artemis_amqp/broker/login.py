@@ -1,4 +1,4 @@
-"""How a client gets in: SASL, open, and what becomes of other connections of its container."""
+"""Login of a client: SASL, open, and what happens to other connections of its container."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +31,7 @@ _SASL_SYS_TEMP: Final = 4
 
 
 class Login:
-    """The way of one client from the first header to an open connection."""
+    """The login of one client, from the first header to an open connection."""
 
     def __init__(self, handler: "AmqpHandler") -> None:
         context = handler.context
@@ -39,23 +39,23 @@ class Login:
         self._engine: Final = handler.engine
         self._context: Final = context
         self.subject: Subject | None = None
-        """Who logged in; None until then."""
+        """The subject that logged in; None until then."""
         self._exchange: SaslExchange | None = None
         self._sole_policy: sole.Policy | None = None
-        """What the client asked to become of other connections of its container."""
+        """Policy that the client asked for towards other connections of its container."""
         self._engine.login.is_required = _ANONYMOUS not in context.authenticator.mechanisms(context)
 
     @property
     def user(self) -> str | None:
-        """Name of the client; None for one without."""
+        """Name of the user; None before the login or for an anonymous client."""
         return None if self.subject is None else self.subject.user
 
     def offer(self) -> None:
-        """The client wants to authenticate: name the mechanisms."""
+        """Offer the SASL mechanisms to a client that wants to authenticate."""
         self._engine.login.offer(list(self._context.authenticator.mechanisms(self._context)))
 
     def begin(self, mechanism: str, initial_response: bytes | None) -> None:
-        """The client chose a mechanism."""
+        """Begin the exchange of the mechanism that the client chose."""
         self._exchange = self._context.authenticator.begin(mechanism, self._context)
         if self._exchange is None:
             handler = self._handler
@@ -66,7 +66,7 @@ class Login:
         self._exchange.respond(initial_response, self._challenge, self._logged_in)
 
     def respond(self, data: bytes) -> None:
-        """The client answered a challenge."""
+        """Pass the client's answer to a challenge on to the exchange."""
         if self._exchange is not None:
             self._exchange.respond(data, self._challenge, self._logged_in)
 
@@ -89,7 +89,7 @@ class Login:
         self._handler.wake()
 
     def open(self, opening: Open) -> None:
-        """The client opens; without SASL before it must be welcome anonymously."""
+        """Admit or refuse a client that opens; without SASL it needs anonymous access."""
         if self.subject is not None:
             self._admit(opening, self.subject)
             return
@@ -108,13 +108,13 @@ class Login:
         self._context.authenticator.login(None, None, self._context, done)
 
     def _admit(self, opening: Open, subject: Subject) -> None:
-        """Open our side, unless the container may have one connection only and has it."""
+        """Open our side, unless the container may have only one connection and already has one."""
         handler = self._handler
         others = handler.manager.connections_of(handler.container_id, handler)
         self._sole_policy = sole.wanted(opening)
         policy = sole.in_force(self._sole_policy, [other.login._sole_policy for other in others])
         if any(other.login.user != subject.user for other in others) and policy is not None:
-            # A container-id is no secret: nobody closes the connections of another user with it.
+            # A container-id is no secret: a client must not close the connections of another user with it.
             policy = sole.Policy.REFUSE
         if others and policy is sole.Policy.REFUSE:
             self._refuse(sole.taken(handler.container_id))

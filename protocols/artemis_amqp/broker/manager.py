@@ -87,16 +87,16 @@ class Parameters:
 
     @property
     def low_credits(self) -> int:
-        """Below what all credit is, or it would be topped up without end."""
+        """Threshold for topping up credit; kept below the full credit, or it would be topped up without end."""
         return min(self.wanted_low_credits, self.credits - 1)
 
     @property
     def large_size(self) -> int:
-        """From so many bytes on a message is large."""
+        """Size in bytes from which a message is large."""
         return NEVER_LARGE if self.min_large_size < 0 else max(1, self.min_large_size)
 
     def limits(self, context: ConnectionContext) -> ConnectionLimits:
-        """What the engine enforces."""
+        """Return the limits that the engine enforces on a connection."""
         override_ms = context.idle_timeout_override_ms
         idle_timeout_ms = self.idle_timeout_ms if override_ms is None else override_ms
         return ConnectionLimits(
@@ -113,7 +113,7 @@ PARAMETERS: Final = options_of(Parameters)
 
 
 class AmqpProtocolManager:
-    """What all AMQP connections of a broker share."""
+    """State that all AMQP connections of a broker share."""
 
     name = "AMQP"
     formats: Sequence[MessageFormat] = (AMQP_FORMAT,)
@@ -128,7 +128,7 @@ class AmqpProtocolManager:
         self.termini: Final = Termini(postoffice.dispatcher.timers, lambda: postoffice.dispatcher.now_ms)
         self.version: Final = _version()
         self.brake: Final = LogBrake(named_logger("artemis_amqp"))
-        """For what clients can have logged."""
+        """Rate limit for log lines that clients can cause."""
         self._containers: dict[str, list[AmqpHandler]] = {}
 
     def read_parameters(self, acceptor: str, given: Mapping[str, str]) -> Parameters:
@@ -136,25 +136,25 @@ class AmqpProtocolManager:
         return read_parameters(Parameters, given)
 
     def start(self) -> None:
-        """Everything that outlives a connection is in the core."""
+        """Do nothing: everything that outlives a connection is in the core."""
 
     def matches(self, head: bytes) -> bool | None:
-        """All of AMQP's protocol headers begin alike."""
+        """Tell whether a connection that begins with these octets is AMQP; None: too few to tell."""
         if len(head) < len(_HEAD):
             return None if _HEAD.startswith(head) else False
         return head.startswith(_HEAD)
 
     def connect(self, context: ConnectionContext) -> AmqpHandler:
-        """Start a conversation."""
+        """Return the handler of a new connection."""
         parameters = context.parameters
         return AmqpHandler(self, context, parameters if isinstance(parameters, Parameters) else Parameters())
 
     def remember(self, handler: AmqpHandler) -> None:
-        """The connection is open."""
+        """Register a connection that is open."""
         self._containers.setdefault(handler.container_id, []).append(handler)
 
     def forget(self, handler: AmqpHandler) -> None:
-        """The connection is gone."""
+        """Remove a connection that is gone."""
         handlers = self._containers.get(handler.container_id)
         if handlers is not None and handler in handlers:
             handlers.remove(handler)
@@ -162,7 +162,7 @@ class AmqpProtocolManager:
                 del self._containers[handler.container_id]
 
     def connections_of(self, container_id: str, other_than: AmqpHandler) -> list[AmqpHandler]:
-        """Open connections of a container."""
+        """Return the open connections of a container, without `other_than`."""
         return [
             handler
             for handler in self._containers.get(container_id, ())

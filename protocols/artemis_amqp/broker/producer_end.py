@@ -1,6 +1,6 @@
-"""A link on which a client sends: its target, what is resumed on it, and what is kept when it goes.
+"""A link on which a client sends: its target, what is resumed on it, and what is kept when it ends.
 
-`producers` has the deliveries.
+`producers` handles the deliveries.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,7 @@ _REJECTED: Final = Symbol("amqp:rejected:list")
 
 
 def supports_rejected(attach: Attach) -> bool:
-    """Whether the client understands that a message or command is rejected."""
+    """Tell whether the client understands the outcome rejected."""
     outcomes = () if attach.source is None else attach.source.outcomes
     return not outcomes or _REJECTED in outcomes
 
@@ -52,14 +52,14 @@ class ProducerEnd(LinkEnd):
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a large message has arrived in part."""
+        """Whether part of a large message has arrived."""
         return self._incoming is not None and self._incoming.is_receiving
 
     def open(self) -> None:
-        """Find the address, take up what the link left behind, and let the client send."""
+        """Find the address, resume what the link left behind, and let the client send."""
         handler, link, attach = self.handler, self._link, self.attach
         if self._target is None:
-            # A sender that only asks what we remember of its terminus (amqp10 §9).
+            # This sender only asks what we remember of its terminus (amqp10 §9).
             raise NoSuchQueue(f"nothing is known of a target for link '{attach.name}'")
         answer, producer = self._open_target(self._target)
         stage = self._stage = open_stage(self, producer)
@@ -81,7 +81,7 @@ class ProducerEnd(LinkEnd):
         incoming.start()
 
     def _open_target(self, target: Target) -> tuple[Target, Producer | None]:
-        """The target that the client gets, and the producer for it; None for an anonymous terminus."""
+        """Return the target for the answer, and the producer for it; the producer is None for an anonymous terminus."""
         session = self.handler.core_session
         routing_type = routing_type_of(target.capabilities)
         if target.dynamic:
@@ -94,22 +94,22 @@ class ProducerEnd(LinkEnd):
         return target, session.producer(name, prefixed if routing_type is None else routing_type)
 
     def _take_back(self, incoming: IncomingLink) -> None:
-        """Take up outcomes of the link's former life that the client may still ask for."""
+        """Take back outcomes from before a re-attach that the client may still ask for."""
         known = self.attach.unsettled
         suspended = self.handler.manager.termini.resume(self.key)
         if isinstance(suspended, SuspendedTarget) and known:
-            # The same dictionary: the client may also settle them by what the link's former session called them.
+            # The same dictionary: the client may also settle them by their delivery-ids in the link's former session.
             incoming.unsettled = suspended.unsettled
             for tag in [tag for tag in suspended.unsettled if tag not in known]:
                 del suspended.unsettled[tag]
 
     def check_rights(self) -> None:
-        """The client's rights changed. Raises NotAuthorized."""
+        """Raise NotAuthorized if the client's new rights do not allow this link."""
         if self._incoming is not None:
             self._incoming.check_rights()
 
     def leave(self, parting: Parting) -> None:
-        """Keep outcomes that the client did not settle, if it may come back for them."""
+        """Keep outcomes that the client did not settle, if it may come back and resume the link."""
         session = self.link.session
         incoming = self._incoming
         if incoming is not None:

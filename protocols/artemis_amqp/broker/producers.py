@@ -1,7 +1,7 @@
 """A link on which a client sends: transfers become messages, and each gets its outcome.
 
-An outcome is written once the message is where it was asked to be: durable messages wait for the store, all others
-are answered in the same turn. Credit is topped up as answers go out, and withheld while the address is full.
+The outcome of a durable message is written when it is stored, that of any other message in the same iteration of the
+loop. Credit is topped up as answers go out, and withheld while the address is full.
 """
 
 from functools import partial
@@ -55,14 +55,14 @@ _DELIVERY_TAG: Final = Symbol("delivery-tag")
 _JMS_TYPES: Final = {0: RoutingType.ANYCAST, 1: RoutingType.MULTICAST, 2: RoutingType.ANYCAST, 3: RoutingType.MULTICAST}
 
 NEVER_LARGE: Final = 1 << 60
-"""More bytes than any message has."""
+"""A size in bytes that no message reaches."""
 
-# Producers an anonymous link keeps ready, by address. Each costs about 1 KiB and saves a permission check per message.
+# Producers that an anonymous link caches, by address. Each costs about 1 KiB and saves a permission check per message.
 RELAY_CACHE_LIMIT: Final = 256
 
 
 def read_message(sections: Sections, now_ms: int, producer: str) -> Message:
-    """The message that arrived: what routing needs to know, and its octets.
+    """Return the message that arrived: the fields that routing needs, and its octets.
 
     An absolute-expiry-time beats the header's ttl, as in Artemis (artemis-model §4.1.5).
     """
@@ -88,7 +88,7 @@ def read_message(sections: Sections, now_ms: int, producer: str) -> Message:
 
 
 def _read_annotations(message: Message, annotations: dict[object, object], now_ms: int) -> None:
-    """Scheduling and routing type; values of a wrong type are somebody else's and mean nothing to us."""
+    """Read delivery time and routing type; a value of a wrong type belongs to another application and is ignored."""
     time = annotations.get(DELIVERY_TIME)
     delay = annotations.get(DELIVERY_DELAY)
     if isinstance(time, int) and time > 0:
@@ -101,13 +101,13 @@ def _read_annotations(message: Message, annotations: dict[object, object], now_m
 
 
 class IncomingLink(ReceiverLinkHandler):
-    """What the broker does with the deliveries of one producing client."""
+    """The deliveries of one producing link, handled by the broker."""
 
     def __init__(self, handler: "AmqpHandler", link: ReceiverLink, producer: Producer | None, supports_rejected: bool):
         self._handler: AmqpHandler = handler
         self._link: ReceiverLink = link
         self._producer: Producer | None = producer
-        """None: an anonymous terminus; each message says where it goes."""
+        """Producer for the target; None for an anonymous terminus, where each message names its address."""
         self._relayed: dict[tuple[str, int], Producer] = {}
         self._supports_rejected: bool = supports_rejected
         self._session: Session = handler.core_session
@@ -118,19 +118,19 @@ class IncomingLink(ReceiverLinkHandler):
         self._detects_duplicates: bool = handler.parameters.detects_duplicates
         self._low_credit: int = handler.parameters.low_credits
         self._large_size: int = handler.parameters.large_size
-        """Messages of so many bytes are kept outside of memory."""
+        """Messages of this many bytes or more are kept outside of memory."""
         self._stream: IncomingBody | None = None
-        """The large message that arrives; no other delivery of the link comes between."""
+        """The large message that is arriving; no other delivery of the link comes in between."""
         self._unanswered: int = 0
-        """Deliveries that wait for the store."""
+        """Number of deliveries that wait for the store."""
         self._answers: Answers = handler.answers
         self._asked: int = -1
         self._unstored: list[tuple[int, bytes]] = []
-        """Deliveries gathered since the store was asked for the `_asked`th time: delivery-id and delivery-tag."""
+        """Delivery-id and delivery-tag of the deliveries since the store was asked for the `_asked`th time."""
         self._is_waiting: bool = False
-        """Credit is withheld until the address has room."""
+        """Whether credit is withheld until the address has room."""
         self.unsettled: dict[bytes, bytes] = {}
-        """With rcv-settle-mode second: outcomes by delivery-tag that the client did not settle yet."""
+        """Outcomes that the client has not settled yet (rcv-settle-mode second), by delivery-tag."""
 
     def start(self) -> None:
         """Let the client send."""
@@ -139,18 +139,18 @@ class IncomingLink(ReceiverLinkHandler):
 
     @property
     def has_unsettled(self) -> bool:
-        """Whether there are outcomes, or will be, that the client has to settle (rcv-settle-mode second)."""
+        """Whether there are or will be outcomes that the client has to settle (rcv-settle-mode second)."""
         return len(self.unsettled) > 0 or (self._unanswered > 0 and self._link.rcv_settle_mode != 0)
 
     def check_rights(self) -> None:
-        """The client's rights changed. Raises NotAuthorized if it may not send to the link's target any more."""
+        """Raise NotAuthorized if the client's new rights do not let it send to the link's target."""
         self._relayed.clear()
         producer = self._producer
         if producer is not None:
             self._session.check(Permission.SEND, producer.name, producer.queue_name or None)
 
     def stop(self) -> None:
-        """The link is gone, and so is what it did not finish."""
+        """Abandon an unfinished delivery and let go of the producer: the link is gone."""
         if self._stream is not None:
             self._stream.abandon()
         if self._producer is not None:
@@ -159,7 +159,7 @@ class IncomingLink(ReceiverLinkHandler):
     # -- deliveries ------------------------------------------------------------------------------------------
 
     def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
-        """One complete delivery."""
+        """Route one complete delivery, and answer it."""
         if delivery.resume:
             self._resumed(delivery)
             return
@@ -182,7 +182,7 @@ class IncomingLink(ReceiverLinkHandler):
         self._accept(link, delivery, message.durable, transaction)
 
     def open_stream(self, link: ReceiverLink) -> DeliveryStream:
-        """A large message begins to arrive."""
+        """Return the stream for a large message that begins to arrive."""
         handler = self._handler
         refusal: Refusal | None = None
         if handler.links.arriving_count >= ARRIVING_LIMIT:
@@ -192,11 +192,11 @@ class IncomingLink(ReceiverLinkHandler):
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a large message has arrived in part."""
+        """Whether part of a large message has arrived."""
         return self._stream is not None and self._stream.is_open
 
     def on_stream(self, link: ReceiverLink, delivery: TransferFrame, stream: DeliveryStream) -> None:
-        """One complete delivery, its body outside of memory."""
+        """Route one complete delivery whose body is outside of memory, and answer it."""
         assert isinstance(stream, IncomingBody)
         if delivery.resume:
             stream.abandon()
@@ -213,13 +213,13 @@ class IncomingLink(ReceiverLinkHandler):
             self._refuse(delivery, error, transaction)
             return
         finally:
-            # Ours until here; the queues that took the message hold it for themselves.
+            # Our reference ends here; the queues that took the message have their own.
             if body is not None:
                 body.release()
         self._accept(link, delivery, message.durable, transaction)
 
     def _transaction(self, delivery: TransferFrame) -> Transaction | None:
-        """The transaction that a delivery belongs to. Raises Condition for a format that is not AMQP's, Refusal."""
+        """Return a delivery's transaction, if any. Raises Condition for a format that is not AMQP's, Refusal."""
         if delivery.message_format != 0:
             text = f"message-format {delivery.message_format} is not supported"
             raise errors.Condition(errors.NOT_IMPLEMENTED, text)
@@ -245,7 +245,7 @@ class IncomingLink(ReceiverLinkHandler):
     def _accept(
         self, link: ReceiverLink, delivery: TransferFrame, durable: bool, transaction: Transaction | None
     ) -> None:
-        """Answer for a message that was taken, now or when it is stored, and let the client send on."""
+        """Accept a message that was routed, now or when it is stored, and top up the client's credit."""
         if delivery.settled == 0:
             delivery_id = delivery.delivery_id
             if transaction is not None:
@@ -281,14 +281,14 @@ class IncomingLink(ReceiverLinkHandler):
         self._link.session.settle_incoming(delivery_id, delivery_id, state, settles)
 
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
-        """The client settled a delivery whose outcome it has (rcv-settle-mode second)."""
+        """Forget an outcome that the client has settled (rcv-settle-mode second)."""
         self.unsettled.pop(tag, None)
         self._top_up()
 
     def _resumed(self, delivery: TransferFrame) -> None:
-        """A delivery from before the link was re-attached: its outcome is repeated, it is not taken again.
+        """Repeat the outcome of a delivery from before the link was re-attached; the message is not routed again.
 
-        One that we do not know is given back: its client may send it anew (amqp10 §9).
+        An unknown delivery is released: its client may send it as a new one (amqp10 §9).
         """
         tag = delivery.delivery_tag
         state = self.unsettled.get(tag)
@@ -304,7 +304,7 @@ class IncomingLink(ReceiverLinkHandler):
         settled = delivery.is_settled
         amqp_error = errors.to_amqp(error)
         if self._producer is None:
-            # Whose address is in the message: the answer says which one it is about, whatever form it takes.
+            # Each message names its own address, so every form of the answer says which delivery it is about.
             amqp_error = _with_tag(amqp_error, tag)
         logger.debug("message refused: link=%s reason=%s", self._link.name, error)
         if self._producer is not None:
@@ -320,7 +320,7 @@ class IncomingLink(ReceiverLinkHandler):
             self._answer(delivery.delivery_id, tag, encode(outcome))
             self._top_up()
         elif settled and (transaction is not None or isinstance(error, AddressFull)):
-            # Nothing can be said about a settled delivery: the transaction fails, a full address drops it.
+            # A settled delivery cannot be answered: its transaction fails, or the full address discards it.
             self._top_up()
         else:
             self._handler.links.detach(self._link, _with_tag(amqp_error, tag))
@@ -328,7 +328,7 @@ class IncomingLink(ReceiverLinkHandler):
     # -- anonymous terminus ----------------------------------------------------------------------------------
 
     def _relay(self, message: Message) -> Producer:
-        """The producer for the message's `to`. Raises Refusal (amqp10 §15.1)."""
+        """Return the producer for the message's `to`. Raises Refusal (amqp10 §15.1)."""
         to = read_to(message.data)
         if not to:
             raise errors.Condition(errors.PRECONDITION_FAILED, "a message on an anonymous link needs a 'to' address")
@@ -353,7 +353,7 @@ class IncomingLink(ReceiverLinkHandler):
     # -- credit ----------------------------------------------------------------------------------------------
 
     def _top_up(self) -> None:
-        """Grant credit unless enough is out, unanswered or for the client to settle, or the address is full."""
+        """Grant credit unless enough is granted, waits for an answer or is unsettled, or the address is full."""
         link = self._link
         under_way = self._unanswered + len(self.unsettled)
         if not link.is_attached or link.granting >= 0 or link.credit + under_way > self._low_credit or self._is_waiting:
@@ -380,7 +380,7 @@ class IncomingLink(ReceiverLinkHandler):
 
 
 def _with_tag(error: AmqpError, tag: bytes) -> AmqpError:
-    """The error, naming the delivery it is about (AMQP Anonymous Terminus 1.0 §2.2, amqp10 §15.1)."""
+    """Return the error with the tag of its delivery added (AMQP Anonymous Terminus 1.0 §2.2, amqp10 §15.1)."""
     info = dict(error.info or {})
     info[_DELIVERY_TAG] = tag
     return AmqpError(error.condition, error.description, info)

@@ -1,16 +1,16 @@
-"""A container's wish to have one connection only (AMQP Enforcing Connection Uniqueness 1.0, amqp10 §15.2).
+"""One connection per container, on request (AMQP Enforcing Connection Uniqueness 1.0, amqp10 §15.2).
 
-Detection is strong: it is enough that one of two connections asked for it, the one that is there or the new one. What
-the one that is there asked for counts, for it was promised to it.
+Detection is strong: it is enough that one of the two connections, the existing or the new one, asked for it. The
+existing connection's request takes precedence, because the broker has agreed to it.
 
-    there        new          what happens
+    existing     new          what happens
     refuse       any          the new one is refused
-    close        any          the one that is there is closed
+    close        any          the existing one is closed
     nothing      refuse       the new one is refused
-    nothing      close        those that are there are closed
-    nothing      nothing      both are welcome
+    nothing      close        the existing ones are closed
+    nothing      nothing      both are allowed
 
-A connection of another user is never closed: the new one is refused then.
+A connection of another user is never closed: in that case the new one is refused.
 """
 
 from collections.abc import Iterable
@@ -29,14 +29,14 @@ _STRONG: Final = UInt(0)
 
 
 class Policy(IntEnum):
-    """What shall become of a second connection; the values are the wire's."""
+    """What to do about a second connection; the values are those on the wire."""
 
     REFUSE = 0
     CLOSE_EXISTING = 1
 
 
 def wanted(opening: Open) -> Policy | None:
-    """What a client asks for when it opens; None: others are welcome. Without the property: REFUSE."""
+    """Return the policy that an open asks for; None: others are allowed. REFUSE if it names no policy."""
     if SOLE_CONNECTION not in opening.desired_capabilities:
         return None
     value = (opening.properties or {}).get(_ENFORCEMENT_POLICY)
@@ -44,7 +44,7 @@ def wanted(opening: Open) -> Policy | None:
 
 
 def in_force(new: Policy | None, there: Iterable[Policy | None]) -> Policy | None:
-    """The policy for a new connection beside those that are there; None: it is welcome."""
+    """Return the policy for a new connection beside the existing ones; None: it is allowed."""
     for policy in there:
         if policy is not None:
             return policy
@@ -52,18 +52,18 @@ def in_force(new: Policy | None, there: Iterable[Policy | None]) -> Policy | Non
 
 
 def answer(policy: Policy | None) -> dict[Symbol, object]:
-    """What our open says to a client that asked."""
+    """Return the properties of our open for a client that asked for a policy."""
     if policy is None:
         return {}
     return {_ENFORCEMENT_POLICY: UInt(policy), _DETECTION_POLICY: _STRONG}
 
 
 def taken_over() -> AmqpError:
-    """Why a connection that was there is closed."""
+    """Return the error for an existing connection that is closed."""
     return AmqpError(errors.RESOURCE_LOCKED, "another connection of this container took over", {_ENFORCEMENT: True})
 
 
 def taken(container_id: str) -> AmqpError:
-    """Why a new connection is refused."""
+    """Return the error for a new connection that is refused."""
     info: dict[Symbol, object] = {Symbol("invalid-field"): Symbol("container-id")}
     return AmqpError(errors.INVALID_FIELD, f"container-id '{container_id}' is connected already", info)

@@ -1,4 +1,4 @@
-"""The stage that a sender may ask for with its attach: messages wait there for the commit of their epoch."""
+"""The stage that a sender may ask for in its attach: messages wait there for the commit of their epoch."""
 
 from artemis_amqp.broker.link_end import LinkEnd
 from artemis_amqp.engine import errors, extensions
@@ -8,7 +8,7 @@ from artemis_py.core.sessions.producer import Producer
 
 
 def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
-    """Open the stage that the link property `artemis:stage` asks for; None if it asks for none.
+    """Open and return the stage that the link property `artemis:stage` asks for; None without that property.
 
     Raises Refusal, errors.Condition.
     """
@@ -29,12 +29,12 @@ def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
 
 
 def stage_properties(stage: Stage | None) -> dict[Symbol, object] | None:
-    """The properties of the answer: how much is in the stage already."""
+    """Return the properties of the answer, which say how many messages are in the stage; None without a stage."""
     return None if stage is None else {extensions.STAGED: stage.count, extensions.REFUSED: stage.refused}
 
 
 def _stage_names(value: object) -> tuple[str, int, str] | None:
-    """Writer, epoch and attempt; None for anything else."""
+    """Return writer, epoch and attempt; None if `value` has another form."""
     match value:
         case [str() as writer, int() as epoch, str() as attempt]:
             return writer, int(epoch), attempt

@@ -1,4 +1,4 @@
-"""What a receiving link reads from: its source in the words of the core (artemis-model §4.1.4)."""
+"""The queue that a receiving link reads, found from its source (artemis-model §4.1.4)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,7 @@ class Subscription:
 
     of: CoreSubscription
     filter: Filter | None = None
-    """Of the consumer; a subscription's own filter is its queue's."""
+    """Filter of the consumer; a subscription's own filter is that of its queue."""
     browse: bool = False
     priority: int = 0
 
@@ -46,14 +46,15 @@ class Subscription:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the queue was made for this link, and goes with it."""
+        """Whether the queue was created for this link and is deleted with it."""
         return self.of.lifetime is Lifetime.TEMPORARY
 
 
 def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters: SourceFilters) -> Subscription:
     """Find or create the queue for a source with an address.
 
-    Raises Refusal of any kind, and errors.Condition where the answer is AMQP's own.
+    Raises Refusal of any kind, and errors.Condition where the answer is AMQP's own. Long because each part of the
+    source narrows the choice for the next one.
     """
     if source.address is None:
         raise errors.Condition(errors.INVALID_FIELD, "a source needs an address, or dynamic=true")
@@ -70,7 +71,7 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
         routing_type is None and session.subscriptions.routing_types(name) == {RoutingType.MULTICAST}
     )
     if queue_name is not None:
-        # Asked before anything is looked up: otherwise the client would learn whether the queue is there.
+        # Checked before anything is looked up: otherwise the client would learn whether the queue exists.
         session.check(Permission.BROWSE if browse else Permission.CONSUME, name, queue_name)
     elif is_topic:
         if filters.range is not None and not browse:
@@ -90,13 +91,13 @@ def open_source(handler: "AmqpHandler", attach: Attach, source: Source, filters:
         kind = RoutingType.MULTICAST if is_topic else RoutingType.ANYCAST
         queue = session.subscriptions.named_queue(name, queue_name, kind, wanted, browse)
         if is_topic and not browse:
-            # The filter is the queue's.
+            # The filter is applied by the queue.
             wanted = None
     return Subscription(of=CoreSubscription(queue), filter=wanted, browse=browse, priority=priority)
 
 
 def _is_exempt(handler: "AmqpHandler", name: str, queue_name: str | None, routing_type: RoutingType) -> bool:
-    """Whether the address need not have the routing type: any of its queues can be read by its name
+    """Tell whether the address may lack the routing type: any of its queues can be read by its name
     (artemis-model §4.1.4, 5).
     """
     return (
@@ -107,7 +108,7 @@ def _is_exempt(handler: "AmqpHandler", name: str, queue_name: str | None, routin
 
 
 def _spec(handler: "AmqpHandler", attach: Attach, source: Source, name: str, wanted: Filter | None) -> SubscriptionSpec:
-    """What a subscription of a multicast address asks for; one that is neither durable nor shared has no name."""
+    """Return the spec of a subscription to a multicast address; one that is neither durable nor shared has no name."""
     is_durable, is_shared = source.durable > 0, SHARED in source.capabilities
     if not is_durable and not is_shared:
         return SubscriptionSpec(name, filter=wanted)
@@ -136,7 +137,7 @@ def _subscription_name(
 
 
 def _link_priority(attach: Attach, default: int) -> int:
-    """The link property `priority` beats the address' parameter."""
+    """Return the consumer's priority: the link property `priority` beats the address' parameter."""
     for key, value in (attach.properties or {}).items():
         if key == "priority" and isinstance(value, int) and not isinstance(value, bool):
             return int(value)
@@ -144,14 +145,14 @@ def _link_priority(attach: Attach, default: int) -> int:
 
 
 def find_durable(handler: "AmqpHandler", attach: Attach) -> Subscription | None:
-    """Find the durable subscription of this link name: how a client without a source asks what we remember."""
+    """Find the durable subscription of this link name: a client that sends no source asks what we remember."""
     name = _subscription_name(handler, attach.name, True, attach.desired_capabilities)
     queue = handler.core_session.subscriptions.find(name)
     return None if queue is None else Subscription(of=CoreSubscription(queue, Lifetime.UNTIL_UNSUBSCRIBED))
 
 
 def open_node(handler: "AmqpHandler", name: str, source: Source, wanted: Filter | None) -> Subscription:
-    """Open the dynamic node that was made for a link; of a temporary topic the link gets a subscription."""
+    """Open the dynamic node that was created for a link; for a temporary topic, subscribe the link to it."""
     session = handler.core_session
     if routing_type_of(source.capabilities) is RoutingType.MULTICAST:
         return Subscription(of=session.subscribe(SubscriptionSpec(name)), filter=wanted)

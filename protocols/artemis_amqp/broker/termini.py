@@ -1,10 +1,10 @@
-"""What outlives a detached link: who is attached under which name, and unsettled deliveries of durable termini.
+"""Registry of attached links by name, and the unsettled deliveries of detached links.
 
-A link is named by its container, its direction and its name. An attach under a name that is in use takes it over
-(AMQP 1.0 §2.6.1, link stealing). Deliveries of a link that was detached and not closed stay the client's while its
-session lasts (AMQP 1.0 §2.7.6, `lingering`). After that, a client that asked for `durable=unsettled-state` may come
-back and resume: until then its unsettled deliveries wait for it, unless somebody else consumes from the same queue, or
-the terminus' own timeout runs out. Nothing here survives a restart: deliveries then go back to their queues.
+A link is identified by its container, its direction and its name. An attach under a name that is in use takes the
+link over (AMQP 1.0 §2.6.1, link stealing). A client keeps the deliveries of a link that it detached and did not close
+while its session lasts (AMQP 1.0 §2.7.6, `lingering`). After that, a client that asked for `durable=unsettled-state`
+may come back and resume. Until then its unsettled deliveries wait, unless another client consumes from the same queue
+or the timeout of the terminus expires. Nothing here survives a restart: deliveries then return to their queues.
 """
 
 from collections.abc import Callable
@@ -17,42 +17,42 @@ from artemis_py.core.queues.reference import CLAIMED, Reference
 from artemis_py.core.runtime.timers import Timer, Timers
 
 UNSETTLED_STATE: Final = 2
-"""A terminus' `durable`: keep the state of unsettled deliveries."""
+"""Value of a terminus' `durable`: keep the state of unsettled deliveries."""
 
-# Suspended termini kept at once, in all; the oldest gives way. A client makes one per durable link it leaves behind.
+# Suspended termini kept at once, in all; beyond that the oldest is given up. A client leaves one per durable link.
 SUSPENDED_LIMIT: Final = 10_000
 
 LinkKey = tuple[str, bool, str, str | None]
-"""Container id of the client, whether the client receives, link name, user: no user takes another one's link over."""
+"""Container id, whether the client receives, link name, user: a user cannot take over another user's link."""
 
 
 class Attached(Protocol):
-    """A link that somebody may take over."""
+    """A link that another attach may take over."""
 
     def stolen(self) -> None:
-        """Another attach took the name: detach with `amqp:link:stolen`, suspending what is to be resumed."""
+        """Detach with `amqp:link:stolen` and suspend what may be resumed: another attach took over the name."""
 
 
 class SuspendedSource:
     """Deliveries whose link is gone: its client may still settle them, or resume the link.
 
-    They belong to a consumer that is one of the queue's `holders`: it gets nothing more, and takes nobody's place.
+    They belong to a consumer that is one of the queue's `holders`: it gets no messages and counts for no limit.
     """
 
     def __init__(self, consumer: Consumer, unsettled: dict[bytes, Reference]) -> None:
-        """Take these deliveries, by delivery-tag, over from the link's consumer."""
+        """Take over these deliveries, by delivery-tag, from the link's consumer."""
         self.queue: Final = consumer.queue
         self.sink: Final = _NobodyThere()
         self.holder: Final = _holder(consumer, unsettled, self.sink)
         self.unsettled: Final = unsettled
         self.failed: bool = False
-        """The connection broke: what is not resumed counts as a failed attempt."""
+        """Whether the connection broke: a delivery that is not resumed then counts as a failed attempt."""
         self.cut: Callable[[], None] | None = None
-        """Ends what the session of the detached link still knows of the deliveries; None: it has ended."""
+        """Makes the detached link's session forget the deliveries; None once the session has ended."""
         self.timer: Timer | None = None
 
     def give_back(self) -> None:
-        """Nobody resumes: everything returns to the queue."""
+        """Return all deliveries to the queue: the link will not be resumed."""
         cut, self.cut = self.cut, None
         if cut is not None:
             cut()
@@ -83,13 +83,13 @@ def _holder(consumer: Consumer, unsettled: dict[bytes, Reference], sink: Sink) -
             consumer.relinquish(reference)
             holder.adopt(reference)
         elif reference.state == CLAIMED and reference.consumer is consumer:
-            # A transaction has it, and gives it back if it is rolled back.
+            # It belongs to a transaction, which gives it back on rollback.
             reference.consumer = holder
     return holder
 
 
 class SuspendedTarget:
-    """A producer's deliveries whose outcome its client may not have seen."""
+    """Deliveries of a producer whose outcomes its client may not have seen."""
 
     def __init__(self, unsettled: dict[bytes, bytes]) -> None:
         self.unsettled: Final = unsettled
@@ -97,13 +97,13 @@ class SuspendedTarget:
         self.timer: Timer | None = None
 
     def give_back(self) -> None:
-        """Nobody resumes: forget the outcomes."""
+        """Forget the outcomes: the link will not be resumed."""
         if self.timer is not None:
             self.timer.cancel()
 
 
 class _NobodyThere(Sink):
-    """The sink of a consumer that only holds deliveries."""
+    """The sink of a consumer that only keeps deliveries."""
 
     def __init__(self) -> None:
         self.on_ended: Callable[[], None] | None = None
@@ -112,16 +112,16 @@ class _NobodyThere(Sink):
         raise AssertionError("a consumer without a queue has no credit")
 
     def drained(self) -> None:
-        """Nobody waits for the answer."""
+        """Do nothing: no client waits for the answer."""
 
     def ended(self, reason: str) -> None:
-        """The queue was deleted: there is nothing left to be decided."""
+        """Report that the queue was deleted, and the deliveries with it."""
         if self.on_ended is not None:
             self.on_ended()
 
 
 class Termini:
-    """All links by name, and the suspended ones."""
+    """All attached links by name, and the suspended termini."""
 
     def __init__(self, timers: Timers, now_ms: Callable[[], int]) -> None:
         self._timers = timers
@@ -131,23 +131,23 @@ class Termini:
         self._suspended_queues: dict[int, set[LinkKey]] = {}
 
     def attach(self, key: LinkKey, link: Attached) -> None:
-        """Register a link; whoever holds the name loses it first."""
+        """Register a link; a link that has the same name is detached first."""
         holder = self._attached.pop(key, None)
         if holder is not None:
             holder.stolen()
         self._attached[key] = link
 
     def is_attached(self, key: LinkKey) -> bool:
-        """Whether a link of this name is attached, on whatever connection."""
+        """Tell whether a link of this name is attached on any connection."""
         return key in self._attached
 
     def detach(self, key: LinkKey, link: Attached) -> None:
-        """The link is gone."""
+        """Remove a link that is gone."""
         if self._attached.get(key) is link:
             del self._attached[key]
 
     def suspend(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget, timeout_s: int | None) -> None:
-        """Keep a terminus for resumption; for ever without a timeout, or until somebody else wants the queue."""
+        """Keep a terminus for resumption, without a timeout until another client consumes from the queue."""
         self._forget(key)
         while len(self._suspended) >= SUSPENDED_LIMIT:
             self.drop(next(iter(self._suspended)))
@@ -158,27 +158,27 @@ class Termini:
         self.limit(key, timeout_s)
 
     def limit(self, key: LinkKey, timeout_s: int | None) -> None:
-        """Give a suspended terminus up after so many seconds from now; None: it may stay."""
+        """Give up a suspended terminus after `timeout_s` seconds from now; None: no limit."""
         terminus = self._suspended.get(key)
         if terminus is not None and timeout_s is not None:
             terminus.timer = self._timers.at(self._now_ms() + 1000 * timeout_s, lambda: self.drop(key))
 
     def is_suspended(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget) -> bool:
-        """Whether this one is still kept under this name."""
+        """Tell whether this terminus is still kept under this name."""
         return self._suspended.get(key) is terminus
 
     def resume(self, key: LinkKey) -> SuspendedSource | SuspendedTarget | None:
-        """Take a suspended terminus back; the caller now owns what it holds."""
+        """Remove and return a suspended terminus; the caller now owns its deliveries or outcomes."""
         return self._forget(key)
 
     def drop(self, key: LinkKey) -> None:
-        """Give a suspended terminus up."""
+        """Give up a suspended terminus."""
         terminus = self._forget(key)
         if terminus is not None:
             terminus.give_back()
 
     def release(self, queue: Queue, except_for: LinkKey) -> None:
-        """Somebody attaches to this queue: what others left behind on it goes back, unless they may still settle it."""
+        """Return to a queue what other clients left behind and can no longer settle: a client attaches to the queue."""
         for key in list(self._suspended_queues.get(queue.id, ())):
             terminus = self._suspended[key]
             if key != except_for and isinstance(terminus, SuspendedSource) and terminus.cut is None:
