@@ -1,4 +1,4 @@
-"""The sessions of one connection, and the channels they have on either side (AMQP 1.0 §2.5)."""
+"""The sessions of one connection, and their channels on either side (AMQP 1.0 §2.5)."""
 
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ class Channels:
         self._connection: AmqpConnection = connection
         self._channel_max: int = channel_max
         self.peer_channel_max: int = 0
-        """Known with the peer's open."""
+        """Largest channel that the peer accepts; known with its open."""
         self.by_peer: dict[int, AmqpSession] = {}
         """Sessions by the peer's channel."""
         self.own: dict[int, AmqpSession] = {}
@@ -27,7 +27,7 @@ class Channels:
         """Channels of ours below `len(own) + len(_freed)` that are not in use; a heap."""
 
     def receive_begin(self, begin: Begin, channel: int) -> None:
-        """The peer begins a session, or answers a begin of ours."""
+        """Process a begin: of a new session, or the peer's answer to ours."""
         if channel > self._channel_max:
             self._connection.fail(errors.FRAMING_ERROR, f"channel {channel} is above channel-max {self._channel_max}")
             return
@@ -66,7 +66,7 @@ class Channels:
         self._connection.handler.on_begin(session, begin)
 
     def begin(self) -> AmqpSession:
-        """Begin a session; the handler hears of the peer's answer."""
+        """Begin a session; `on_begin` of the handler is called with the peer's answer."""
         session = self._new_session()
         session.write(
             Begin(
@@ -89,7 +89,7 @@ class Channels:
         return session
 
     def drop(self, session: AmqpSession) -> None:
-        """Both sides ended: the channels are free."""
+        """Free the channels of a session that both sides ended."""
         self.by_peer.pop(session.peer_channel, None)
         if self.own.pop(session.channel, None) is not None:
             heappush(self._freed, session.channel)

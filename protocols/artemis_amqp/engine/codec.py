@@ -1,4 +1,4 @@
-"""AMQP 1.0 values: bytes to Python and back (AMQP 1.0 §1.2 and §1.6). Knows no frame and no field.
+"""AMQP 1.0 values: bytes to Python and back (AMQP 1.0 §1.2 and §1.6). Knows neither frames nor fields.
 
 A value is one format code and its data; the code's high nibble is the layout:
 
@@ -8,7 +8,7 @@ A value is one format code and its data; the code's high nibble is the layout:
 
 A size counts everything behind itself. Reading takes every form of every type; writing picks the smallest.
 `data`, `offset`, `end`: the value starts at `offset` and may use the octets before `end`, which lie within `data`.
-Only MalformedValue (a MalformedFrame) leaves a reader, whatever the octets.
+A reader raises nothing but MalformedValue (a MalformedFrame), whatever the octets.
 """
 
 from struct import Struct
@@ -60,11 +60,11 @@ from artemis_amqp.engine.types import (
 )
 
 MAX_DEPTH: Final = 32
-"""Values within values, descriptors included. Artemis' figure; clients nest 5 deep at most."""
+"""Levels of nested values, descriptors included. Artemis has the same limit; clients nest 5 deep at most."""
 
 MAX_ZERO_WIDTH_ELEMENTS: Final = 256
-"""Elements of an array whose elements have no octets, so that its size does not bound its count. Few: a frame before
-login may hold 400 such arrays, and no client writes them."""
+"""Elements of an array whose elements have no octets, so that its size does not bound its count. The limit is low
+because a frame before login may contain 400 such arrays, and no client writes them."""
 
 _U16: Final = Struct(">H")
 _U32: Final = Struct(">I")
@@ -216,7 +216,7 @@ def _symbol(data: bytes, start: int, stop: int) -> Symbol:
 
 
 def _read_data(code: int, data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """The value of format code `code`, whose data starts at `offset`."""
+    """Return the value of format code `code`, whose data starts at `offset`, and the offset behind it."""
     layout = code >> 4
     if layout == 0x4:
         return _read_empty(code, offset), offset
@@ -278,7 +278,7 @@ def _read_octet(code: int, octet: int, offset: int) -> object:
 
 
 def _read_octets(code: int, data: bytes, start: int, stop: int, end: int) -> tuple[object, int]:
-    """A string, symbol or binary of the octets from `start` to `stop`."""
+    """Return the string, symbol or binary of the octets from `start` to `stop`, and `stop`."""
     if stop > end:
         raise _overrun(start)
     kind = code & 0xF
@@ -292,7 +292,7 @@ def _read_octets(code: int, data: bytes, start: int, stop: int, end: int) -> tup
 
 
 def _read_fixed(code: int, data: bytes, offset: int, end: int) -> tuple[object, int]:
-    """A value of 2, 4, 8 or 16 octets."""
+    """Return a value of 2, 4, 8 or 16 octets, and the offset behind it."""
     layout = code >> 4
     if layout < 0x6 or code not in _ELEMENT_TYPES:
         raise _unknown_code(code, offset)
@@ -332,9 +332,9 @@ def _read_fixed(code: int, data: bytes, offset: int, end: int) -> tuple[object, 
 
 
 def read_compound_header(code: int, data: bytes, offset: int, end: int) -> tuple[int, int, int]:
-    """Count, offset of the first item and offset behind the last of a list, map or array whose size is at `offset`.
+    """Return count, offset of the first item and offset behind the last, of a compound value with its size at `offset`.
 
-    Takes the codes 0xC0 and above. The end is checked against `end`, the count is not checked against the size.
+    Takes the codes 0xC0 and above, list, map and array. Checks the size against `end`, but not the count.
     """
     count: int
     size: int
@@ -386,9 +386,9 @@ def _read_list(count: int, data: bytes, offset: int, stop: int, depth: int) -> l
 def read_map_items(
     count: int, data: bytes, offset: int, stop: int, depth: int, is_unique: bool
 ) -> dict[object, object]:
-    """The map of `count` keys and values that fill the octets from `offset` to `stop`.
+    """Return the map of `count` keys and values that fill the octets from `offset` to `stop`.
 
-    `is_unique`: a repeated key is malformed. Protocol fields want that, what applications write is not ours to judge.
+    `is_unique`: a repeated key is malformed. Protocol fields require that; applications may repeat keys.
     """
     if count & 1:
         raise MalformedValue(f"the map at octet {offset} has a key without a value")
@@ -408,7 +408,7 @@ def read_map_items(
 
 
 def _hashable(key: object) -> object:
-    """A map key that Python can look up: lists become tuples. A map within a key is refused."""
+    """Return a map key in a hashable form: lists become tuples. A map within a key is refused."""
     if type(key) is list:
         key = tuple([_hashable(item) for item in key])
     elif type(key) is Described:
@@ -425,7 +425,7 @@ def _hashable(key: object) -> object:
 def _read_array(count: int, data: bytes, offset: int, stop: int, depth: int) -> Array:
     descriptors: list[object] = []
     while offset < stop and data[offset] == 0x00:
-        # Each descriptor is a level of every element.
+        # Each descriptor adds a level of nesting to every element.
         depth += 1
         if depth > MAX_DEPTH:
             raise MalformedValue(f"values nest deeper than {MAX_DEPTH}")
@@ -490,7 +490,7 @@ def skip_value(data: bytes, offset: int, end: int, depth: int = 0) -> int:
 
 
 def encode_value(value: object) -> bytes:
-    """`value` in its smallest form; raises as `write_value` does."""
+    """Return `value` in its smallest form; raises as `write_value` does."""
     out = bytearray()
     write_value(out, value)
     return bytes(out)
@@ -499,12 +499,13 @@ def encode_value(value: object) -> bytes:
 def write_value(out: bytearray, value: object) -> None:
     """Append `value` in its smallest form.
 
-    Raises TypeError for a Python type that is no AMQP type, ValueError for a value outside of its AMQP type; `out`
-    then has an incomplete value at its end.
+    Raises TypeError for a Python type that is no AMQP type, ValueError for a value outside of the range of its type;
+    `out` then has an incomplete value at its end.
     """
     _write(out, value, 0)
 
 
+# Long because it has one branch per AMQP type.
 def _write(out: bytearray, value: object, depth: int) -> None:
     kind = type(value)
     if value is None:
@@ -734,7 +735,7 @@ def _write_array(out: bytearray, array: Array, depth: int) -> None:
         _write(element, item, depth + 1)
         elements.append(element)
         if element[0] == array.code:
-            # One that needs the wide form makes all wide.
+            # One element that needs the wide form makes all of them wide.
             code = array.code
     content.append(code)
     for element in elements:
@@ -743,14 +744,14 @@ def _write_array(out: bytearray, array: Array, depth: int) -> None:
 
 
 def _write_element(out: bytearray, code: int, element: bytearray) -> None:
-    """Append a value, encoded in its smallest form, as what follows the constructor `code` of an array."""
+    """Append a value, given in its smallest encoding, as an element of an array whose constructor is `code`."""
     own = element[0]
     if own == code:
         out += element[1:]
     elif code == BOOLEAN:
         out.append(1 if own == 0x41 else 0)
     elif code == 0xC0:
-        # 0x45, the empty list, has no content to go on with.
+        # 0x45, the empty list, has no content: write size and count.
         out += b"\x01\x00"
     elif code >= LIST:
         if own == 0x45:
@@ -766,7 +767,7 @@ def _write_element(out: bytearray, code: int, element: bytearray) -> None:
 
 
 def _write_integer_element(out: bytearray, code: int, element: bytearray) -> None:
-    """Widen a uint, ulong, int or long of no or one octet."""
+    """Append a uint, ulong, int or long of no or one octet, widened to the form of `code`."""
     octet = element[1] if len(element) > 1 else 0
     if code < UINT:
         out.append(octet)

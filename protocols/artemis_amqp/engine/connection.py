@@ -1,8 +1,8 @@
-"""Which frame may come when on an AMQP 1.0 connection, and the octets of both directions.
+"""The states of an AMQP 1.0 connection: which frame is allowed when, and the octets of both directions.
 
     START --SASL header--> SASL --outcome 0--> HEADER --AMQP header--> OPENING --open, open--> OPENED
       '------------------- AMQP header (no SASL) ----------------------'            |
-    we close for an error: DISCARDING until the peer's close;  close, close: CLOSED
+    we close with an error: DISCARDING until the peer's close;  close, close: CLOSED
 
 Wire order only: no socket, no broker. Bytes and time go in, calls on the `ConnectionHandler` and bytes come out.
 Transfer, disposition and flow, which are nearly all of the traffic, are read straight from their octets in their
@@ -54,7 +54,7 @@ from artemis_py.wire.outbox import Outbox
 _HEARTBEAT: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 _FRAME: Final = Struct(">IBBH")
 _OPENED: Final = State.OPENED
-"""Looked up for each frame: a global is found sooner than the member of an enumeration."""
+"""Compared for each frame: looking up a global is faster than looking up the member of an enumeration."""
 
 
 class AmqpConnection:
@@ -68,13 +68,13 @@ class AmqpConnection:
         container_id: str = "",
         meter: Meter | None = None,
     ) -> None:
-        """`meter` says when to stop reading for this turn; without one nothing does."""
+        """Create the start state; `meter` says when to stop reading in this iteration of the loop, None: never."""
         self.handler: ConnectionHandler = handler
         self.meter: Meter = Meter() if meter is None else meter
         self.limits: ConnectionLimits = limits
         self.is_client: bool = is_client
         self.container_id: str = container_id
-        """Ours, for an open that has to be sent before the handler knows of the connection."""
+        """Our container id, for an open that has to be sent before the handler knows the connection."""
         self.state: State = State.START
         self.outbox: Outbox = Outbox(limits.output_limit_bytes, handler.wake)
         self.inbox: Inbox = Inbox(self.meter, HEADER_SIZE)
@@ -87,11 +87,11 @@ class AmqpConnection:
         self._open_received: bool = False
         self._close_sent: bool = False
         self.waits_for_handler: bool = False
-        """A login or an open is being decided; what arrives in the meantime is kept."""
+        """Whether a login or an open is being decided; input that arrives in the meantime is kept."""
         self.incomplete_bytes: int = 0
-        """Held by deliveries of which more frames are to come."""
+        """Bytes in memory of deliveries of which more frames are to come."""
         self.posting: dict[ReceiverLink, object] = {}
-        """Links on which a delivery with a state, as one of a transaction has, arrived in part; with that state."""
+        """Links on which part of a delivery with a state (a transactional one, say) has arrived, with that state."""
         self._now: float = 0.0
         self._heard_at: float = 0.0
         self._heartbeat_s: float = 0.0
@@ -103,28 +103,28 @@ class AmqpConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will be said."""
+        """Whether the connection is over: nothing more is sent or read."""
         return self.state == State.CLOSED
 
     @property
     def is_open(self) -> bool:
-        """Whether both sides opened and none closed."""
+        """Whether both sides opened and neither closed."""
         return self.state == State.OPENED
 
     @property
     def kept_bytes(self) -> int:
-        """What was received of frames and deliveries whose end is still to come."""
+        """Bytes in memory of incomplete frames and deliveries."""
         return self.inbox.size + self.incomplete_bytes
 
     @property
     def has_input(self) -> bool:
-        """Whether something was received that only waits for a share of a turn: for `work`."""
+        """Whether input is kept only because the share of a loop iteration was used up; `work` continues with it."""
         return self.inbox.is_cut_short and not self.waits_for_handler
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Work through what the peer sent, in pieces of any size. Never raises for anything a peer can send.
+        """Process octets from the peer, in pieces of any size. Never raises for anything a peer can send.
 
-        What the share of this turn (`Meter.end`) is too small for is kept for `work`.
+        Input beyond the share of this iteration of the loop (`Meter.end`) is kept for `work`.
         """
         self._now = now
         self._heard_at = now
@@ -137,18 +137,18 @@ class AmqpConnection:
             self._check_login_input()
 
     def work(self, now: float) -> None:
-        """Go on with what was kept. The peer counts as heard: we did not read, so its silence means nothing."""
+        """Continue with the input that was kept. We did not read, so the peer does not count as silent."""
         self._now = now
         self._heard_at = now
         if self.has_input:
             self.go_on()
 
     def work_through(self, steps: Iterator[None]) -> None:
-        """What the frame at hand asks for is long, and is done step by step before anything else is read."""
+        """Run long work that the current frame asks for, step by step, before anything else is read."""
         self.inbox.steps = steps
 
     def _check_login_input(self) -> None:
-        """Whoever is not logged in yet gets no more memory than a login takes."""
+        """Fail if a client that is not logged in yet sent more than a login needs."""
         if self.waits_for_handler and self.inbox.size > LOGIN_BUFFER_BYTES:
             self.fail(errors.RESOURCE_LIMIT_EXCEEDED, f"more than {LOGIN_BUFFER_BYTES} bytes before the login ended")
 
@@ -165,13 +165,13 @@ class AmqpConnection:
             self._check_login_input()
 
     def go_on(self) -> None:
-        """Work through what arrived while the handler decided, or another turn had to come."""
+        """Process input that arrived while the handler decided, or that was kept for a later iteration of the loop."""
         self.waits_for_handler = False
         if self.inbox.has_rest and self.state != State.CLOSED:
             self._work(self.inbox.take())
 
     def data_to_send(self) -> bytes:
-        """Take all output. Links that had to wait for room may then send again."""
+        """Return all output and forget it. Links that had to wait for room may then send again."""
         if self._dirty:
             self._flush_sessions()
         outbox = self.outbox
@@ -194,12 +194,12 @@ class AmqpConnection:
         self.outbox.pause()
 
     def resume(self) -> None:
-        """Deliveries may go on."""
+        """Send deliveries again."""
         if self.outbox.resume():
             self._resume_output()
 
     def next_deadline(self) -> float | None:
-        """When the next heartbeat is due, or the peer's silence lasts too long."""
+        """Return when the next heartbeat is due or the peer has been silent for too long; None: never."""
         deadline: float | None = None
         if self._open_received and self._idle_timeout_s > 0 and self.state != State.CLOSED:
             deadline = self._heard_at + self._idle_timeout_s
@@ -209,7 +209,7 @@ class AmqpConnection:
         return deadline
 
     def handle_deadline(self, now: float) -> None:
-        """Send a heartbeat, or give the peer up (AMQP 1.0 §2.4.5)."""
+        """Send a heartbeat, or close the connection to a silent peer (AMQP 1.0 §2.4.5)."""
         self._now = now
         if self.state == State.CLOSED:
             return
@@ -220,14 +220,14 @@ class AmqpConnection:
         if self._heartbeat_s > 0 and now >= self._next_heartbeat:
             self._next_heartbeat = now + self._heartbeat_s
             if not self._wrote and self.state == State.OPENED:
-                # In front of what waits for the store, too: a slow disk is no reason to give us up.
+                # Before output that waits for the store, too: a slow disk must not make the peer time out.
                 self.outbox.write_before_gates(_HEARTBEAT)
             self._wrote = False
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def write_frame(self, channel: int, performative: object) -> None:
-        """Collect a frame. One that tells of an error is made to fit the peer's max-frame-size."""
+        """Append a frame to the output. A detach, end or close with an error is shortened to fit max-frame-size."""
         data = frame(channel, performative)
         if len(data) > self.peer_max_frame_size and isinstance(performative, (Detach, End, Close)):
             error = performative.error
@@ -236,7 +236,7 @@ class AmqpConnection:
         self.outbox.write(data)
 
     def mark_dirty(self, session: AmqpSession) -> None:
-        """A session has something to write at the end of the batch."""
+        """Register a session that has frames to write at the end of the batch."""
         if not self._dirty and not self.outbox.chunks:
             self.handler.wake()
         self._dirty.append(session)
@@ -244,7 +244,7 @@ class AmqpConnection:
     # -- login, open, close --------------------------------------------------------------------------------------
 
     def send_open(self, opening: Open) -> None:
-        """Open our side."""
+        """Send our open."""
         if self.outbox.is_closed:
             return
         self._open_sent = True
@@ -261,7 +261,7 @@ class AmqpConnection:
         desired_capabilities: tuple[Symbol, ...] = (),
         hostname: str | None = None,
     ) -> Open:
-        """An open that announces our limits. Half of the idle time-out is announced (AMQP 1.0 §2.4.5)."""
+        """Return an open that announces our limits, and half of the idle time-out (AMQP 1.0 §2.4.5)."""
         idle_ms = int(self._idle_timeout_s * 500)
         return Open(
             container_id=container_id,
@@ -275,10 +275,10 @@ class AmqpConnection:
         )
 
     def close(self, error: AmqpError | None = None) -> None:
-        """Close from our side. With an error, what still comes is ignored until the peer's close."""
+        """Close from our side. Frames that still arrive are ignored until the peer's close."""
         if self._close_sent or self.state == State.CLOSED:
             return
-        # What comes behind a dropped attach would name a handle that the peer never saw: it would hear of that alone.
+        # Frames behind a dropped attach would name a handle that the peer never saw, and it would report only that.
         if not self.outbox.drop_gated():
             self._flush_sessions()
         if not self._open_sent:
@@ -303,13 +303,13 @@ class AmqpConnection:
             session.flush()
 
     def end(self) -> None:
-        """Say and hear nothing more."""
+        """Send and read nothing more."""
         self.state = State.CLOSED
         self.outbox.close()
         self.inbox.drop()
 
     def fail(self, condition: str, text: str) -> None:
-        """The peer broke the rules: say so, and wait no longer for it."""
+        """Close with an error because the peer broke the rules, and do not wait for its close."""
         if self.state == State.CLOSED:
             return
         error = AmqpError(condition, text)
@@ -322,9 +322,9 @@ class AmqpConnection:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes) -> int:
-        """Work through whole headers and frames; returns the offset of the rest. Raises MalformedFrame.
+        """Process complete headers and frames; return the offset of the rest. Raises MalformedFrame.
 
-        One loop, because each frame passes through it: what a frame needs to be told apart is in local variables.
+        Long because each frame passes through this loop: what tells frames apart is in local variables.
         """
         offset = 0
         end = len(data)
@@ -383,7 +383,7 @@ class AmqpConnection:
         self.fail(errors.FRAMING_ERROR, text)
 
     def _receive_frame(self, channel: int, data: bytes, body: int, stop: int) -> None:
-        """Any frame, by the tables."""
+        """Process any AMQP frame, read by the tables of `performatives`."""
         if self.state == State.SASL:
             self.fail(errors.FRAMING_ERROR, "an AMQP frame during SASL")
             return
@@ -444,7 +444,7 @@ class AmqpConnection:
             self.fail(errors.NOT_ALLOWED, f"{type(performative).__name__} after the login")
 
     def _receive_transfer(self, session: AmqpSession, performative: Transfer, payload: bytes) -> None:
-        """Take a transfer in one of the forms that `take_frame` leaves to the tables."""
+        """Process a transfer in one of the forms that `take_frame` leaves to the tables."""
         settled = performative.settled
         if performative.rcv_settle_mode is not None and settled is not True:
             session.receive_settle_mode(performative.handle, performative.rcv_settle_mode)
@@ -482,7 +482,7 @@ class AmqpConnection:
         self._max_frame_size = self.limits.max_frame_size
         self.channels.peer_channel_max = opening.channel_max
         if idle_ms:
-            # Looking four times per time-out, silence of ours never lasts longer than half of it.
+            # With four checks per time-out, we are never silent for longer than half of it.
             self._heartbeat_s = idle_ms / 4000
             self._next_heartbeat = self._now + self._heartbeat_s
         if self._open_sent:

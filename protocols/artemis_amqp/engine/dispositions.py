@@ -1,7 +1,7 @@
-"""What both sides say of the deliveries of one session (AMQP 1.0 §2.7.6).
+"""Dispositions of both sides for the deliveries of one session (AMQP 1.0 §2.7.6).
 
-Our dispositions are collected while a batch is worked through, and adjacent deliveries with the same state become one
-frame. The peer's may name a range of 2**32 deliveries, and cost what is really there.
+Our dispositions are collected while a batch is processed, and adjacent deliveries with the same state become one
+frame. The peer's may name a range of 2**32 deliveries; the cost depends only on those that exist.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from artemis_amqp.engine.session import AmqpSession
 
 SHORT_RANGE: Final = 64
-"""Deliveries that are settled at one go, whatever the share of the turn."""
+"""Number of deliveries that are settled in one step, whatever is left of the loop iteration's share."""
 
 _FRAME_HEADER: Final = Struct(">IBBH")
 
@@ -36,7 +36,7 @@ class Dispositions:
     def __init__(self, session: "AmqpSession") -> None:
         self._session: AmqpSession = session
         self._oldest: int = 0
-        """No delivery-id in the session's `unsettled` is before this one."""
+        """Lower bound of the delivery-ids in the session's `unsettled`."""
         # The disposition that is being put together.
         self._pending: bool = False
         self._pending_role: bool = False
@@ -115,7 +115,7 @@ class Dispositions:
     # -- the peer's -------------------------------------------------------------------------------------------
 
     def receive(self, role: bool, first: int, last: int, settled: bool, state: object) -> None:
-        """The peer's word on a range of deliveries; ids that are settled or unknown are passed over
+        """Process the peer's disposition of a range of deliveries; ids that are settled or unknown are skipped
         (AMQP 1.0 §2.7.6).
         """
         if not role:
@@ -133,7 +133,7 @@ class Dispositions:
                 self._session.connection.work_through(self._apply_all(known, state, settled))
 
     def _apply_all(self, known: list[int], state: object, settled: bool) -> Iterator[None]:
-        """A wide range, in steps; what it names and is gone before its step is passed over."""
+        """Apply a disposition to a wide range, in steps; a delivery that is gone before its step is skipped."""
         meter = self._session.connection.meter
         for index, delivery_id in enumerate(known):
             if self._session.is_ended:
@@ -154,9 +154,9 @@ class Dispositions:
                 handler.on_disposition(link, delivery_id, entry[1], state, settled)
 
     def _known(self, first: int, last: int) -> list[int]:
-        """The unsettled delivery-ids of a range, in their order.
+        """Return the unsettled delivery-ids of a range, in order.
 
-        A range may be 2**32 wide: the cost is that of what is really there.
+        A range may be 2**32 wide: the cost depends only on the ids that exist.
         """
         unsettled = self._session.unsettled
         oldest = self._oldest
@@ -177,13 +177,13 @@ class Dispositions:
         return [key for key in ids if key in unsettled]
 
     def _receive_settlement(self, first: int, last: int) -> None:
-        """The peer, as sender, settles what we had answered."""
+        """Process a settlement by the peer, as sender, of deliveries that we had answered."""
         for delivery_id, link, tag in self.take_in(first, last):
             if link.handler is not None:
                 link.handler.on_settled(link, delivery_id, tag)
 
     def take_in(self, first: int, last: int) -> list[tuple[int, ReceiverLink, bytes]]:
-        """Take the known ones of a range out of `unsettled_in`."""
+        """Remove the known deliveries of a range from `unsettled_in`, and return them."""
         unsettled = self._session.unsettled_in
         width = (last - first) & MASK
         if width < len(unsettled):
@@ -200,7 +200,7 @@ class Dispositions:
 
 
 def _without_texts(state: bytes) -> bytes:
-    """An encoded delivery state as small as it gets, for a peer whose frames do not hold it."""
+    """Return an encoded delivery state without its texts, for a peer whose frames are too small for it."""
     return encode(_bare_state(read_composite(state, 0, len(state))[0]))
 
 

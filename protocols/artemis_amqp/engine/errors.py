@@ -1,4 +1,4 @@
-"""AMQP's words for what goes wrong: the conditions, and which one each refusal of the broker becomes."""
+"""AMQP's error conditions, and which condition each refusal of the broker becomes."""
 
 from typing import Final
 
@@ -67,7 +67,7 @@ class Condition(core.ArtemisError):
 
 
 def to_amqp(error: Exception) -> AmqpError:
-    """What the peer is told about an error of ours."""
+    """Return the AMQP error for an exception of ours."""
     if isinstance(error, Condition):
         return AmqpError(error.condition, str(error))
     if isinstance(error, InvalidField):
@@ -82,11 +82,11 @@ def to_amqp(error: Exception) -> AmqpError:
 
 
 def shortened(error: AmqpError) -> AmqpError:
-    """The error for a peer with small frames: no info, and the text cut to a size that fits any frame."""
+    """Return the error for a peer with small frames: no info, and the text cut to a size that fits any frame."""
     text = error.description
     return AmqpError(error.condition, None if text is None else text[:SHORT_TEXT])
 
 
 def decode_states(states: dict[bytes, bytes]) -> dict[bytes, object]:
-    """Encoded delivery states by delivery-tag, as an attach carries them."""
+    """Return encoded delivery states, by delivery-tag, as an attach carries them."""
     return {tag: read_composite(state, 0, len(state))[0] for tag, state in states.items()}

@@ -1,7 +1,7 @@
-"""The words that this broker adds to AMQP 1.0, once for the broker and for its clients (docs/amqp.md).
+"""Names that this broker adds to AMQP 1.0, for the broker and its clients alike (docs/amqp.md).
 
     artemis:*     ours alone: link properties and a source filter
-    x-opt-*       message annotations; some are Artemis' own, and the others are spelt the same way
+    x-opt-*       message annotations; some are from Artemis, and the others are spelt the same way
 
 The module knows no broker and no client, so that both may import it.
 """
@@ -13,14 +13,14 @@ from artemis_amqp.engine.types import Symbol
 # --- links ---
 
 STAGE: Final = Symbol("artemis:stage")
-"""Property of a sender's attach: writer, epoch and attempt of the stage that keeps what is sent. A capability of the
-same name tells clients that there are stages."""
+"""Property of a sender's attach: writer, epoch and attempt of the stage that keeps the messages. A capability of the
+same name tells clients that the broker has stages."""
 STAGED: Final = Symbol("artemis:staged")
 """Property of the answer: the number of messages in that stage."""
 REFUSED: Final = Symbol("artemis:refused")
 """Property of the answer: the number of messages for that stage that were refused, on any link."""
 SEQUENCE_RANGE: Final = Symbol("artemis:sequence-range:list")
-"""Filter of a source: a browser reads only `[from, to)` by number, and perhaps the id that the queue must have."""
+"""Filter of a source: the sequence numbers `[from, to)` that a browser reads, and perhaps the id of the queue."""
 
 # --- annotations that the broker writes ---
 
@@ -30,7 +30,7 @@ ADDRESS: Final = Symbol("x-opt-address")
 """The address a message was sent to, for a reader of a queue that collects several addresses."""
 INGRESS_TIME: Final = Symbol("x-opt-ingress-time")
 ORIGINAL: Final = "x-opt-ORIG-"
-"""Begins the names of all that a message had before it was moved."""
+"""Prefix of annotations that describe a message before it was moved."""
 ORIGINAL_ADDRESS: Final = Symbol("x-opt-ORIG-ADDRESS")
 ORIGINAL_QUEUE: Final = Symbol("x-opt-ORIG-QUEUE")
 ACTUAL_EXPIRY: Final = Symbol("x-opt-ACTUAL-EXPIRY")
@@ -39,7 +39,7 @@ ACTUAL_EXPIRY: Final = Symbol("x-opt-ACTUAL-EXPIRY")
 
 DELIVERY_TIME: Final = Symbol("x-opt-delivery-time")
 DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
-"""Counts from the arrival here, so it is not handed on."""
+"""Milliseconds from the arrival at this broker; therefore it is not delivered."""
 ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
 JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
 """0 queue, 1 topic, 2 temporary queue, 3 temporary topic (amqp10 §17)."""
@@ -49,7 +49,7 @@ JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
 ENQUEUED_TIME: Final = Symbol("x-opt-enqueued-time")
 """Azure's brokers write this; ours and Artemis write `INGRESS_TIME`, with `enable-ingress-timestamp`."""
 REJECT_REASON: Final = Symbol("x-opt-reject-reason")
-"""The broker's words."""
+"""Text of the broker's reason."""
 REDRIVE_COUNT: Final = Symbol("x-opt-redrive-count")
 """The number of times that a message was sent back from a dead-letter queue."""
 REDRIVEN_FROM: Final = Symbol("x-opt-redriven-from")

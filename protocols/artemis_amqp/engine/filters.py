@@ -9,5 +9,5 @@ NO_LOCAL_CODE: Final = 0x0000468C00000003
 
 
 def selector_filter(text: str) -> dict[Symbol, object]:
-    """A source's filter map that asks for a selector."""
+    """Return a source's filter map that asks for a selector."""
     return {Symbol("apache.org:selector-filter:string"): Described(ULong(SELECTOR_CODE), text)}

@@ -1,6 +1,6 @@
-"""The two frames of which there are many, read without an object for each: transfer and disposition (AMQP 1.0 §2.7).
+"""Decoders for the two most frequent frames, transfer and disposition, without an object each (AMQP 1.0 §2.7).
 
-Clients write them in a few forms only, and these are taken here. Any other form, legal or not, is left to the decoder
+Clients write them in a few forms only, and these are read here. Any other form, legal or not, is left to the decoder
 that reads every performative.
 """
 
@@ -13,11 +13,11 @@ from artemis_amqp.engine.session import AmqpSession
 _U32: Final = Struct(">I")
 
 ACCEPTED_CODE: Final = 0x24
-"""Stands for the state of an accepted delivery that came in its usual form."""
+"""Stands for the state accepted, in its usual form."""
 _ACCEPTED_LIST0: Final = b"\x00\x53\x24\x45"
 _ACCEPTED_BATCHABLE: Final = frozenset(_ACCEPTED_LIST0 + bytes((batchable,)) for batchable in (0x40, 0x41, 0x42))
 
-# What may follow the field `more` of a transfer without saying anything: rcv-settle-mode and state null, resume and
+# Octets that may follow the field `more` of a transfer without a meaning: rcv-settle-mode and state null, resume and
 # aborted null or false, batchable anything.
 _PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
     [b"", b"\x40", b"\x40\x40"]
@@ -33,7 +33,7 @@ _PLAIN_ENDS: Final[frozenset[bytes]] = frozenset(
 
 
 def take_frame(sessions: dict[int, AmqpSession], channel: int, data: bytes, body: int, stop: int) -> bool:
-    """Take a transfer or disposition in a usual form; False for any other frame: nothing was done.
+    """Process a transfer or disposition in a usual form; False for any other frame, which is left untouched.
 
     `body` is where the performative begins, `stop` where the frame ends.
     """
@@ -51,9 +51,9 @@ def take_frame(sessions: dict[int, AmqpSession], channel: int, data: bytes, body
 
 
 def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
-    """A transfer: list8, handle, delivery-id, tag, format, settled, more, and nothing odd (AMQP 1.0 §2.7.5).
+    """Process a transfer: list8, handle, delivery-id, tag, format, settled, more, nothing unusual (AMQP 1.0 §2.7.5).
 
-    One function, as decoders are: in locals, octet by octet, with a way out wherever the form is another one.
+    Long because it decodes octet by octet in locals, without calls, and returns False wherever the form differs.
     """
     if data[body + 3] != 0xC0 or stop - body < 8:
         return False
@@ -154,7 +154,7 @@ def _take_transfer(session: AmqpSession, data: bytes, body: int, stop: int) -> b
 
 
 def _take_disposition(session: AmqpSession, data: bytes, body: int, stop: int) -> bool:
-    """A disposition: accepted, for a delivery or a range (AMQP 1.0 §2.7.6). As `_take_transfer`."""
+    """Process a disposition with the state accepted (AMQP 1.0 §2.7.6). Long for the same reason as `_take_transfer`."""
     if data[body + 3] != 0xC0 or stop - body < 12 or body + 5 + data[body + 4] != stop:
         return False
     count = data[body + 5]

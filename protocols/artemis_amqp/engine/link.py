@@ -1,4 +1,4 @@
-"""What both directions of a link share: names, handles, attach and detach (AMQP 1.0 §2.6, amqp10 §7).
+"""Base of both directions of a link: names, handles, attach and detach (AMQP 1.0 §2.6, amqp10 §7).
 
 We send on a `SenderLink`, the peer sends on a `ReceiverLink`; the link's handler decides what a delivery means.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MASK: Final = 0xFFFFFFFF
 HALF: Final = 0x80000000
-"""Serial numbers of 32 bits: half of them are ahead of any one, the others behind it."""
+"""Half of the 32-bit serial numbers: so many are ahead of any number, the others are behind it."""
 
 # Values of snd-settle-mode and rcv-settle-mode (AMQP 1.0 §2.8.2, §2.8.3).
 SETTLED: Final = 1
@@ -22,19 +22,19 @@ SECOND: Final = 1
 
 
 class Link:
-    """What both directions share."""
+    """Base of both directions of a link."""
 
     def __init__(self, session: "AmqpSession", name: str, handle: int, is_receiver: bool) -> None:
         self.session: AmqpSession = session
         self.name: str = name
         self.is_receiver: bool = is_receiver
-        """The peer sends."""
+        """Whether the peer sends on this link."""
         self.handle: int = handle
-        """The number we use."""
+        """Number that we use for the link."""
         self.peer_handle: int = -1
-        """The number the peer uses; -1 until it attached."""
+        """Number that the peer uses for the link; -1 until it attached."""
         self.is_attached: bool = False
-        """Both sides attached, neither detached."""
+        """Whether both sides attached and neither detached."""
         self.attach_sent: bool = False
         self.detach_sent: bool = False
         self.snd_settle_mode: int = 2
@@ -52,7 +52,7 @@ class Link:
         self.session.write(attach)
 
     def detach(self, error: AmqpError | None = None, closed: bool = True) -> None:
-        """End the link from our side; what the peer still sends on it is ignored until it answers."""
+        """End the link from our side; frames that the peer still sends on it are ignored until it answers."""
         if self.detach_sent or not self.attach_sent:
             return
         self.is_attached = False
@@ -61,7 +61,7 @@ class Link:
         self.session.write(Detach(handle=self.handle, closed=closed, error=error))
 
     def fail(self, condition: str, text: str) -> None:
-        """The peer broke the rules of this link: let the handler clean up, and detach."""
+        """Detach with an error because the peer broke the rules of this link; the handler cleans up first."""
         error = AmqpError(condition, text)
         self.session.connection.handler.on_detach(self, Detach(handle=self.peer_handle, closed=True, error=error))
         self.refuse(error)

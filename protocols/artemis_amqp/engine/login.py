@@ -1,4 +1,4 @@
-"""What comes before the open of a connection: protocol headers and SASL, for either side (AMQP 1.0 §2.2, §5.3)."""
+"""Protocol headers and SASL, which precede the open of a connection, for both sides (AMQP 1.0 §2.2, §5.3)."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from artemis_amqp.engine.connection import AmqpConnection
 
 _SASL_SYS: Final = 2
-"""Outcome of a login that failed for no fault of the credentials."""
+"""Outcome of a login that failed for another reason than the credentials."""
 
 
 class LoginPhase:
@@ -29,14 +29,14 @@ class LoginPhase:
     def __init__(self, connection: "AmqpConnection") -> None:
         self._connection: AmqpConnection = connection
         self.is_required: bool = False
-        """Nobody comes in without a login: a header that passes it by is answered with that of SASL (AMQP 1.0 §2.2)."""
+        """Whether a client must log in: a header that skips SASL is then answered with that of SASL (AMQP 1.0 §2.2)."""
         self._awaits_init: bool = True
         self._awaits_response: bool = False
-        """Which SASL frame is due from a client, if any."""
+        """With `_awaits_init`: which SASL frame is due from a client, if any."""
         self._credentials: tuple[str, bytes | None, str | None] | None = None
 
     def start(self, mechanism: str | None, initial_response: bytes | None, hostname: str | None = None) -> None:
-        """Client: begin the conversation; without a mechanism there is no SASL layer."""
+        """Client: send the first header; without a mechanism there is no SASL layer."""
         if mechanism is None:
             self._connection.state = State.HEADER
             self._connection.outbox.write(AMQP_HEADER)
@@ -45,7 +45,7 @@ class LoginPhase:
             self._connection.outbox.write(SASL_HEADER)
 
     def offer(self, mechanisms: list[str]) -> None:
-        """Server: what may be chosen from."""
+        """Server: offer these mechanisms."""
         self._connection.outbox.write(
             frame(
                 0,
@@ -55,7 +55,7 @@ class LoginPhase:
         )
 
     def challenge(self, data: bytes) -> None:
-        """Server: ask for more. After the end of the connection this and the other answers say nothing."""
+        """Server: send a challenge. After the end of the connection this and the other answers do nothing."""
         if self._connection.outbox.is_closed:
             return
         self._awaits_response = True
@@ -63,7 +63,7 @@ class LoginPhase:
         self._connection.go_on()
 
     def finish(self, code: int, data: bytes) -> None:
-        """Server: the login is over; any code but 0 ends the connection."""
+        """Server: send the outcome of the login; any code but 0 ends the connection."""
         if self._connection.outbox.is_closed:
             return
         self._connection.outbox.write(frame(0, SaslOutcome(code=code, additional_data=data or None), SASL_FRAME))
@@ -74,7 +74,7 @@ class LoginPhase:
             self._connection.end()
 
     def receive_header(self, header: bytes) -> None:
-        """A protocol header (AMQP 1.0 §2.2). What we cannot speak is answered with what we can, and the end."""
+        """Process a protocol header (AMQP 1.0 §2.2). One that we do not support is answered with ours, and the end."""
         if self._connection.is_client:
             self._receive_server_header(header)
             return
@@ -136,5 +136,5 @@ class LoginPhase:
             self._connection.end()
 
     def tell_failure(self) -> None:
-        """Server: end a login that cannot go on; there is no close before open to say why (AMQP 1.0 §5.3.2)."""
+        """Server: send the outcome of a login that cannot continue; there is no close before open (AMQP 1.0 §5.3.2)."""
         self._connection.outbox.write(frame(0, SaslOutcome(code=_SASL_SYS), SASL_FRAME))

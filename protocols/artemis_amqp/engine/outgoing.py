@@ -1,7 +1,7 @@
 """Deliveries of ours that need several frames, or have to wait for the peer's window or for room in the output.
 
-They go out in the order of their delivery-ids. Those whose octets come from a source take turns once they have begun,
-and other deliveries go out between their frames.
+They are sent in the order of their delivery-ids. Deliveries whose octets come from a source alternate once they have
+begun, and other deliveries are sent between their frames.
 """
 
 from collections import deque
@@ -42,15 +42,15 @@ class _Waiting:
         """The performative of the next frame, if it is not the last."""
         self.head: bytes = head
         self.body: memoryview = memoryview(body)
-        """Shared with all who wait with the same message: pieces are cut from it, it is never copied."""
+        """Shared by all waiting deliveries of the same message: frames are slices of it, it is never copied."""
         self.source: DeliverySource | None = source
-        """Where the octets behind the body come from, frame by frame."""
+        """Source of the octets behind the body, read frame by frame."""
         self.size: int = len(head) + len(body) + source_size
         self.offset: int = 0
         self.delivery_id: int = transfer.delivery_id or 0
 
     def pieces(self, start: int, stop: int) -> list[bytes | memoryview] | None:
-        """The octets from `start`, which is `offset`, to `stop`; None if the source does not give them."""
+        """Return the octets from `start`, which is `offset`, to `stop`; None if the source cannot read them."""
         pieces: list[bytes | memoryview] = []
         head_size = len(self.head)
         body_stop = head_size + len(self.body)
@@ -69,14 +69,14 @@ class _Waiting:
 
 
 class OutgoingDeliveries:
-    """What one session has still to send."""
+    """Deliveries that one session still has to send."""
 
     def __init__(self, session: "AmqpSession") -> None:
         self._session: AmqpSession = session
         self.waiting: deque[_Waiting] = deque()
-        """In the order of their delivery-ids; the first one may be sent in part."""
+        """Waiting deliveries in the order of their delivery-ids; the first one may be partly sent."""
         self.streams: deque[_Waiting] = deque()
-        """Deliveries from sources, one a link, each sent in part: they take turns, and others go between."""
+        """Deliveries from sources, one per link, each partly sent: they alternate, and others are sent in between."""
 
     def add(
         self,
@@ -109,7 +109,7 @@ class OutgoingDeliveries:
                 return
 
     def _write_next(self, waiting: _Waiting) -> None:
-        """The next frame of a delivery: the first one in `waiting`, or the last one in `streams`."""
+        """Write the next frame of a delivery, which is the first one in `waiting` or the last one in `streams`."""
         connection = self._session.connection
         link = waiting.link
         lead = waiting.lead
@@ -144,20 +144,20 @@ class OutgoingDeliveries:
             connection.outbox.write(piece)
 
     def _count_frame(self) -> None:
-        """A transfer frame goes out now, behind what was collected."""
+        """Count a transfer frame that is about to be written, and write the dispositions that were collected first."""
         session = self._session
         session.remote_incoming_window -= 1
         session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
         session.dispositions.flush()
 
     def _begun(self, link: SenderLink) -> None:
-        """A delivery of the link waits no more."""
+        """Count that a delivery of the link no longer waits."""
         link.waiting_count -= 1
         if link.waiting_count == 0 and self._session.sends_flow_of(link):
             self._session.mark_dirty()
 
     def _sent(self, waiting: _Waiting) -> None:
-        """The last frame of a delivery goes out, or the one that aborts it."""
+        """Remove a delivery whose last or aborting frame is about to be written."""
         source = waiting.source
         if source is not None:
             source.close()
@@ -167,11 +167,11 @@ class OutgoingDeliveries:
         else:
             self.streams.pop()
             waiting.link.is_streaming = False
-            # Its link was held up by it alone, and is told when the output is taken.
+            # The link waited only for this delivery, and is told when the output is taken.
             self._session.connection.outbox.was_full = True
 
     def _abort(self, waiting: _Waiting) -> None:
-        """The rest of a delivery cannot be read: the receiver shall forget what it got, which settles it
+        """Abort a delivery whose rest cannot be read: the receiver discards its part, and the delivery is settled
         (AMQP 1.0 §2.7.5).
         """
         link = waiting.link
@@ -186,7 +186,7 @@ class OutgoingDeliveries:
             link.handler.on_abort(link, entry[1])
 
     def drop(self, link: SenderLink) -> None:
-        """Forget what is not complete of a link that is gone."""
+        """Forget the incomplete deliveries of a link that is gone."""
         if not link.waiting_count and not link.is_streaming:
             return
         link.waiting_count = 0
@@ -201,6 +201,6 @@ class OutgoingDeliveries:
         self.streams = deque([waiting for waiting in self.streams if waiting.link is not link])
 
     def clear(self) -> None:
-        """Forget everything: the session is over, and its links have dropped what they had."""
+        """Forget everything: the session is over, and its links have dropped their deliveries."""
         self.waiting.clear()
         self.streams.clear()

@@ -2,7 +2,7 @@
 
 Each class below is its own table: fields in wire order, with their type, `field(default=...)` unless mandatory. The
 same table reads and writes. On the wire a composite is a described list; a missing field, null and the default mean
-the same, and writing leaves out what it can (AMQP 1.0 §1.4). What a field means is not known here.
+the same, and writing omits trailing defaults (AMQP 1.0 §1.4). This module does not know what a field means.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ from artemis_amqp.engine.types import (
 
 # The standard says 32 (AMQP 1.0 §2.8.7), but Proton's own transactions send a UUID as text: 36 octets.
 MAX_TAG_SIZE: Final = 64
-"""Octets of a delivery-tag."""
+"""Largest number of octets of a delivery-tag."""
 
 _FRAME_HEADER: Final = Struct(">IBBH")
 
@@ -53,9 +53,9 @@ class Kind:
 
     name: str
     read: Callable[[bytes, int, int, int], tuple[object, int]]
-    """(data, offset, end, depth) -> value, next offset. None for null."""
+    """Reader: (data, offset, end, depth) -> value, next offset. The value is None for null."""
     write: Callable[[bytearray, object], None]
-    """Never called for a field at its default."""
+    """Writer; never called for a field at its default."""
 
 
 def _wrong_type(kind: str, value: object) -> InvalidField:
@@ -63,7 +63,7 @@ def _wrong_type(kind: str, value: object) -> InvalidField:
 
 
 def _plain(name: str, python_type: type) -> Kind:
-    """A kind whose values are of one AMQP type; None, True and so on need no class of their own."""
+    """Return the kind of fields of one AMQP type; None, True and so on need no class of their own."""
     is_wrapped = python_type not in (bool, str, bytes)
 
     def read(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
@@ -102,7 +102,7 @@ def _read_lenient_symbol(data: bytes, offset: int, end: int, depth: int) -> tupl
 
 
 def _read_symbols(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """A `multiple` field: null, one bare symbol or an array, always as a tuple (AMQP 1.0 §1.4)."""
+    """Read a `multiple` field: null, one bare symbol or an array, returned as a tuple or None (AMQP 1.0 §1.4)."""
     value, offset = read_value(data, offset, end, depth)
     if value is None:
         return None, offset
@@ -119,7 +119,7 @@ def _write_symbols(out: bytearray, value: object) -> None:
 
 
 def _map_header(data: bytes, offset: int, end: int) -> tuple[int, int, int] | None:
-    """Count, start and stop of the map at `offset`; None for null."""
+    """Return count, start and stop of the map at `offset`; None for null."""
     if offset >= end:
         raise MalformedValue(f"the value at octet {offset} is cut short")
     code = data[offset]
@@ -134,7 +134,7 @@ def _map_header(data: bytes, offset: int, end: int) -> tuple[int, int, int] | No
 
 
 def _read_fields(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """A map with distinct symbols as keys. Strings are taken as symbols: some clients send them."""
+    """Read a map with distinct symbols as keys. Strings are accepted as symbols: some clients send them."""
     header = _map_header(data, offset, end)
     if header is None:
         return None, offset + 1
@@ -153,7 +153,7 @@ def _write_fields(out: bytearray, value: object) -> None:
 
 
 def _read_unsettled(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """A map of delivery-tags to states or null (AMQP 1.0 §2.7.3)."""
+    """Read a map of delivery-tags to states or null (AMQP 1.0 §2.7.3)."""
     header = _map_header(data, offset, end)
     if header is None:
         return None, offset + 1
@@ -179,7 +179,7 @@ def _write_unsettled(out: bytearray, value: object) -> None:
 
 
 def _read_any(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """Any value; composites that this module knows come back as their class."""
+    """Read any value; a composite that this module knows is returned as its class."""
     if offset < end and data[offset] == 0x00:
         table, body = _read_descriptor(data, offset, end, depth)
         if table is not None:
@@ -195,7 +195,7 @@ def _write_any(out: bytearray, value: object) -> None:
 
 
 def _one_of(name: str, *codes: int) -> Kind:
-    """A kind whose values are composites, those with these descriptor codes."""
+    """Return the kind of fields that contain a composite with one of these descriptor codes."""
 
     def read(data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
         if offset < end and data[offset] == 0x40:
@@ -219,7 +219,7 @@ TIMESTAMP: Final = _plain("timestamp", Timestamp)
 STRING: Final = _plain("string", str)
 SYMBOL: Final = _plain("symbol", Symbol)
 LENIENT_SYMBOL: Final = Kind("symbol", _read_lenient_symbol, SYMBOL.write)
-"""Written as a symbol, a string is taken too: senders often get content-type wrong."""
+"""A field that is written as a symbol but also read from a string: senders often get content-type wrong."""
 BINARY: Final = _plain("binary", bytes)
 TAG: Final = Kind("delivery-tag", _read_tag, BINARY.write)
 MESSAGE_ID: Final = Kind("message id", _read_id, write_value)
@@ -252,7 +252,7 @@ class _Table:
 
 
 _TABLES: Final[dict[object, _Table]] = {}
-"""By descriptor, both the code and the name."""
+"""Tables by descriptor, both the code and the name."""
 _TABLES_BY_CLASS: Final[dict[type, _Table]] = {}
 
 
@@ -305,7 +305,7 @@ class Received:
 @_composite(0x24, "accepted")
 @frozen
 class Accepted:
-    """The message was taken."""
+    """The message was accepted."""
 
 
 @_composite(0x25, "rejected")
@@ -372,7 +372,7 @@ class TransactionalState:
 @_composite(0x28, "source")
 @frozen(kw_only=True)
 class Source:
-    """Where a link's messages come from."""
+    """Source of a link: the node that its messages come from."""
 
     address: str | None = field(default=None, metadata=_of(STRING))
     durable: int = field(default=0, metadata=_of(UINT))
@@ -391,7 +391,7 @@ class Source:
 @_composite(0x29, "target")
 @frozen(kw_only=True)
 class Target:
-    """Where a link's messages go to."""
+    """Target of a link: the node that its messages go to."""
 
     address: str | None = field(default=None, metadata=_of(STRING))
     durable: int = field(default=0, metadata=_of(UINT))
@@ -551,7 +551,7 @@ class Close:
 @_composite(0x40, "sasl-mechanisms")
 @frozen
 class SaslMechanisms:
-    """What the server offers."""
+    """Mechanisms that the server offers."""
 
     sasl_server_mechanisms: tuple[Symbol, ...] = field(metadata=_of(SYMBOLS))
 
@@ -559,7 +559,7 @@ class SaslMechanisms:
 @_composite(0x41, "sasl-init")
 @frozen(kw_only=True)
 class SaslInit:
-    """What the client chose."""
+    """Mechanism that the client chose, with its first response."""
 
     mechanism: str = field(metadata=_of(SYMBOL))
     initial_response: bytes | None = field(default=None, repr=False, metadata=_of(BINARY))
@@ -585,7 +585,7 @@ class SaslResponse:
 @_composite(0x44, "sasl-outcome")
 @frozen
 class SaslOutcome:
-    """How it ended; code 0 is good."""
+    """Outcome of the login; code 0 is success."""
 
     code: int = field(metadata=_of(UBYTE))
     additional_data: bytes | None = field(default=None, repr=False, metadata=_of(BINARY))
@@ -620,7 +620,7 @@ class Properties:
 
 
 def _read_descriptor(data: bytes, offset: int, end: int, depth: int) -> tuple[_Table | None, int]:
-    """The table of the described value at `offset` (None: not known here) and where its value starts."""
+    """Return the table of the described value at `offset` (None: not known here) and the offset of its value."""
     if offset + 2 < end and data[offset + 1] == 0x53:
         return _TABLES.get(data[offset + 2]), offset + 3
     descriptor, body = read_value(data, offset + 1, end, depth + 1)
@@ -630,7 +630,7 @@ def _read_descriptor(data: bytes, offset: int, end: int, depth: int) -> tuple[_T
 
 
 def _read_fields_of(table: _Table, data: bytes, offset: int, end: int, depth: int) -> tuple[object, int]:
-    """The composite whose list is at `offset`."""
+    """Return the composite whose list is at `offset`, and the offset behind it."""
     if depth >= MAX_DEPTH:
         raise MalformedValue(f"values nest deeper than {MAX_DEPTH}")
     if offset >= end:
@@ -712,7 +712,7 @@ def _write_composite(out: bytearray, composite: object) -> None:
 
 
 def encode(composite: object) -> bytes:
-    """Any composite of this module as a described list; a field at its default is null, trailing nulls left out.
+    """Return a composite as a described list; a field at its default is null, trailing nulls are omitted.
 
     Raises TypeError or ValueError for a field that its type cannot carry.
     """
@@ -722,7 +722,7 @@ def encode(composite: object) -> bytes:
 
 
 def frame(channel: int, performative: object, frame_type: int = 0) -> bytes:
-    """A whole frame without payload (AMQP 1.0 §2.3). `frame_type` 1 is SASL."""
+    """Return a whole frame without payload (AMQP 1.0 §2.3). `frame_type` 1 is SASL."""
     body = encode(performative)
     return _FRAME_HEADER.pack(8 + len(body), 2, frame_type, channel) + body
 

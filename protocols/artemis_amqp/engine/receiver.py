@@ -40,14 +40,14 @@ class _Partial:
         self.resume: bool = first.resume
         self.chunks: list[bytes] = []
         self.stream: DeliveryStream | None = None
-        """Where the octets go once they are too many for `chunks`."""
+        """Stream for the octets, once they are too many for `chunks`."""
         self.cost: int = 0
-        """Its share of the connection's `incomplete_bytes`."""
+        """Share of the delivery in the connection's `incomplete_bytes`."""
         self.size: int = 0
         self.frames: int = 0
 
     def fill(self, delivery: TransferFrame) -> None:
-        """Make the record of the last frame that of the whole delivery, but for its octets."""
+        """Copy the fields of the whole delivery, without its octets, to the record of the last frame."""
         delivery.delivery_id = self.delivery_id
         delivery.tag = self.tag
         delivery.message_format = self.message_format
@@ -64,23 +64,23 @@ class ReceiverLink(Link):
         self.handler: ReceiverLinkHandler | None = None
         self.max_message_size: int = 0
         self.large_size: int = 0
-        """A delivery that grows to this many bytes is streamed; 0: none is."""
+        """Size in bytes from which a delivery is streamed; 0: never."""
         self._partial: _Partial | None = None
         self.drain: bool = False
         self.available: int = -1
-        """What the peer says it could send; -1: unknown."""
+        """Number of deliveries that the peer says it could send; -1: unknown."""
         self.unsettled: set[int] = set()
         """Delivery-ids in the session's `unsettled_in`."""
         self.lowers: bool = False
-        """The delivery that arrives asks for rcv-settle-mode first, on a link of the second."""
+        """Whether the arriving delivery asks for rcv-settle-mode first on a link whose mode is second."""
         self._revoked: int = 0
-        """Credit that was taken back: deliveries of before the peer knew may still use it."""
+        """Credit that was revoked: deliveries sent before the peer knew may still use it."""
         self.granting: int = -1
-        """Credit that the next flow frame will grant; -1: none. Until then the peer cannot know of it."""
+        """Credit that the next flow frame will grant, of which the peer cannot know yet; -1: none."""
         self._unused: int = 0
         """Credit that aborted deliveries used, and that the next flow frame gives back."""
         self.returned: int = 0
-        """Credit that the peer gave back with its flow frames since the attach; what a delivery used is not in it."""
+        """Credit that the peer returned with its flow frames since the attach, without credit that deliveries used."""
 
     def accept(
         self,
@@ -111,7 +111,7 @@ class ReceiverLink(Link):
 
     @property
     def arriving(self) -> int:
-        """Octets that came so far of a delivery whose last frame did not; -1: no delivery is on its way.
+        """Octets received so far of a delivery whose last frame has not arrived; -1: there is no such delivery.
 
         Such a delivery has used its credit and is in `delivery_count` already (AMQP 1.0 §2.6.7).
         """
@@ -119,15 +119,15 @@ class ReceiverLink(Link):
         return -1 if partial is None else partial.size
 
     def grant(self, credit: int, drain: bool = False) -> None:
-        """Let the peer send so many deliveries (absolute), from the end of this batch on."""
+        """Let the peer send `credit` deliveries (absolute, not added), from the end of this batch on."""
         self.granting = credit
         self.drain = drain
         self.session.plan_flow(self)
 
     def receive_transfer(self, transfer: TransferFrame) -> None:
-        """Take one transfer frame; one that breaks the rules ends the link or the session.
+        """Process one transfer frame; one that breaks the rules ends the link or the session.
 
-        Nearly all deliveries are one frame, and take the straight way through this method.
+        Long because nearly all deliveries are one frame and pass through here without a further call.
         """
         partial = self._partial
         if partial is not None:
@@ -169,7 +169,7 @@ class ReceiverLink(Link):
             handler.on_transfer(self, transfer)
 
     def _begin(self, transfer: TransferFrame) -> None:
-        """Take the first frame of a delivery that has more, or that is aborted already."""
+        """Process the first frame of a delivery that has more frames, or that is aborted already."""
         if transfer.aborted:
             self._aborted()
             return
@@ -179,7 +179,7 @@ class ReceiverLink(Link):
         self._gather(partial, transfer)
 
     def _continue(self, partial: _Partial, transfer: TransferFrame) -> None:
-        """Take a further frame: what it repeats must agree with the first one (AMQP 1.0 §2.7.5)."""
+        """Process a further frame: the fields that it repeats must agree with the first one (AMQP 1.0 §2.7.5)."""
         if transfer.aborted:
             self.drop_partial()
             self._aborted()
@@ -235,7 +235,7 @@ class ReceiverLink(Link):
             self.fail(errors.RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on this connection")
 
     def _complete(self, partial: _Partial, transfer: TransferFrame) -> None:
-        """Hand a delivery over whose last frame has come."""
+        """Hand over to the handler a delivery whose last frame has arrived."""
         self._end_partial(partial)
         if partial.is_settled:
             self.lowers = False
@@ -254,7 +254,7 @@ class ReceiverLink(Link):
             handler.on_transfer(self, transfer)
 
     def _begin_stream(self, partial: _Partial) -> None:
-        """From now on the delivery goes where there is room for it, with what came of it already."""
+        """Open a stream for the delivery, and move the octets received so far into it."""
         handler = self.handler
         if handler is not None:
             stream = partial.stream = handler.open_stream(self)
@@ -263,19 +263,19 @@ class ReceiverLink(Link):
             self._hold(partial, held - partial.cost)
 
     def _hold(self, partial: _Partial, more: int) -> None:
-        """An unfinished delivery takes so many bytes more of memory, or less."""
+        """Count `more` bytes, perhaps negative, for an unfinished delivery."""
         partial.cost += more
         self.session.connection.incomplete_bytes += more
 
     def _end_partial(self, partial: _Partial) -> None:
-        """A delivery is complete, or never will be."""
+        """Forget an unfinished delivery that is now complete or never will be."""
         self._partial = None
         self._hold(partial, -partial.cost)
         if partial.state is not None:
             self.session.connection.posting.pop(self, None)
 
     def _may_be_unsettled(self, delivery_id: int, tag: bytes) -> bool:
-        """Take note of a delivery that came unsettled; false if the link has no such deliveries."""
+        """Record a delivery that was sent unsettled; False, with the link ended, if the link allows none."""
         if self.snd_settle_mode == SETTLED:
             self.fail(errors.INVALID_FIELD, "an unsettled delivery on a link that settles all of its own")
             return False
@@ -288,18 +288,18 @@ class ReceiverLink(Link):
         return True
 
     def receive_settle_mode(self, mode: int) -> None:
-        """A transfer with a rcv-settle-mode of its own: it may lower the link's, not raise it (AMQP 1.0 §2.7.5)."""
+        """Process the rcv-settle-mode of a transfer: it may lower the link's mode, not raise it (AMQP 1.0 §2.7.5)."""
         if mode > SECOND or mode > self.rcv_settle_mode:
             self.fail(errors.INVALID_FIELD, f"rcv-settle-mode {mode} on a link of mode {self.rcv_settle_mode}")
         elif mode < self.rcv_settle_mode:
             self.lowers = True
 
     def settles_at_once(self, delivery_id: int) -> bool:
-        """Whether our answer to this delivery settles it (rcv-settle-mode first)."""
+        """Tell whether our answer to this delivery settles it (rcv-settle-mode first)."""
         return delivery_id not in self.unsettled
 
     def drop_partial(self) -> None:
-        """The delivery that arrived in pieces will never be complete."""
+        """Forget the incomplete delivery: it will never be complete."""
         partial = self._partial
         if partial is not None:
             self._end_partial(partial)
@@ -307,7 +307,7 @@ class ReceiverLink(Link):
                 partial.stream.abandon()
 
     def _aborted(self) -> None:
-        """An aborted delivery used a credit; it is given back (amqp10 §8.1), and a drain stays one."""
+        """Plan to return the credit that an aborted delivery used (amqp10 §8.1); a drain stays in force."""
         self.lowers = False
         self._unused += 1
         self.session.plan_flow(self)
@@ -316,7 +316,7 @@ class ReceiverLink(Link):
         self.fail(errors.MESSAGE_SIZE_EXCEEDED, f"a message of more than {self.max_message_size} bytes")
 
     def receive_flow(self, flow: Flow) -> None:
-        """The peer reports its side: how far it is, and what it has (AMQP 1.0 §2.6.7)."""
+        """Process a flow: the peer's delivery-count and available deliveries (AMQP 1.0 §2.6.7)."""
         if flow.delivery_count is not None:
             jump = (flow.delivery_count - self.delivery_count) & MASK
             if 0 < jump < HALF:
@@ -331,12 +331,12 @@ class ReceiverLink(Link):
             self.session.plan_flow(self)
 
     def flow(self) -> Flow:
-        """Our side of the link's flow state, now to be written; the session completes it."""
+        """Return our side of the link's flow state, which is written now; the session completes it."""
         if self.granting < 0 and self._unused > 0:
             self.granting = self.credit + self._unused
         self._unused = 0
         if self.granting >= 0:
-            # What was granted before may be on its way: a delivery is wrong only beyond the most we ever allowed.
+            # Deliveries under earlier credit may be on their way: only one beyond the most we ever granted is an error.
             self._revoked = max(0, self.credit + self._revoked - self.granting)
             self.credit = self.granting
             self.granting = -1
@@ -352,7 +352,7 @@ class ReceiverLink(Link):
 
 
 def _same_transaction(state: object, other: object) -> bool:
-    """Whether a delivery may have both states, one frame after the other (AMQP 1.0 §4.4.1)."""
+    """Tell whether frames of one delivery may have these two states (AMQP 1.0 §4.4.1)."""
     if type(state) is TransactionalState and type(other) is TransactionalState:
         return state.txn_id == other.txn_id
     return True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from artemis_amqp.engine.session import AmqpSession
 
 TXN_ID: Final = Symbol("txn-id")
-"""Of a flow's properties: the transaction in which its credit acquires messages."""
+"""Property of a flow: the transaction in which its credit acquires messages."""
 
 # size | doff 2, type 0 | channel | 00 53 14 c0 13 05 70 handle 70 | delivery-id | a0 04 | tag | format 0, settled
 _TRANSFER: Final = Struct(">IHH12sIHIH")
@@ -25,14 +25,14 @@ _U32: Final = Struct(">I")
 
 
 def tag_after(number: int) -> int:
-    """The delivery-tag behind this one. Tags are ASCII: Proton's Python takes them for text, and raises otherwise.
+    """Return the delivery-tag after this one. Tags are ASCII: Proton's Python decodes them as text, or raises.
 
-    2**28 of them come before one comes again.
+    A tag repeats after 2**28 others.
     """
     number += 1
     for bit in (0x80, 0x8000, 0x800000):
         if number & bit:
-            # The octet is full: it is zero again, and the next one is larger by one.
+            # The octet is full: carry into the next one.
             number += bit
     return 0 if number & 0x80000000 else number
 
@@ -45,13 +45,13 @@ class SenderLink(Link):
         self.handler: SenderLinkHandler | None = None
         self.drain: bool = False
         self.next_tag: int = 0
-        """Delivery-tags are numbers of four octets, none of which has its highest bit: see `tag_after`."""
+        """Next delivery-tag, a number of four octets, none of which has its highest bit set: see `tag_after`."""
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
-        """This link's part of the session's `unsettled`."""
+        """Entries of the session's `unsettled` that belong to this link."""
         self.waiting_count: int = 0
-        """Deliveries that were not begun, or are not complete and not streamed."""
+        """Number of deliveries that are not begun, or begun and not complete and not streamed."""
         self.is_streaming: bool = False
-        """A delivery is under way whose octets come from a source: the next one has to wait for its end."""
+        """Whether a delivery whose octets come from a source is being sent: the next one has to wait for its end."""
         self._lead: bytes = b"\x00\x53\x14\xc0\x13\x05\x70" + _U32.pack(handle) + b"\x70"
         self._drain_answered: bool = True
 
@@ -75,7 +75,7 @@ class SenderLink(Link):
         unsettled: dict[bytes, object] | None = None,
         offered_capabilities: tuple[Symbol, ...] = (),
     ) -> None:
-        """Answer the peer's attach. `unsettled` is what we remember of a former life of the link."""
+        """Answer the peer's attach. `unsettled` is what we remember from before the link was re-attached."""
         self._answer(
             Attach(
                 name=self.name,
@@ -105,12 +105,12 @@ class SenderLink(Link):
         source: DeliverySource | None = None,
         source_size: int = 0,
     ) -> int:
-        """Send one delivery, whose octets are `head`, `body` and `source_size` from `source`; returns its delivery-id.
+        """Send one delivery, whose octets are `head`, `body` and `source_size` from `source`; return its delivery-id.
 
-        It takes one credit. What the peer's window or the output limit does not allow yet waits in the session.
-        `token` comes back with the peer's disposition; a settled delivery is forgotten at once.
+        It uses one credit. Frames that the peer's window or the output limit does not allow yet wait in the session.
+        `token` is passed back with the peer's disposition; a settled delivery is forgotten at once.
 
-        All that makes a delivery unusual is here, so that `_send_at_once` has nothing to ask.
+        Long because all unusual cases are handled here, so that `_send_at_once` has none to check.
         """
         session = self.session
         self.credit -= 1
@@ -128,7 +128,7 @@ class SenderLink(Link):
             tag = _U32.pack(number)
         elif not settled:
             number = _U32.unpack(tag)[0] if len(tag) == 4 else -1
-            # A delivery of the link's former life: no new one may get its tag while it is unsettled.
+            # A resumed delivery: no new one may get its tag while it is unsettled.
             if number >= self.next_tag:
                 self.next_tag = tag_after(number)
             session.unsettled[delivery_id] = self.unsettled[delivery_id] = (self, token, number)
@@ -145,7 +145,7 @@ class SenderLink(Link):
         return delivery_id
 
     def _send_at_once(self, head: bytes, body: bytes, delivery_id: int, number: int, settled: bool) -> bool:
-        """Write an ordinary delivery in one frame, without an object; false if it does not fit or has to wait."""
+        """Write an ordinary delivery in one frame, without an object; False if it does not fit or has to wait."""
         session = self.session
         connection = session.connection
         size = TRANSFER_SIZE + len(head) + len(body)
@@ -172,14 +172,14 @@ class SenderLink(Link):
         return True
 
     def settle(self, delivery_id: int, state: bytes) -> None:
-        """Settle a delivery from our side, after the peer said what it wants to become of it."""
+        """Settle a delivery from our side, after the peer sent its outcome unsettled."""
         session = self.session
         if self.unsettled.pop(delivery_id, None) is not None:
             session.unsettled.pop(delivery_id, None)
             session.dispositions.collect(False, delivery_id, delivery_id, True, state)
 
     def drained(self) -> None:
-        """There is nothing more to send: give the credit back (AMQP 1.0 §2.6.7)."""
+        """Return the credit of a draining peer: there is nothing more to send (AMQP 1.0 §2.6.7)."""
         if not self.is_attached:
             return
         self.delivery_count = (self.delivery_count + max(self.credit, 0)) & MASK
@@ -188,11 +188,11 @@ class SenderLink(Link):
         self.session.plan_flow(self)
 
     def receive_flow(self, flow: Flow) -> None:
-        """The peer grants credit. It is absolute, and counted from the peer's view of delivery-count
+        """Process a flow: the credit is absolute, and counted from the peer's view of delivery-count
         (AMQP 1.0 §2.6.7).
         """
         if flow.properties is not None and TXN_ID in flow.properties:
-            # What is sent outside of the transaction could not be undone with it (AMQP 1.0 §4.4.3).
+            # Deliveries sent outside of the transaction could not be undone with it (AMQP 1.0 §4.4.3).
             self.fail(errors.NOT_IMPLEMENTED, "a flow with a txn-id: acquiring in a transaction is not supported")
             return
         base = 0 if flow.delivery_count is None else flow.delivery_count
@@ -203,7 +203,7 @@ class SenderLink(Link):
             self.credit = max(0, flow.link_credit - in_flight)
         self.drain = flow.drain
         if flow.drain and self.credit == 0:
-            # Receivers wait for the answer even when there is nothing to give back.
+            # Receivers wait for the answer even when there is no credit to return.
             self.session.plan_flow(self)
         elif flow.echo:
             self.session.plan_flow(self)
@@ -212,11 +212,11 @@ class SenderLink(Link):
             handler.on_credit(self)
 
     def unsettled_tokens(self) -> dict[bytes, object]:
-        """Tokens of deliveries that are not settled, by delivery-tag."""
+        """Return the tokens of unsettled deliveries, by delivery-tag."""
         return {_U32.pack(number): token for _, token, number in self.unsettled.values() if number >= 0}
 
     def flow(self) -> Flow:
-        """Our side of the link's flow state; the session completes it."""
+        """Return our side of the link's flow state; the session completes it."""
         return Flow(
             incoming_window=0,
             next_outgoing_id=0,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from artemis_amqp.engine.connection import AmqpConnection
 
 _OUTGOING_WINDOW: Final = 0x7FFFFFFF
-"""We are bound by the peer's window and by our output limit, never by one of our own."""
+"""Our outgoing window: only the peer's window and our output limit bind us, so it is the largest."""
 
 
 class AmqpSession:
@@ -44,40 +44,40 @@ class AmqpSession:
     def __init__(self, connection: "AmqpConnection", channel: int) -> None:
         self.connection: AmqpConnection = connection
         self.channel: int = channel
-        """The number we use."""
+        """Number of our channel."""
         self.peer_channel: int = -1
         self.handle_max: int = connection.limits.handle_max
         self.peer_handle_max: int = MASK
         self.next_incoming_id: int = -1
-        """-1 until the peer began."""
+        """Transfer-id of the peer's next transfer frame; -1 until the peer began."""
         self.incoming_window: int = INCOMING_WINDOW
-        """Transfer frames the peer may still send by the widest window it was told of."""
+        """Transfer frames that the peer may still send within the widest window that we announced."""
         self.next_outgoing_id: int = 0
         self.remote_incoming_window: int = 0
         self.remote_outgoing_window: int = 0
         self.next_delivery_id: int = 0
         self.expected_delivery_id: int = -1
-        """Of the peer's next delivery; -1 until its first."""
+        """Delivery-id of the peer's next delivery; -1 until its first."""
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
         """Our deliveries that are not settled: link, token and number of the delivery-tag, by delivery-id."""
         self.unsettled_in: dict[int, tuple[ReceiverLink, bytes]] = {}
         """The peer's deliveries that it will settle itself (rcv-settle-mode second)."""
         self.transfer: TransferFrame = TransferFrame()
-        """The transfer that is being read."""
+        """Record of the transfer that is being read."""
         self.links: dict[int, Link] = {}
-        """By the peer's handle."""
+        """Links by the peer's handle."""
         self.is_ended: bool = False
-        """We sent our end: what still comes is ignored."""
+        """Whether we sent our end; frames that still arrive are ignored."""
         self._own: dict[int, Link] = {}
-        """By our handle."""
+        """Links by our handle."""
         self._freed: list[int] = []
         """Handles of ours below `len(_own) + len(_freed)` that are not in use; a heap."""
         self._ignored: dict[int, int] = {}
-        """Peer handles of links that we detached and the peer has not yet: transfers that came since."""
+        """Number of transfers since our detach, by peer handle, of links that the peer has not detached yet."""
         self._awaiting: dict[tuple[str, bool], Link] = {}
         """Links we attached that the peer has not answered, by name and whether we send."""
         self._abandoned: set[tuple[str, bool]] = set()
-        """Likewise, but we detached them meanwhile."""
+        """Likewise, but we have detached them since then."""
         self._flows: dict[int, Link] = {}
         self._flow_due: bool = False
         self._is_dirty: bool = False
@@ -97,7 +97,7 @@ class AmqpSession:
         self.connection.write_frame(self.channel, performative)
 
     def fits(self, performative: object) -> bool:
-        """Whether the peer's max-frame-size allows this."""
+        """Tell whether the peer's max-frame-size allows this frame."""
         return 8 + len(encode(performative)) <= self.connection.peer_max_frame_size
 
     def mark_dirty(self) -> None:
@@ -107,7 +107,7 @@ class AmqpSession:
             self.connection.mark_dirty(self)
 
     def sends_flow_of(self, link: Link) -> bool:
-        """Whether a flow of this link is to be written."""
+        """Tell whether a flow of this link is to be written."""
         return link.handle in self._flows
 
     def plan_flow(self, link: Link | None = None) -> None:
@@ -133,7 +133,7 @@ class AmqpSession:
                     continue
                 if isinstance(link, SenderLink):
                     if link.waiting_count:
-                        # Its delivery-count includes deliveries that are still to go out: not before them.
+                        # Its delivery-count includes deliveries that are not sent yet: it must not precede them.
                         self._flows[link.handle] = link
                         continue
                     self._write_flow(link.flow())
@@ -146,7 +146,7 @@ class AmqpSession:
     def _write_flow(self, flow: Flow) -> None:
         """Write a flow with the session's four fields as they are now (AMQP 1.0 §2.5.6)."""
         window = 0 if self._held else INCOMING_WINDOW
-        # A narrower window than before does not make frames wrong that are under way already (AMQP 1.0 §2.5.6).
+        # Frames that are under way already stay legal when the window gets narrower (AMQP 1.0 §2.5.6).
         self.incoming_window = max(self.incoming_window, window)
         self._flow_due = False
         self.connection.outbox.write(
@@ -171,7 +171,7 @@ class AmqpSession:
         self.dispositions.collect(True, first, last, settled, state)
 
     def hold(self, held: bool) -> None:
-        """Stop the peer from sending transfers on this session, or let it go on."""
+        """Stop the peer from sending transfers on this session, or let it continue."""
         if self._held != held:
             self._held = held
             self.plan_flow()
@@ -179,7 +179,7 @@ class AmqpSession:
     # -- attaching from our side ---------------------------------------------------------------------------------
 
     def free_handle(self) -> int:
-        """A handle we do not use: the lowest."""
+        """Return the lowest handle that we do not use."""
         return self._freed[0] if self._freed else len(self._own)
 
     def _take_handle(self, link: Link) -> None:
@@ -204,7 +204,7 @@ class AmqpSession:
         properties: dict[Symbol, object] | None = None,
         max_message_size: int = 0,
     ) -> Link:
-        """Attach a link as a client does; the handler hears of the peer's answer."""
+        """Attach a link as a client does; `on_attach` of the handler is called with the peer's answer."""
         handle = self.free_handle()
         link: Link = SenderLink(self, name, handle) if is_sender else ReceiverLink(self, name, handle)
         if isinstance(link, ReceiverLink):
@@ -234,14 +234,14 @@ class AmqpSession:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def receive_begin(self, begin: Begin) -> None:
-        """The peer began its side."""
+        """Take over the peer's side from its begin."""
         self.next_incoming_id = begin.next_outgoing_id
         self.remote_incoming_window = begin.incoming_window
         self.remote_outgoing_window = begin.outgoing_window
         self.peer_handle_max = begin.handle_max
 
     def receive_attach(self, attach: Attach) -> None:
-        """The peer attaches a link, or answers ours."""
+        """Process an attach: of a new link, or the peer's answer to ours."""
         connection = self.connection
         if attach.handle > self.handle_max:
             connection.fail(errors.FRAMING_ERROR, f"handle {attach.handle} is above handle-max {self.handle_max}")
@@ -256,7 +256,7 @@ class AmqpSession:
             self._receive_answer(link, attach)
             return
         if key in self._abandoned:
-            # The answer to an attach of ours that we took back: the peer's detach follows.
+            # The answer to an attach of ours that we have detached since then: the peer's detach follows.
             self._abandoned.discard(key)
             self._ignored[attach.handle] = 0
             return
@@ -291,7 +291,7 @@ class AmqpSession:
         self.connection.handler.on_attach(link, attach)
 
     def receive_detach(self, detach: Detach) -> None:
-        """The peer detaches a link, or answers our detach."""
+        """Process a detach: of an attached link, or the peer's answer to ours."""
         if self._ignored.pop(detach.handle, None) is not None:
             return
         link = self.links.pop(detach.handle, None)
@@ -300,7 +300,7 @@ class AmqpSession:
             return
         lives = not detach.closed and detach.error is None
         if lives:
-            # Its deliveries outlive the link: the peer may go on to speak of them (AMQP 1.0 §2.7.6).
+            # Its deliveries outlive the link: the peer may still send dispositions of them (AMQP 1.0 §2.7.6).
             self.drop_incomplete(link)
         self.connection.handler.on_detach(link, detach)
         if not lives:
@@ -312,7 +312,7 @@ class AmqpSession:
         self._free(link)
 
     def forget(self, link: Link) -> None:
-        """We detached a link: whatever still comes for it is ignored until the peer detached too."""
+        """Forget a link that we detached; frames that still arrive for it are ignored until the peer detached too."""
         self._free(link)
         key = (link.name, isinstance(link, SenderLink))
         if self._awaiting.get(key) is link:
@@ -323,7 +323,7 @@ class AmqpSession:
         self.drop_deliveries(link)
 
     def drop_deliveries(self, link: Link) -> None:
-        """Forget what was under way on a link that is gone, and what was not settled on it."""
+        """Forget the incomplete and the unsettled deliveries of a link that is gone."""
         self.drop_incomplete(link)
         if isinstance(link, SenderLink):
             for delivery_id in link.unsettled:
@@ -335,14 +335,14 @@ class AmqpSession:
             link.unsettled.clear()
 
     def drop_incomplete(self, link: Link) -> None:
-        """Forget what was under way on a link that is gone: deliveries that are not complete will never be."""
+        """Forget the incomplete deliveries of a link that is gone: they will never be complete."""
         if isinstance(link, SenderLink):
             self.outgoing.drop(link)
         elif isinstance(link, ReceiverLink):
             link.drop_partial()
 
     def receive_transfer(self) -> None:
-        """Take the frame that was read into `transfer`; see `ReceiverLink.receive_transfer`."""
+        """Process the frame that was read into `transfer`; see `ReceiverLink.receive_transfer`."""
         self.next_incoming_id = (self.next_incoming_id + 1) & MASK
         window = self.incoming_window - 1
         if window < 0:
@@ -364,13 +364,13 @@ class AmqpSession:
         transfer.payload = b""
 
     def receive_settle_mode(self, handle: int, mode: int) -> None:
-        """A transfer says how it wants to be settled; see ReceiverLink.receive_settle_mode."""
+        """Process the rcv-settle-mode of a transfer; see `ReceiverLink.receive_settle_mode`."""
         link = self.links.get(handle)
         if isinstance(link, ReceiverLink):
             link.receive_settle_mode(mode)
 
     def _receive_ignored(self, handle: int, delivery_id: int) -> None:
-        """A transfer on a link that we detached: legal until the peer knows, and its delivery-id still counts."""
+        """Count a transfer on a link that we detached: legal until the peer knows, and its delivery-id still counts."""
         frames = self._ignored.get(handle, -1)
         if frames < 0:
             self.fail(errors.UNATTACHED_HANDLE, f"a transfer on handle {handle}, which is not attached")
@@ -382,7 +382,7 @@ class AmqpSession:
                 self.expected_delivery_id = (delivery_id + 1) & MASK
 
     def receive_flow(self, flow: Flow) -> None:
-        """The peer's view of windows and, perhaps, of one link (AMQP 1.0 §2.5.6)."""
+        """Process a flow: the peer's view of the windows and perhaps of one link (AMQP 1.0 §2.5.6)."""
         base = flow.next_incoming_id or 0
         in_flight = (self.next_outgoing_id - base) & MASK
         if in_flight >= HALF:
@@ -396,7 +396,7 @@ class AmqpSession:
         self.next_incoming_id = flow.next_outgoing_id
         self.remote_outgoing_window = flow.outgoing_window
         was_closed = self.remote_incoming_window <= 0
-        # Less than nothing: the peer shrank its window while frames were under way.
+        # Negative if the peer shrank its window while frames were under way.
         self.remote_incoming_window = max(0, flow.incoming_window - in_flight)
         self.outgoing.pump()
         if flow.handle is not None:
@@ -416,7 +416,7 @@ class AmqpSession:
             self.tell_senders()
 
     def tell_senders(self) -> None:
-        """Let the links on which we send look at their credit: there is room again."""
+        """Tell the links on which we send that there is room again, so that they use their credit."""
         for link in list(self.links.values()):
             if isinstance(link, SenderLink) and link.handler is not None and link.is_attached:
                 link.handler.on_credit(link)
@@ -424,7 +424,7 @@ class AmqpSession:
     # -- end ---------------------------------------------------------------------------------------------------
 
     def receive_end(self, end: End) -> None:
-        """The peer ends the session; we end our side."""
+        """Process the peer's end, and end our side."""
         if not self.is_ended:
             self.connection.handler.on_end(self, end)
             self.write(End())
@@ -433,7 +433,7 @@ class AmqpSession:
         self.connection.channels.drop(self)
 
     def end(self, error: AmqpError | None = None) -> None:
-        """End the session from our side; what still comes on it is ignored until the peer's end (AMQP 1.0 §2.5.5)."""
+        """End the session from our side; later frames are ignored until the peer's end (AMQP 1.0 §2.5.5)."""
         if self.is_ended:
             return
         self.connection.handler.on_end(self, End(error=error))
@@ -442,13 +442,13 @@ class AmqpSession:
         self._clear()
 
     def silence(self) -> None:
-        """Say nothing more on this channel: our end, or the connection's close, is written."""
+        """Send nothing more on this channel: our end, or the connection's close, is written."""
         self.is_ended = True
-        # Without a window, what is sent too late waits, and goes with the session.
+        # Without a window, a late delivery waits, and is dropped with the session.
         self.remote_incoming_window = 0
 
     def fail(self, condition: str, text: str) -> None:
-        """The peer broke the rules of this session."""
+        """End the session with an error because the peer broke its rules."""
         self.end(AmqpError(condition, text))
 
     def _clear(self) -> None:

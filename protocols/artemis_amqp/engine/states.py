@@ -13,7 +13,7 @@ SASL_FRAME: Final = 1
 
 
 class State(IntEnum):
-    """Where the connection is."""
+    """State of a connection."""
 
     START = 0
     SASL = 1

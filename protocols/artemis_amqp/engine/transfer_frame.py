@@ -1,11 +1,11 @@
-"""One transfer frame, as every layer passes it on (AMQP 1.0 §2.7.5)."""
+"""One transfer frame, as all layers pass it on (AMQP 1.0 §2.7.5)."""
 
 
 class TransferFrame:
-    """The fields of the transfer that a session reads now, and at its end the delivery that it completes.
+    """The fields of the transfer frame that a session is reading, and then of the delivery that the frame completes.
 
     There is one record per session, refilled for each frame, so a transfer costs no allocation and one argument instead
-    of ten. Its fields are valid during the call that gets it: whoever needs one later keeps the field, not the record.
+    of ten. Its fields are valid during the call that gets it: to use one later, keep the field, not the record.
 
     -1 and None stand for a field that is null on the wire. In a complete delivery `delivery_id` and `tag` are those of
     its first frame and never null, `payload` is all of its octets, `settled` is 0 or 1, and `message_format` is not -1.
@@ -30,7 +30,7 @@ class TransferFrame:
         self.tag: bytes | None = None
         self.message_format: int = -1
         self.settled: int = -1
-        """0, 1 or -1."""
+        """Whether the delivery is settled: 1, 0, or -1 for null."""
         self.more: bool = False
         self.state: object = None
         self.resume: bool = False
@@ -39,12 +39,12 @@ class TransferFrame:
 
     @property
     def delivery_tag(self) -> bytes:
-        """The tag of a complete delivery."""
+        """Delivery-tag of a complete delivery."""
         tag = self.tag
         assert tag is not None
         return tag
 
     @property
     def is_settled(self) -> bool:
-        """Whether the peer forgets a complete delivery at once."""
+        """Whether a complete delivery was sent settled."""
         return self.settled == 1

@@ -15,7 +15,7 @@ from artemis_py.errors import MalformedFrame
 
 
 class MalformedValue(MalformedFrame):
-    """Bytes that are not what AMQP 1.0 allows at their place."""
+    """Bytes that AMQP 1.0 does not allow at their place."""
 
     condition: ClassVar[str] = "amqp:decode-error"
     """The error condition to answer with (AMQP 1.0 §2.8.15)."""
@@ -94,7 +94,7 @@ class Char(str):
 
 
 def _read_decimal(data: bytes, exponent_bits: int, bias: int, precision: int) -> Decimal:
-    """The number that IEEE 754-2008 bytes in binary integer encoding stand for (IEEE 754-2008 §3.5.2 of that
+    """Return the number that IEEE 754-2008 bytes in binary integer encoding stand for (IEEE 754-2008 §3.5.2 of that
     standard).
     """
     width = len(data) * 8
@@ -125,7 +125,7 @@ class Decimal32(bytes):
     __slots__ = ()
 
     def to_decimal(self) -> Decimal:
-        """The number; needs exactly four octets."""
+        """Return the number; needs exactly four octets."""
         return _read_decimal(self, 8, 101, 7)
 
 
@@ -135,7 +135,7 @@ class Decimal64(bytes):
     __slots__ = ()
 
     def to_decimal(self) -> Decimal:
-        """The number; needs exactly eight octets."""
+        """Return the number; needs exactly eight octets."""
         return _read_decimal(self, 10, 398, 16)
 
 
@@ -145,7 +145,7 @@ class Decimal128(bytes):
     __slots__ = ()
 
     def to_decimal(self) -> Decimal:
-        """The number; needs exactly sixteen octets."""
+        """Return the number; needs exactly sixteen octets."""
         return _read_decimal(self, 14, 6176, 34)
 
 
@@ -158,7 +158,7 @@ class Described:
     value: object
 
 
-# How `Array.code` names its element type: the widest format code of each type.
+# Element types as `Array.code` names them: the widest format code of each type.
 NULL: Final = 0x40
 BOOLEAN: Final = 0x56
 UBYTE: Final = 0x50
