@@ -1,1 +1,1 @@
-"""What connections, links and transactions of AMQP 1.0 mean to the broker."""
+"""The broker's side of AMQP 1.0: the meaning of connections, links and transactions."""

@@ -152,7 +152,7 @@ class ConsumerEnd(LinkEnd):
         link.handler = outgoing
         return outgoing
 
-    # -- while it is there ---------------------------------------------------------------------------------------
+    # -- while it is attached ------------------------------------------------------------------------------------
 
     def check_rights(self) -> None:
         """Raise NotAuthorized if the client's new rights do not allow this link."""

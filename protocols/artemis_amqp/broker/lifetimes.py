@@ -34,7 +34,7 @@ SUPPORTED_MODES: Final = Symbol("supported-dist-modes")
 
 
 class Policy(IntEnum):
-    """When a node is deleted; the values are the descriptors."""
+    """Lifetime policy of a node; the values are the descriptors."""
 
     ON_CLOSE = 0x2B
     NO_LINKS = 0x2C

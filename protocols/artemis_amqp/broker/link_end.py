@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Parting(Enum):
-    """How a link ends, which decides what the client may resume later."""
+    """Ways in which a link ends, which decide what the client may resume later."""
 
     CLOSED = auto()
     """The client closed it: nothing is kept."""

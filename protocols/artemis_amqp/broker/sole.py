@@ -29,7 +29,7 @@ _STRONG: Final = UInt(0)
 
 
 class Policy(IntEnum):
-    """What to do about a second connection; the values are those on the wire."""
+    """Policy for a second connection; the values are those on the wire."""
 
     REFUSE = 0
     CLOSE_EXISTING = 1

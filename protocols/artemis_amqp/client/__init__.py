@@ -1,7 +1,7 @@
-"""What programs that talk to a broker need: connections, links, values and messages.
+"""Public API for programs that talk to a broker: connections, links, values and messages.
 
-`asyncio_client` and `blocking` are the two ways to connect, over one `conversation`. This module is the face of the
-rest: programs import from here and from `engine.extensions`, not from other modules of the engine or the messages.
+`asyncio_client` and `blocking` are the two ways to connect, over one `conversation`. Import everything else from this
+module and from `engine.extensions`, not from other modules of the engine or the messages.
 """
 
 from artemis_amqp.engine import errors

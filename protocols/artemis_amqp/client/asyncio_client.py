@@ -1,6 +1,6 @@
 """A client on an asyncio loop: connect, attach, and the engine's own links.
 
-For load tests and other programs that count microseconds: it adds no layer per message. Proton is more comfortable.
+For load tests and other programs that count microseconds: it adds no layer per message. Proton is more convenient.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from artemis_amqp.engine.types import Symbol
 
 SETTLED: Final = 1
 UNSETTLED: Final = 0
-"""What a link's sender promises (AMQP 1.0 §2.8.2)."""
+"""Values of snd-settle-mode (AMQP 1.0 §2.8.2)."""
 
 GOODBYE_S: Final = 2.0
-"""How long `close` waits for the broker's own close."""
+"""Seconds that `close` waits for the broker's own close."""
 
 
 class Client(asyncio.Protocol):
-    """One connection with one session. Failures after the set-up go to `on_failure`, once."""
+    """One connection with one session. `on_failure` is called once, for the first failure after the set-up."""
 
     def __init__(self, on_failure: Callable[[ClientError], None]) -> None:
         self._conversation: Final = Conversation(f"client-{uuid4()}", ConnectionLimits(), self._plan_flush)
@@ -76,7 +76,7 @@ class Client(asyncio.Protocol):
         return client
 
     async def attach_sender(self, address: str, capabilities: tuple[Symbol, ...], settled: bool) -> SenderLink:
-        """A link to send on; the caller sets its `handler`, and looks once whether there was credit before that.
+        """Attach a link to send on; the caller sets its `handler`, then checks once for credit that was granted before.
 
         Raises LinkFailed, ConnectionFailed.
         """
@@ -85,7 +85,7 @@ class Client(asyncio.Protocol):
         return link
 
     async def attach_receiver(self, address: str, capabilities: tuple[Symbol, ...], settled: bool) -> ReceiverLink:
-        """A link to receive on; the caller sets its `handler`, and grants credit.
+        """Attach a link to receive on; the caller sets its `handler` and grants credit.
 
         Raises LinkFailed, ConnectionFailed.
         """
@@ -94,7 +94,7 @@ class Client(asyncio.Protocol):
         return link
 
     async def close(self) -> None:
-        """Close; what was given to the engine before is sent first."""
+        """Close; output that the engine already has is sent first."""
         self._is_closing = True
         self.engine.close()
         try:
@@ -115,12 +115,12 @@ class Client(asyncio.Protocol):
     # -- called by asyncio -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected."""
+        """Remember the transport: the socket is connected."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Feed the engine."""
+        """Pass received bytes to the engine."""
         self.engine.receive_data(data, self._loop.time())
         if self._conversation.has_news:
             self._tell_news()
@@ -129,15 +129,15 @@ class Client(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """The broker reads more slowly than we write."""
+        """Pause deliveries: the broker reads more slowly than we write."""
         self.engine.pause()
 
     def resume_writing(self) -> None:
-        """It caught up."""
+        """Resume deliveries: the broker caught up."""
         self.engine.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """Fail: the socket is gone."""
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -148,7 +148,7 @@ class Client(asyncio.Protocol):
     # -- steps -----------------------------------------------------------------------------------------------
 
     def _plan_flush(self) -> None:
-        """There is output: it goes out when everything that is ready now has run."""
+        """Send output after all callbacks that are ready now have run."""
         if not self._is_flush_planned:
             self._is_flush_planned = True
             self._loop.call_soon(self._flush)
@@ -161,7 +161,7 @@ class Client(asyncio.Protocol):
                 self._transport.write(data)
 
     def _keep_alive(self) -> None:
-        """Heartbeats, and an end to waiting for a broker that says nothing."""
+        """Send heartbeats, and fail if the broker is silent for too long."""
         now = self._loop.time()
         deadline = self.engine.next_deadline()
         if deadline is not None and deadline <= now:
@@ -172,7 +172,7 @@ class Client(asyncio.Protocol):
             self._timer = self._loop.call_at(deadline, self._keep_alive)
 
     def _tell_news(self) -> None:
-        """Wake whoever waits for what the broker has said."""
+        """Complete the futures that wait for the broker's answers."""
         conversation = self._conversation
         conversation.has_news = False
         if conversation.failure is not None:
@@ -191,7 +191,7 @@ class Client(asyncio.Protocol):
                 attached.set_result(None)
 
     def _fail(self, failure: ClientError) -> None:
-        """Tell whoever waits; the first failure counts."""
+        """Pass a failure to all waiting futures or, if there are none, the first one to `on_failure`."""
         waiting = [future for future in (self._opened, *self._waiting.values()) if not future.done()]
         for future in waiting:
             future.set_exception(failure)

@@ -1,4 +1,4 @@
-"""A client over a socket of its own, for one thread that waits: connect elsewhere, then log in, attach and exchange."""
+"""A blocking client over a connected socket, for one thread: log in, attach, then exchange."""
 
 import select
 import socket
@@ -17,15 +17,15 @@ from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Symbol
 
 READ_BYTES: Final = 256 * 1024
-"""Size of one read of the socket: hundreds of frames are then worked through at once."""
+"""Size of one read of the socket in bytes: hundreds of frames are then processed at once."""
 GOODBYE_S: Final = 2.0
-"""How long `close` waits for the broker's own close."""
+"""Seconds that `close` waits for the broker's own close."""
 
 
 class BlockingClient:
-    """One connection with one session; use it as a context manager. It belongs to one thread.
+    """One connection with one session; use it as a context manager, from one thread only.
 
-    What is raised is a ClientError, or what a subclass makes of it in `translated`.
+    Failures are raised as ClientError, or as the exception that a subclass returns from `translated`.
     """
 
     def __init__(
@@ -36,14 +36,14 @@ class BlockingClient:
         hostname: str | None = None,
         answer_timeout_s: float = 30.0,
     ) -> None:
-        """Take over a socket that is connected and does not block; `answer_timeout_s` is for attaches."""
+        """Take over a connected, non-blocking socket; `answer_timeout_s` limits the wait for an attach."""
         self._socket: Final = connected
         self._answer_timeout_s: Final = answer_timeout_s
         self._unwritten = b""
         self._conversation: Final = Conversation(container_id, limits, _do_nothing, hostname)
 
     def translated(self, failure: ClientError) -> Exception:
-        """The exception to raise for a failure."""
+        """Return the exception to raise for a failure."""
         return failure
 
     @property
@@ -58,7 +58,7 @@ class BlockingClient:
 
     @property
     def offered(self) -> tuple[Symbol, ...]:
-        """What the broker can do beyond the specification."""
+        """Capabilities that the broker offers beyond the specification."""
         return self._conversation.offered
 
     def login(self, mechanism: str, initial_response: bytes, host: str, deadline: float) -> None:
@@ -98,20 +98,20 @@ class BlockingClient:
         return link, conversation.attached[link]
 
     def check(self, link: Link) -> None:
-        """Raises if the broker ended this link."""
+        """Raise if the broker ended this link."""
         try:
             self._conversation.check(link)
         except ClientError as error:
             raise self.translated(error) from None
 
     def detach(self, link: Link, closes: bool) -> None:
-        """Let go of a link; `closes` ends what it stands for, too."""
+        """Detach a link; `closes` also ends its terminus."""
         self._conversation.detach(link, closes)
 
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def wait(self, is_done: Callable[[], bool], deadline: float, what: str) -> None:
-        """Exchange bytes until `is_done`. Raises, with `what`, at the deadline (monotonic seconds)."""
+        """Exchange bytes until `is_done`. Raises, with `what` as text, at the deadline (monotonic seconds)."""
         while not is_done():
             left = deadline - time.monotonic()
             if left <= 0:
@@ -119,7 +119,7 @@ class BlockingClient:
             self.exchange(left)
 
     def exchange(self, timeout_s: float) -> None:
-        """Send what is to be sent, and take in what comes; waits at most `timeout_s` for either.
+        """Send output and process input; wait at most `timeout_s` for either.
 
         Raises when the connection has ended.
         """
@@ -150,7 +150,7 @@ class BlockingClient:
             self._conversation.fail(ConnectionFailed(str(error)))
 
     def _has_decrypted(self) -> bool:
-        """Whether TLS holds octets that no `select` knows of."""
+        """Tell whether TLS has decrypted octets that `select` does not see."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _write(self) -> None:
@@ -171,7 +171,7 @@ class BlockingClient:
         self._conversation.engine.receive_data(data, time.monotonic())
 
     def close(self) -> None:
-        """Say goodbye, for at most two seconds; harmless the second time."""
+        """Close, waiting at most two seconds for the broker; a second call does nothing."""
         conversation = self._conversation
         deadline = time.monotonic() + GOODBYE_S
         try:
@@ -186,10 +186,10 @@ class BlockingClient:
             self.abort()
 
     def abort(self) -> None:
-        """Close the socket without a word."""
+        """Close the socket without an AMQP close."""
         self._conversation.fail(ConnectionFailed("closed"))
         self._socket.close()
 
 
 def _do_nothing() -> None:
-    """The next `exchange` sends what there is."""
+    """Do nothing: the next `exchange` sends the output."""

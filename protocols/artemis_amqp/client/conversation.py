@@ -1,11 +1,11 @@
-"""A client's side of one connection with one session, without a socket, a clock or a loop.
+"""The client's side of one connection with one session, without a socket, a clock or a loop.
 
     start(...)  -->  is_open  -->  begin()  -->  attach(...)  -->  attached[link]  or  detached[link]
                                                   '--> send, settle, grant: methods of the engine's links
-    failure: the conversation is over, and why
+    failure: why the conversation is over
 
-Bytes and time go to `engine` and come from it, which `asyncio_client` and `blocking` do. They look at what is said here
-after each call of the engine; `has_news` tells whether that is worth it.
+`asyncio_client` and `blocking` pass bytes and time to `engine` and take its output. After each call of the engine they
+look at the attributes here if `has_news` is set.
 """
 
 from collections.abc import Callable
@@ -23,35 +23,35 @@ from artemis_amqp.engine.types import Symbol
 
 
 class Conversation:
-    """What the broker has said to one client so far."""
+    """The broker's answers to one client so far."""
 
     def __init__(
         self, container_id: str, limits: ConnectionLimits, woken: Callable[[], None], hostname: str | None = None
     ) -> None:
-        """`woken` is called where there is output and there was none; `hostname` goes into our open."""
+        """Begin; `woken` is called when there is output and there was none before, `hostname` goes into our open."""
         self._container_id: Final = container_id
         self._hostname: Final = hostname
         self._woken: Final = woken
         self._is_open_sent = False
         self._session: AmqpSession | None = None
         self.is_open = False
-        """The broker let us in; it may close right after that."""
+        """Whether the broker opened; it may close right after that."""
         self.offered: tuple[Symbol, ...] = ()
-        """What the broker can do beyond the specification."""
+        """Capabilities that the broker offers beyond the specification."""
         self.failure: ConnectionFailed | None = None
-        """Why the conversation is over; the first reason counts."""
+        """Reason why the conversation is over, the first one if there are several; None while it lasts."""
         self.attached: Final[dict[Link, Attach]] = {}
         """Links that the broker attached, with its answers."""
         self.detached: Final[dict[Link, LinkFailed]] = {}
         """Links that the broker refused or ended, with its reasons."""
         self.has_news = False
-        """Something above has changed. Whoever looks sets it back."""
+        """Whether one of the attributes above has changed; the code that reads them resets it."""
         self.engine: Final = AmqpConnection(self, limits, is_client=True)
 
     # -- for the client ----------------------------------------------------------------------------------------
 
     def start(self, mechanism: str, initial_response: bytes, host: str) -> None:
-        """Begin to log in; our open follows by itself."""
+        """Begin to log in; our open is sent automatically."""
         self.engine.login.start(mechanism, initial_response, host)
 
     def begin(self) -> None:
@@ -60,7 +60,7 @@ class Conversation:
 
     @property
     def session(self) -> AmqpSession:
-        """The session, once it was begun."""
+        """The session, once it has begun."""
         assert self._session is not None
         return self._session
 
@@ -73,27 +73,27 @@ class Conversation:
         name: str | None = None,
         properties: dict[Symbol, object] | None = None,
     ) -> Link:
-        """Attach a link, under a name of its own if none is given; the broker's answer is in `attached` later.
+        """Attach a link, under a unique name if none is given; the broker's answer appears in `attached`.
 
-        Without a terminus on the broker's side it asks what the broker remembers of the link.
+        Without a terminus on the broker's side, the attach asks what the broker remembers of the link.
         """
         return self.session.attach(
             name or str(uuid4()), source, target, is_sender, snd_settle_mode, properties=properties
         )
 
     def detach(self, link: Link, closes: bool) -> None:
-        """Let go of a link; `closes` ends what it stands for, too."""
+        """Detach a link; `closes` also ends its terminus."""
         link.detach(closed=closes)
         self.attached.pop(link, None)
 
     def check(self, link: Link) -> None:
-        """Raises LinkFailed if the broker ended this link."""
+        """Raise LinkFailed if the broker ended this link."""
         ended = self.detached.get(link)
         if ended is not None:
             raise ended
 
     def fail(self, failure: ConnectionFailed) -> None:
-        """The conversation is over."""
+        """End the conversation for the reason given."""
         self.has_news = True
         if self.failure is None:
             self.failure = failure
@@ -101,56 +101,56 @@ class Conversation:
     # -- called by the engine ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There is output. Our open is sent as soon as the headers allow."""
+        """Report output, and send our open as soon as the headers allow it."""
         self._woken()
         if self.engine.state == State.OPENING and not self._is_open_sent:
             self._is_open_sent = True
             self.engine.send_open(self.engine.our_open(self._container_id, hostname=self._hostname))
 
     def on_sasl_header(self) -> None:
-        """Servers only."""
+        """Do nothing: called on servers only."""
 
     def on_sasl_init(self, mechanism: str, initial_response: bytes | None, hostname: str | None) -> None:
-        """Servers only."""
+        """Do nothing: called on servers only."""
 
     def on_sasl_response(self, data: bytes) -> None:
-        """Servers only."""
+        """Do nothing: called on servers only."""
 
     def on_open(self, opening: Open) -> None:
-        """The broker lets us in; or says so and closes at once, which `on_close` then hears."""
+        """Record the broker's open; a broker that refuses us closes right after it."""
         self.has_news = True
         self.is_open = True
         self.offered = opening.offered_capabilities
 
     def on_begin(self, session: AmqpSession, begin: Begin) -> None:
-        """There is nothing to decide."""
+        """Do nothing: there is nothing to decide."""
 
     def on_attach(self, link: Link, attach: Attach) -> None:
-        """The broker answers; with a null terminus it is about to refuse."""
+        """Record the broker's answer; with a null terminus it is about to refuse the link."""
         if (attach.source if link.is_receiver else attach.target) is not None:
             self.has_news = True
             self.attached[link] = attach
 
     def on_detach(self, link: Link, detach: Detach) -> None:
-        """The broker refuses or ends a link."""
+        """Record that the broker refuses or ends a link."""
         self.has_news = True
         text = reason_of(detach.error, "the broker detached the link")
         self.detached[link] = LinkFailed(text, detach.error, "link refused")
 
     def on_end(self, session: AmqpSession, end: End) -> None:
-        """The broker ends the session."""
+        """Fail: the broker ends the session."""
         self.fail(ConnectionFailed(reason_of(end.error, "the broker ended the session"), end.error, "session ended"))
 
     def on_close(self, close: Close | None) -> None:
-        """The broker closes."""
+        """Fail: the broker closes."""
         error = None if close is None else close.error
         self.fail(ConnectionFailed(reason_of(error, "the broker closed the connection"), error, "connection closed"))
 
     def on_error(self, error: AmqpError) -> None:
-        """The broker broke the protocol, or refused the login."""
+        """Fail: the broker broke the protocol, or refused the login."""
         self.fail(ConnectionFailed(reason_of(error, "the conversation failed"), error))
 
     def on_writable(self) -> None:
-        """There is room for output again."""
+        """Let links that waited for room in the output send again."""
         if self._session is not None:
             self._session.tell_senders()

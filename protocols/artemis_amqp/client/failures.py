@@ -1,4 +1,4 @@
-"""Why a client's connection or link is not there."""
+"""Exceptions for a client's connections and links that failed."""
 
 from typing import Final
 
@@ -7,23 +7,23 @@ from artemis_py.errors import ArtemisError
 
 
 class ClientError(ArtemisError):
-    """A connection or link did not come about, or ended before we ended it."""
+    """A connection or link could not be opened, or ended before we ended it."""
 
     def __init__(self, text: str, error: AmqpError | None = None, what: str = "") -> None:
         super().__init__(text)
         self.error: Final = error
-        """The broker's reason; None if it gave none or there was no broker."""
+        """The broker's reason; None if it gave none or no broker was reached."""
         self.what: Final = what
-        """What the broker did, in two words; empty if it was not the broker."""
+        """Two words for what the broker did; empty if the failure is not the broker's."""
 
     @property
     def condition(self) -> str | None:
-        """The AMQP condition of the broker's reason."""
+        """AMQP condition of the broker's reason."""
         return None if self.error is None else self.error.condition
 
 
 class ConnectionFailed(ClientError):
-    """No connection, or no more."""
+    """The connection could not be opened, or is lost."""
 
 
 class LinkFailed(ClientError):
@@ -31,5 +31,5 @@ class LinkFailed(ClientError):
 
 
 def reason_of(error: AmqpError | None, otherwise: str) -> str:
-    """The broker's words; `otherwise` if it has none."""
+    """Return the broker's description or condition; `otherwise` if it gave no error."""
     return otherwise if error is None else error.description or error.condition

@@ -296,7 +296,7 @@ class AmqpError:
 @_composite(0x23, "received")
 @frozen
 class Received:
-    """How far a delivery got; only in link resumption."""
+    """State of a delivery that was received in part; only in link resumption."""
 
     section_number: int = field(metadata=_of(UINT))
     section_offset: int = field(metadata=_of(ULONG))

@@ -1,7 +1,7 @@
 """Message annotations that a consumer adds when it gives a message back (AMQP 1.0 §3.4.5, modified).
 
-They override those the message has, for whoever gets it next from this queue, and travel with it to a dead-letter
-address. The bare message is never touched, and other queues that share the message keep it as it was.
+They override annotations of the same name in later deliveries from this queue, and stay with the message when it moves
+to a dead-letter address. The bare message never changes, and other queues that share the message keep it as it was.
 """
 
 from typing import Final
@@ -15,14 +15,14 @@ from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message
 from artemis_py.errors import LimitExceeded
 
 ADDED_LIMIT: Final = 4096
-"""Bytes that consumers may add to the annotations of one message. They are not counted for its address, so they have
-to be few; a reason and a time take a hundred."""
+"""Bytes that consumers may add to the annotations of one message. The limit is low because they are not counted for
+the message's address; a reason and a time take a hundred."""
 
 
 def amended(message: Message, annotations: dict[Symbol, object]) -> Message:
-    """The message with these annotations. Raises LimitExceeded.
+    """Return the message with these annotations added. Raises LimitExceeded.
 
-    A message of another protocol takes texts, numbers and truth values: there is no room in it for AMQP's types.
+    A message of another protocol keeps only strings, numbers, booleans and null: it cannot represent AMQP's types.
     """
     if message.format is AMQP_FORMAT:
         merged = merge_annotations(message.annotations, {str(key): value for key, value in annotations.items()})
@@ -36,7 +36,7 @@ def amended(message: Message, annotations: dict[Symbol, object]) -> Message:
             extra[AMENDED + key] = simple
     _check(sum(len(key) + len(str(value)) for key, value in extra.items() if key.startswith(AMENDED)))
     changed = message.amended(message.annotations, extra)
-    # Nothing that another protocol reads of it is different.
+    # Other protocols do not see the annotations: the cached view and encodings stay valid.
     changed.view_cache = message.view_cache
     changed.encodings = message.encodings
     return changed

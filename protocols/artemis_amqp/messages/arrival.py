@@ -1,4 +1,4 @@
-"""A message on its arrival: header and annotations are read, all else is checked in outline only (AMQP 1.0 §3.2)."""
+"""Parser for an arriving message: header and annotations are read, the rest is only checked (AMQP 1.0 §3.2)."""
 
 from struct import Struct
 from typing import Final
@@ -37,8 +37,8 @@ _MAX_PRIORITY: Final = 9
 _U32: Final = Struct(">I")
 _I64: Final = Struct(">q")
 
-# Headers as they came, with what they say: durable, priority, ttl, first-acquirer, delivery-count. A client that
-# sends a new ttl each time only makes the cache useless: 256 entries of some 30 octets are all it gets.
+# Headers as octets, with their fields: durable, priority, ttl, first-acquirer, delivery-count. A client that sends a
+# new ttl each time only makes the cache useless: it never exceeds 256 entries of some 30 octets.
 _KNOWN_HEADERS: Final[dict[bytes, tuple[bool, int, int, bool, int]]] = {}
 _KNOWN_HEADERS_LIMIT: Final = 256
 _HEADER_START: Final = b"\x00\x53\x70"
@@ -46,13 +46,13 @@ _HEADER_START: Final = b"\x00\x53\x70"
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Sections:
-    """What the broker wants to know of an arriving message. Made by `split_sections`."""
+    """Fields of an arriving message that the broker needs. Created by `split_sections`."""
 
-    # Defaults live on the class: an instance costs what differs from them.
+    # Defaults live on the class: an instance stores only what differs from them.
     has_header: bool = False
     durable: bool = False
     priority: int = DEFAULT_PRIORITY
-    """0 to 9: what is higher counts as 9."""
+    """Priority from 0 to 9; a higher one counts as 9."""
     ttl_ms: int = -1
     """Milliseconds to live from now; -1: for ever."""
     first_acquirer: bool = False
@@ -60,17 +60,17 @@ class Sections:
     annotations: dict[object, object] | None = None
     """The message annotations, decoded; None if the section is missing."""
     annotations_raw: bytes = b""
-    """Their octets without those that must not travel on; see the top of the module."""
+    """Octets of the annotations, without those in `NOT_KEPT`; `sections` describes the format."""
     expires_at_ms: int = 0
-    """The properties' absolute-expiry-time in milliseconds since 1970; 0: none."""
+    """Absolute-expiry-time of the properties, in milliseconds since 1970; 0: none."""
     duplicate_id: object = None
-    """What the annotation or, before it, the application property `_AMQ_DUPL_ID` says."""
+    """Value of the application property `_AMQ_DUPL_ID` or, without it, of the annotation of that name."""
     bare: bytes = b""
-    """From the properties to the end."""
+    """The bare message: octets from the properties to the end."""
 
 
 def _check_body(code: int, data: bytes, offset: int, end: int) -> int:
-    """The offset behind the body section or footer whose value is at `offset`."""
+    """Check the body section or footer whose value is at `offset`; return the offset behind it."""
     if code == DATA:
         if offset >= end or data[offset] & 0xEF != 0xA0:
             raise MalformedValue(f"the data section at octet {offset} is not binary")
@@ -81,7 +81,7 @@ def _check_body(code: int, data: bytes, offset: int, end: int) -> int:
 
 
 def _take_known_header(sections: Sections, payload: bytes, end: int) -> int:
-    """Read a header that came before, as a producer writes the same few again and again; 0 for another one."""
+    """Read a header from the cache, because producers repeat a few; return the offset behind it, or 0 if it is new."""
     if end <= 5 or not payload.startswith(_HEADER_START):
         return 0
     offset = 5 + payload[4] if payload[3] == 0xC0 else 4
@@ -95,7 +95,7 @@ def _take_known_header(sections: Sections, payload: bytes, end: int) -> int:
 
 
 def _check_order(last: int, code: int, offset: int) -> None:
-    """Check that a section may follow another one: each once and in order, bodies of one kind only."""
+    """Check that a section may follow another one: each once and in order, body sections of one kind only."""
     if code <= last:
         if code != last or code not in (DATA, SEQUENCE):
             raise MalformedValue(f"the section 0x{code:x} at octet {offset} is repeated or out of order")
@@ -104,12 +104,12 @@ def _check_order(last: int, code: int, offset: int) -> None:
 
 
 def split_sections(payload: bytes) -> Sections:
-    """Take a message apart (AMQP 1.0 §3.2): header and annotations read, all else checked in outline only.
+    """Split a message into sections (AMQP 1.0 §3.2): read header and annotations, check only the outline of the rest.
 
-    A message without a body is taken, some clients send it. Raises MalformedValue for a section that is unknown,
-    repeated, out of order, or not of its type.
+    A message without a body is accepted, because some clients send it. Raises MalformedValue for a section that is
+    unknown, repeated, out of order, or not of its type.
 
-    One loop over the sections, with the usual forms of the body in it: a call for each would cost what reading does.
+    Long because the usual forms of the body are read in the loop: a call for each would cost as much as reading it.
     """
     sections = Sections()
     end = len(payload)
@@ -137,7 +137,7 @@ def split_sections(payload: bytes) -> Sections:
             elif code == APPLICATION_PROPERTIES:
                 count, body, stop = items_at(0xC1, payload, body, end)
                 offset = _check_items(count, payload, body, stop)
-                # A search in C is all that it costs the messages without.
+                # Messages without the property cost no more than this search, which is in C.
                 if payload.find(_DUPLICATE_ID, body, stop) >= 0:
                     _find_duplicate_id(sections, count, payload, body, stop)
             elif code == DATA and body + 1 < end and payload[body] == 0xA0:
@@ -160,10 +160,10 @@ def split_sections(payload: bytes) -> Sections:
 
 
 def leading_size(data: bytes | bytearray) -> int:
-    """How many octets of a message stand before its body, given its first octets.
+    """Return the number of octets of a message before its body, given its first octets.
 
-    If they do not tell, how many octets are needed to go on, as a negative number. Only outlines are looked at. Raises
-    MalformedValue.
+    If they are too few, return the number of octets needed to continue, as a negative number. Checks outlines only.
+    Raises MalformedValue.
     """
     end = len(data)
     offset = 0
@@ -190,7 +190,7 @@ def leading_size(data: bytes | bytearray) -> int:
 
 
 def _remember_header(sections: Sections, octets: bytes) -> None:
-    """Know this header the next time. Only the narrow form: nobody sends the wide one for five fields."""
+    """Add this header to the cache. Only its narrow form is ever found: no client sends the wide one."""
     if len(_KNOWN_HEADERS) >= _KNOWN_HEADERS_LIMIT:
         _KNOWN_HEADERS.clear()
     _KNOWN_HEADERS[octets] = (
@@ -203,7 +203,7 @@ def _remember_header(sections: Sections, octets: bytes) -> None:
 
 
 def _read_header(sections: Sections, data: bytes, offset: int, end: int) -> int:
-    """Read the header's list; the offset behind it."""
+    """Read the header's list; return the offset behind it."""
     sections.has_header = True
     count, offset, stop = items_at(0xC0, data, offset, end)
     if count > _HEADER_FIELDS:
@@ -252,7 +252,7 @@ def _read_flag(code: int, data: bytes, offset: int, end: int) -> tuple[bool, int
 
 
 def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) -> int:
-    """Read the message annotations' map and keep its octets; the offset behind it."""
+    """Read the message annotations' map and keep its octets; return the offset behind it."""
     count, offset, stop = items_at(0xC1, data, offset, end)
     start = offset
     items: dict[object, object] = {}
@@ -271,7 +271,7 @@ def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) ->
             kept_from = offset
             dropped += 1
     if 2 * len(items) != count:
-        # Either the count lies or a key comes twice, which AMQP 1.0 §3.2.10 with §1.6.23 forbids.
+        # Either the count is wrong or a key is repeated, which AMQP 1.0 §3.2.10 with §1.6.23 forbids.
         raise MalformedValue(f"{count} keys and values are announced, {len(items)} annotations found")
     sections.annotations = items
     if data.find(_DUPLICATE_ID, start, stop) >= 0:
@@ -283,14 +283,14 @@ def _read_annotations(sections: Sections, data: bytes, offset: int, end: int) ->
 
 
 def _find_duplicate_id(sections: Sections, count: int, data: bytes, offset: int, stop: int) -> None:
-    """The octets of its name are in the application properties: perhaps as a key."""
+    """Find the duplicate id in application properties that contain the octets of its name, perhaps not as a key."""
     value = find_value(data, count, offset, stop, DUPLICATE_ID)
     if value is not None:
         sections.duplicate_id = value
 
 
 def _check_properties(sections: Sections, data: bytes, offset: int, end: int) -> int:
-    """Check the properties' outline and find absolute-expiry-time; the offset behind them."""
+    """Check the properties' outline and read absolute-expiry-time; return the offset behind them."""
     stop = offset + 2 + data[offset + 1] if offset + 3 <= end and data[offset] == 0xC0 else -1
     if offset + 3 <= stop <= end:
         count = data[offset + 2]
@@ -316,7 +316,7 @@ def _check_properties(sections: Sections, data: bytes, offset: int, end: int) ->
 
 
 def _check_items(count: int, data: bytes, offset: int, stop: int) -> int:
-    """`stop`, to which `count` values starting at `offset` must reach: a consumer fails on what does not add up."""
+    """Return `stop` if `count` values from `offset` on end there; otherwise a consumer would fail on them."""
     offset = skip_items(count, data, offset, stop)
     if offset != stop:
         raise MalformedValue(f"{stop - offset} octets are left over before octet {stop}")

@@ -1,4 +1,4 @@
-"""Messages between AMQP and the core's neutral view, for clients and selectors that know other words."""
+"""Conversion between AMQP messages and the core's neutral view, for other protocols and for selectors."""
 
 from struct import Struct
 from typing import Final
@@ -35,10 +35,10 @@ _U32: Final = Struct(">I")
 
 
 def plain(value: object) -> object:
-    """`value` as the Python value that other protocols and selectors work with: no AMQP class is left in it.
+    """Return `value` without AMQP classes, as other protocols and selectors use it.
 
-    Whole numbers and timestamps become int, decimals float, symbols and characters str, an array a list; of a
-    described value its value stays.
+    Whole numbers and timestamps become int, decimals float, symbols and characters str, an array a list; a described
+    value is replaced by its value.
     """
     kind = type(value)
     if value is None or kind is str or kind is int or kind is bool or kind is bytes or kind is float:
@@ -63,7 +63,7 @@ def plain(value: object) -> object:
 
 
 def _plain_key(key: object) -> object:
-    """A map key stays hashable: lists within it are tuples."""
+    """Return a map key without AMQP classes; it stays hashable, so lists within it become tuples."""
     result = plain(key)
     return _frozen(result) if isinstance(result, list) else result
 
@@ -77,10 +77,10 @@ def _plain_map(items: dict[object, object]) -> dict[str, object]:
 
 
 def to_view(annotations_raw: bytes, bare: bytes) -> MessageView:
-    """The whole message in no protocol's words. Raises MalformedValue.
+    """Return the whole message as a neutral view. Raises MalformedValue.
 
-    The body is the octets of all data sections, the amqp-value, or the items of all sequences as one list. A footer
-    has no place in it. One pass, in which a kind of section is a branch.
+    The body is the octets of all data sections, the amqp-value, or the items of all sequences as one list. The footer
+    is left out. Long because it has one branch per kind of section, in one pass.
     """
     view = MessageView()
     if annotations_raw:
@@ -142,9 +142,9 @@ def _view_properties(view: MessageView, properties: Properties) -> None:
 
 
 def from_view(view: MessageView) -> tuple[bytes, bytes]:
-    """Kept annotations and bare message for AMQP clients of a message that another protocol brought.
+    """Return kept annotations and bare message, for AMQP clients, of a message that another protocol brought.
 
-    Octets become a data section, anything else an amqp-value. AMQP has no room for three things, which are left
+    Octets become a data section, anything else an amqp-value. AMQP cannot represent three things, which are left
     out: non-ASCII text in content-type, content-encoding and annotation names, properties that are maps or lists, and
     integers beyond 64 bits. Raises TypeError or ValueError for a body that no AMQP value can carry.
     """
@@ -194,7 +194,7 @@ def _properties_of(view: MessageView) -> Properties:
 
 
 def _id_of(value: object) -> object:
-    """A message or correlation id: a number becomes a ulong if it can, what has no AMQP type its text."""
+    """Return a message or correlation id: a number becomes a ulong if it fits, a value of no AMQP type its text."""
     if value is None or isinstance(value, (str, bytes, UUID)):
         return value
     if isinstance(value, int) and 0 <= value < 2**64:
@@ -207,7 +207,7 @@ def _ascii(value: str | None) -> str | None:
 
 
 def _is_simple(value: object) -> bool:
-    """Whether an application property may have this value (AMQP 1.0 §3.2.5)."""
+    """Tell whether an application property may have this value (AMQP 1.0 §3.2.5)."""
     if type(value) is int:
         return -(2**63) <= value < 2**63
     return value is None or type(value) in (str, bool, float, bytes, UUID)

@@ -1,4 +1,4 @@
-"""What is written in front of a bare message on delivery: a new header and the annotations (AMQP 1.0 §3.2)."""
+"""Sections that are written in front of a bare message on delivery: header and annotations (AMQP 1.0 §3.2)."""
 
 from struct import Struct
 from typing import Final
@@ -10,8 +10,8 @@ from artemis_amqp.messages.sections import NOT_KEPT, count_of
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 
 AMENDED: Final = "m."
-"""What an AMQP consumer adds to a message of another protocol is a property of the broker's under this and the
-annotation's name: as selectors call it."""
+"""Prefix of broker properties for annotations that an AMQP consumer added to a message of another protocol; with the
+annotation's name it is the name that selectors use."""
 
 _U32: Final = Struct(">I")
 _I64: Final = Struct(">q")
@@ -35,7 +35,7 @@ _HEADERS: Final = [_encode_header(index >= 20, index % 10, -1, index // 10 % 2 =
 
 
 def header_bytes(durable: bool, priority: int, ttl_ms: int, first_acquirer: bool, delivery_count: int) -> bytes:
-    """The header section of a delivery. `priority` 0 to 9; `ttl_ms` what is left of it, -1 for ever.
+    """Return the header section of a delivery. `priority` is 0 to 9; `ttl_ms` the remaining time, -1 for ever.
 
     `delivery_count` is the number of earlier attempts: 0 on the first delivery.
     """
@@ -49,7 +49,7 @@ _SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
 _SEQUENCE_SIZE: Final = len(_SEQUENCE_KEY) + 8
 _ONLY_SEQUENCE: Final = _ANNOTATIONS_DESCRIPTOR + bytes((0xC1, 1 + _SEQUENCE_SIZE, 2)) + _SEQUENCE_KEY
 
-# The broker's own names that do not follow the rule _AMQ_FOO_BAR -> x-opt-FOO-BAR.
+# Names of the broker that do not follow the rule _AMQ_FOO_BAR -> x-opt-FOO-BAR.
 _ANNOTATION_NAMES: Final[dict[str, str]] = {
     "_AMQ_INGRESS_TIMESTAMP": INGRESS_TIME,
     "_AMQ_ROUTING_TYPE": ROUTING_TYPE,
@@ -60,7 +60,7 @@ _BYTE_ANNOTATIONS: Final = ("_AMQ_ROUTING_TYPE", "_AMQ_ORIG_ROUTING_TYPE")
 
 
 def annotation_name(name: str) -> str | None:
-    """What AMQP clients call the broker's property `name`; None for what is not shown to them."""
+    """Return the annotation name of the broker's property `name`; None if AMQP clients do not see it."""
     known = _ANNOTATION_NAMES.get(name)
     if known is not None:
         return known
@@ -74,9 +74,9 @@ def annotation_name(name: str) -> str | None:
 
 
 def annotations_bytes(annotations_raw: bytes, sequence: int, extra: dict[str, object] | None) -> bytes:
-    """The message annotations section of a delivery: what came in, the position in the queue, what the broker added.
+    """Return the message annotations section of a delivery: those that arrived, the sequence number, the broker's own.
 
-    `extra` has the broker's names; those that AMQP has no word for stay here, the others replace what came in.
+    `extra` has the broker's names; one without an annotation name is left out, the others replace those that arrived.
     """
     if not annotations_raw and not extra:
         return _ONLY_SEQUENCE + _I64.pack(sequence)
@@ -110,7 +110,7 @@ def _extra_annotations(extra: dict[str, object]) -> dict[str, object]:
 
 
 def merge_annotations(annotations_raw: bytes, added: dict[str, object]) -> bytes:
-    """Kept annotations with others in addition, or in place of those of the same name."""
+    """Return kept annotations with others added, or in place of those of the same name."""
     raw = _without(annotations_raw, added) if annotations_raw else b""
     content = bytearray(raw[4:])
     count = count_of(raw) if raw else 0
@@ -123,7 +123,7 @@ def merge_annotations(annotations_raw: bytes, added: dict[str, object]) -> bytes
 
 
 def _without(annotations_raw: bytes, names: dict[str, object]) -> bytes:
-    """Kept annotations but those of `names`."""
+    """Return kept annotations without those in `names`."""
     count = count_of(annotations_raw)
     end = len(annotations_raw)
     offset = 4

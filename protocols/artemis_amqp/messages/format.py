@@ -1,4 +1,4 @@
-"""What the core may ask of a message that AMQP brought: its neutral view, and the values selectors compare.
+"""The `MessageFormat` of AMQP: a message's neutral view, and the values that selectors compare.
 
 `Message.data` is the bare message, `Message.annotations` the kept message annotations of `sections`.
 """
@@ -48,9 +48,9 @@ _TYPE_PREFIXES: Final = (
 
 
 def jms_id(value: object, is_correlation: bool = False) -> str | None:
-    """A message id as JMS clients of AMQP spell it: a string from which the AMQP id can be had again.
+    """Return a message id as JMS clients of AMQP spell it: a string from which the AMQP id can be restored.
 
-    A correlation id may be a string of the application's own: without `ID:` it stays as it is.
+    A correlation id may be any string of the application: without `ID:` it stays as it is.
     """
     if isinstance(value, str):
         if not value.startswith(_ID_PREFIX):
@@ -70,18 +70,18 @@ class AmqpFormat:
 
     @property
     def name(self) -> str:
-        """Stored with each message."""
+        """Name that is stored with each message."""
         return "amqp"
 
     def view(self, message: Message) -> MessageView:
-        """The decoded message. Raises MalformedValue if its octets are damaged."""
+        """Return the decoded message. Raises MalformedValue if its octets are damaged."""
         return to_view(message.annotations, message.content())
 
     def lookup(self, message: Message, name: str) -> object:
-        """The value a selector finds under `name`; None for what is missing or damaged.
+        """Return the value that a selector finds under `name`; None if it is missing or damaged.
 
         Fields of the properties section by their JMS names or as `amqp.<field>`, message annotations as `m.<key>` or
-        `amqp.annotation.<key>`; every other name is an application property. Decodes that one value.
+        `amqp.annotation.<key>`; every other name is an application property. Decodes only that value.
         """
         try:
             index = _JMS_FIELDS.get(name)
@@ -106,7 +106,7 @@ def _jms_value(bare: bytes, index: int) -> object:
 
 
 def _text_or_plain(value: object) -> object:
-    """Selectors have no octets: a user id is text."""
+    """Return octets as text, None if they are not UTF-8: selectors cannot compare octets."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -116,7 +116,7 @@ def _text_or_plain(value: object) -> object:
 
 
 def _amqp_value(message: Message, field: str) -> object:
-    """The value of `amqp.<field>`: header and properties by their names in AMQP, with underscores."""
+    """Return the value of `amqp.<field>`: header and properties by their names in AMQP, with underscores."""
     if field.startswith("annotation."):
         return plain(read_annotation(message.annotations, field[11:]))
     if field == "durable":

@@ -1,7 +1,7 @@
-"""Large messages on their way in and out: what is between a link and a body that is not in memory.
+"""Large messages that arrive or are sent: the layer between a link and a body that is not in memory.
 
 header | annotations | properties | application-properties | body ...
-'------------------ in memory, for routing ---------------' '--- the storage's, as it arrives
+'------------------ in memory, for routing ---------------' '--- goes to the storage as it arrives
 """
 
 from typing import Final
@@ -18,30 +18,30 @@ from artemis_py.logs import named_logger
 
 logger = named_logger(__name__)
 
-# What stands before the body is kept in memory with the message. JMS properties and tracing headers take a few KiB.
+# The sections before the body are kept in memory with the message. JMS properties and tracing headers take a few KiB.
 LEADING_LIMIT_BYTES: Final = 1024 * 1024
 
-# Each of them has a file open. A client that sends more large messages at the same moment uses more connections.
+# Each of them has an open file. A client that sends more large messages at the same time uses more connections.
 ARRIVING_LIMIT: Final = 64
 """Large messages that one connection may be sending at once."""
 
 
 NO_SECTION: Final = "a delivery without any section is no message"
-"""One without a body is taken, some clients send that; but of nothing nobody can say what was meant (AMQP 1.0 §3.2)."""
+"""Reason for refusing an empty delivery. One without a body is accepted, some clients send that (AMQP 1.0 §3.2)."""
 
 
 class IncomingBody(DeliveryStream):
-    """A large message that arrives: its first sections are gathered and read, its body goes to the storage.
+    """A large message that arrives: its first sections are collected and read, its body goes to the storage.
 
-    What goes wrong is kept until the delivery is complete, for only then can it be refused; the rest is thrown away.
+    An error is kept until the delivery is complete, because only then can it be refused; the rest is discarded.
     """
 
     def __init__(self, storage: Storage, refusal: Refusal | None = None) -> None:
-        """`refusal` is known already."""
+        """Begin a message; with `refusal` it is refused when it is complete."""
         self._storage = storage
         self._leading = bytearray()
         self._needed = 1
-        """Octets without which the first sections cannot be told from the body."""
+        """Number of octets needed to tell the first sections from the body."""
         self._sections: Sections | None = None
         self._body: LargeBody | None = None
         self._outline = BodyOutline()
@@ -65,7 +65,7 @@ class IncomingBody(DeliveryStream):
         return len(self._leading)
 
     def _find_body(self) -> None:
-        """Read the first sections if they are all there."""
+        """Read the first sections if all of them have arrived."""
         size = leading_size(self._leading)
         if size < 0:
             self._needed = -size
@@ -89,9 +89,9 @@ class IncomingBody(DeliveryStream):
             self._body = None
 
     def finish(self) -> tuple[Sections, LargeBody | None]:
-        """The message is complete: what was read of it, and its body, which is the caller's to release.
+        """Return the sections of the complete message, and its body, which the caller must release.
 
-        Raises what went wrong: Refusal, MalformedFrame, Condition.
+        Raises the first error, if any: Refusal, MalformedFrame, Condition.
         """
         self.is_open = False
         if self._error is not None:
@@ -116,15 +116,15 @@ class IncomingBody(DeliveryStream):
 
 
 class OutgoingBody(DeliverySource):
-    """A large body that is sent. From here on its message may go: what was opened stays readable."""
+    """A large body that is sent. Its message may be deleted from now on: a body that is open stays readable."""
 
     def __init__(self, body: LargeBody) -> None:
-        """Raises StoreError."""
+        """Open the body. Raises StoreError."""
         self._reader: LargeReader = body.reader()
         self._is_open = True
 
     def read(self, size: int) -> bytes:
-        """See `DeliverySource`. The last octets do not go out if the checksum of all is wrong."""
+        """See `DeliverySource`. The last octets are not returned if the checksum of the body is wrong."""
         if not self._is_open:
             return b""
         try:

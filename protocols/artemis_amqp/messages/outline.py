@@ -1,10 +1,10 @@
-"""The body of a message as a sequence of sections, followed while its octets pass by (AMQP 1.0 §3.2).
+"""Check of a message's body as a sequence of sections, while its octets pass by (AMQP 1.0 §3.2).
 
     00 descriptor | constructor, size | content       data: any number; amqp-sequence: any number; amqp-value: one;
                                                        then perhaps a footer
 
-For a body that is never in memory as a whole: nothing of it is kept but the head of a section that is cut. What is
-checked is what `arrival.split_sections` checks of a message that is in memory.
+For a body that is never in memory as a whole: only the head of a section that is cut between two pieces is kept. The
+checks are those of `arrival.split_sections` for a message in memory.
 """
 
 from struct import Struct
@@ -15,7 +15,7 @@ from artemis_amqp.messages.sections import DATA, FOOTER, SEQUENCE, section_at
 
 _U32: Final = Struct(">I")
 
-# Octets of a value behind its constructor, by the constructor's upper half; -1 and -4: a size of so many octets first.
+# Octets of a value behind its constructor, by the constructor's upper half; -1 and -4: a size of 1 or 4 octets first.
 _WIDTHS: Final = {
     0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16, 0xA: -1, 0xB: -4, 0xC: -1, 0xD: -4, 0xE: -1, 0xF: -4,
 }  # fmt: skip
@@ -28,20 +28,20 @@ _LONGEST_DESCRIPTOR: Final = 34
 
 
 class BodyOutline:
-    """Where in its body a message is."""
+    """Position in the body of a message that arrives in pieces."""
 
     def __init__(self) -> None:
         self._section = 0
-        """Code of the section that passes by, or did last; 0 before the first."""
+        """Code of the current or last section; 0 before the first."""
         self._values = 0
-        """Values of this section that have not begun; a described value is two."""
+        """Values of this section that have not begun; a described value counts as two."""
         self._skip = 0
-        """Octets left of the value that passes by."""
+        """Octets left of the current value."""
         self._head = b""
-        """The octets of a descriptor or constructor that is cut."""
+        """Octets of a descriptor or constructor that is cut between two pieces."""
 
     def follow(self, data: bytes) -> None:
-        """The next octets of the body. Raises MalformedValue for what no body may have."""
+        """Check the next octets of the body. Raises MalformedValue for octets that no body may have."""
         offset = 0
         end = len(data)
         while offset < end:
@@ -60,12 +60,12 @@ class BodyOutline:
             offset += size - kept
 
     def finish(self) -> None:
-        """Nothing more comes. Raises MalformedValue if something is missing."""
+        """Raise MalformedValue if the body ends here and is incomplete."""
         if self._skip or self._values or self._head:
             raise MalformedValue("the body is cut short")
 
     def _descriptor(self, head: bytes) -> int:
-        """Read the descriptor of a section; its size, which is more than there is if it is cut."""
+        """Read the descriptor of a section; return its size, which exceeds `head` if the descriptor is cut."""
         if len(head) < 3:
             return 3
         code = head[1]
@@ -89,7 +89,7 @@ class BodyOutline:
         self._section = section
 
     def _constructor(self, head: bytes) -> int:
-        """Read the constructor of a value and its size; how many octets they are, see `_descriptor`."""
+        """Read the constructor of a value, with the value's size; return as `_descriptor`."""
         code = head[0]
         allowed = _CONSTRUCTORS.get(self._section)
         if allowed is not None and code not in allowed:

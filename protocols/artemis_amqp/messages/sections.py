@@ -1,11 +1,11 @@
-"""The sections of a message of AMQP 1.0 (AMQP 1.0 §3.2): where they are, and single values in them.
+"""The sections of an AMQP 1.0 message (AMQP 1.0 §3.2): their offsets, and single values in them.
 
     header | delivery-annotations | message-annotations | properties | application-properties | body | footer
            '---- hop by hop, dropped                    '---- the bare message: its octets are never changed
 
-`arrival` reads header and annotations of what comes in and checks the outline of the rest, `delivery` writes a new
-header and the annotations, `conversion` goes between AMQP and the core's neutral view. The items of the annotations are
-kept as octets:
+`arrival` reads header and annotations of an arriving message and checks the outline of the rest, `delivery` writes a
+new header and the annotations, `conversion` converts between AMQP and the core's neutral view. The items of the
+annotations are kept as octets:
 
     annotations_raw = u32 count of keys and values | key | value | key | value ...      (empty if there are none)
 """
@@ -19,7 +19,7 @@ from artemis_amqp.engine.performatives import Properties, read_composite
 from artemis_amqp.engine.types import InvalidField, MalformedValue, Symbol, ULong
 
 NOT_KEPT: Final = (SEQUENCE_NUMBER, ADDRESS, DELIVERY_DELAY)
-"""What the broker sets itself, or must not hand on to the next one."""
+"""Annotations that are removed on arrival: the broker sets them itself, or they are meant for it alone."""
 
 HEADER: Final = 0x70
 DELIVERY_ANNOTATIONS: Final = 0x71
@@ -45,7 +45,7 @@ _SECTION_CODES: Final[dict[str, int]] = {
 
 TO_FIELD: Final = 2
 
-# The longest name of a section takes 31 octets and three more around it.
+# The longest name of a section takes 31 octets, and three more around it.
 LONGEST_DESCRIPTOR: Final = 34
 
 _U32: Final = Struct(">I")
@@ -55,7 +55,7 @@ _U32: Final = Struct(">I")
 
 
 def section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """The code of the section at `offset` and the offset of its value."""
+    """Return the code of the section at `offset` and the offset of its value."""
     if offset + 4 > end or data[offset] != 0x00:
         raise MalformedValue(f"no message section at octet {offset}")
     if data[offset + 1] == 0x53:
@@ -69,14 +69,14 @@ def section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def items_at(kind: int, data: bytes, offset: int, end: int) -> tuple[int, int, int]:
-    """Count, start and stop of the list (0xC0) or map (0xC1) at `offset`."""
+    """Return count, start and stop of the list (0xC0) or map (0xC1) at `offset`."""
     if offset >= end:
         raise MalformedValue(f"the value at octet {offset} is cut short")
     code = data[offset]
     if code == 0x45 and kind == 0xC0:
         return 0, offset + 1, offset + 1
     if code == kind:
-        # The narrow form, by far the most frequent one, without a call.
+        # The narrow form, by far the most frequent one, is read without a call.
         start = offset + 3
         if start > end:
             raise MalformedValue(f"the value at octet {offset} is cut short")
@@ -96,7 +96,7 @@ def items_at(kind: int, data: bytes, offset: int, end: int) -> tuple[int, int, i
 
 
 def skip_items(count: int, data: bytes, offset: int, stop: int) -> int:
-    """The offset behind `count` values. JMS clients send long properties: what they consist of takes no call."""
+    """Return the offset behind `count` values. JMS clients send long properties, so their types take no call."""
     for _ in range(count):
         if offset >= stop:
             raise MalformedValue("a list or map is cut short")
@@ -116,7 +116,7 @@ def skip_items(count: int, data: bytes, offset: int, stop: int) -> int:
 
 
 def _find_section(bare: bytes, wanted: int) -> int:
-    """The offset of the value of section `wanted`, -1 if there is none. Not for body sections."""
+    """Return the offset of the value of section `wanted`, -1 if there is none. Not for body sections."""
     end = len(bare)
     offset = 0
     while offset < end:
@@ -132,7 +132,7 @@ def _find_section(bare: bytes, wanted: int) -> int:
 
 
 def read_property(bare: bytes, index: int) -> object:
-    """Field `index` of the properties section, None if it is not there. Raises MalformedValue."""
+    """Return field `index` of the properties section, None if it is missing. Raises MalformedValue."""
     offset = _find_section(bare, PROPERTIES)
     if offset < 0:
         return None
@@ -143,7 +143,7 @@ def read_property(bare: bytes, index: int) -> object:
 
 
 def read_to(bare: bytes) -> str | None:
-    """The properties' `to`. Raises MalformedValue, InvalidField for an address that is no string."""
+    """Return the properties' `to`. Raises MalformedValue, InvalidField for an address that is no string."""
     to = read_property(bare, TO_FIELD)
     if to is None or type(to) is str:
         return to
@@ -151,7 +151,7 @@ def read_to(bare: bytes) -> str | None:
 
 
 def read_properties(bare: bytes) -> Properties:
-    """The properties section, all defaults if there is none. Raises MalformedValue."""
+    """Return the properties section, all defaults if there is none. Raises MalformedValue."""
     body = _find_section(bare, PROPERTIES)
     if body < 0:
         return Properties()
@@ -161,7 +161,7 @@ def read_properties(bare: bytes) -> Properties:
 
 
 def read_application_properties(bare: bytes) -> dict[object, object]:
-    """The application properties as they are on the wire, empty if there are none. Raises MalformedValue."""
+    """Return the application properties as they are on the wire, empty if there are none. Raises MalformedValue."""
     offset = _find_section(bare, APPLICATION_PROPERTIES)
     if offset < 0:
         return {}
@@ -176,7 +176,7 @@ def read_map(data: bytes, offset: int, end: int) -> dict[object, object]:
 
 
 def read_application_property(bare: bytes, name: str) -> object:
-    """One application property, None if it is not there; decodes no other. Raises MalformedValue."""
+    """Return one application property, None if it is missing; decodes no other. Raises MalformedValue."""
     offset = _find_section(bare, APPLICATION_PROPERTIES)
     if offset < 0:
         return None
@@ -185,7 +185,7 @@ def read_application_property(bare: bytes, name: str) -> object:
 
 
 def read_annotation(annotations_raw: bytes, name: str) -> object:
-    """One message annotation, None if it is not there; decodes no other. Raises MalformedValue."""
+    """Return one message annotation, None if it is missing; decodes no other. Raises MalformedValue."""
     if not annotations_raw:
         return None
     return find_value(annotations_raw, count_of(annotations_raw), 4, len(annotations_raw), name)
@@ -201,9 +201,9 @@ def count_of(annotations_raw: bytes) -> int:
 
 
 def find_value(data: bytes, count: int, offset: int, stop: int, name: str) -> object:
-    """The value under the string or symbol `name` among the keys and values from `offset` to `stop`."""
+    """Return the value of the string or symbol `name` among the keys and values from `offset` to `stop`."""
     wanted = name.encode(errors="replace")
-    # Most names that a selector asks for are in no or in every message: a search in C settles the first case.
+    # Most names that a selector asks for are in no message or in every message: a search in C decides the first case.
     if data.find(wanted, offset, stop) < 0:
         return None
     for _ in range(count >> 1):
