@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 # Addresses whose permission is remembered per connection, for subscriptions with wildcards.
 ALLOWED_CACHE_LIMIT: Final = 10_000
 
-# Kinds of subscriptions: whose the queue is.
+# Kinds of subscriptions, by the owner of the queue.
 OWN: Final = "own"
-"""Of this session only: it goes with the subscription."""
+"""The queue belongs to this session: it is deleted with the subscription."""
 SHARED: Final = "shared"
-"""Of a group: it goes with the last subscription."""
+"""The queue belongs to a group: it is deleted with the group's last subscription."""
 BORROWED: Final = "borrowed"
-"""An ANYCAST queue that others may consume from as well: it stays."""
+"""An ANYCAST queue that other clients may consume from as well: it is not deleted."""
 
 UNLIMITED_CREDIT: Final = 1 << 60
 
@@ -61,9 +61,9 @@ class Sent:
         self.subscription: Subscription = subscription
         self.order: int = order
         self.was_sent: bool = False
-        """The client may have seen it."""
+        """Whether the client may have seen it."""
         self.is_stored: bool = True
-        """Its record, if it has one, is durable."""
+        """Whether its record, if it has one, is durable."""
 
 
 def sent(delivery: Delivery) -> Sent | None:
@@ -85,7 +85,7 @@ class Subscription(Sink):
     ) -> None:
         self.session: ClientSession = session
         self.number: int = number
-        """Of its record."""
+        """Number of its record."""
         self.topic_filter: str = topic_filter
         self.queue: Queue = queue
         self.kind: str = kind
@@ -93,14 +93,14 @@ class Subscription(Sink):
         self.no_local: bool = False
         self.retain_as_published: bool = False
         self.is_wild: bool = False
-        """The permission on the filter does not settle that on each address."""
+        """Whether the filter has wildcards: the permission on the filter then does not decide that on each address."""
         self.identifier: bytes = b""
         """The Subscription Identifier as a property; empty: none."""
         self.identifier_number: int = 0
         self.consumer: Consumer | None = None
-        """None while the client is away, or once the queue is gone."""
+        """Consumer of the queue; None while the client is away, or once the queue is gone."""
         self.leaving: Consumer | None = None
-        """That of a connection that is over, until it is closed in some slice: it must be before there is another."""
+        """Consumer of an ended connection, until it is closed in a later slice or before a new consumer is created."""
         self.outlet: Outlet | None = None
         self.search: RetainedSearch | None = None
         """Retained messages that are still to be handed over."""
@@ -156,7 +156,7 @@ class Subscription(Sink):
     def _is_claimed(self, claims: dict[tuple[int, int], Delivery], consumer: Consumer, reference: Reference) -> bool:
         """Tell whether another member of the group began with this message before a restart [MQTT-4.8.2-4].
 
-        Then it is kept for that member. If that one's session ended, nobody gets it [MQTT-4.8.2-5].
+        Then it is kept for that member. If that member's session ended, no other member gets it [MQTT-4.8.2-5].
         """
         key = (reference.queue.id, reference.sequence)
         delivery = claims.pop(key, None)
@@ -167,7 +167,7 @@ class Subscription(Sink):
         if owner.session.is_over:
             consumer.refuse(reference, REJECTED)
         elif consumer.presettled:
-            # Whoever takes it is done with it at once, so it cannot be kept by this one.
+            # A presettled consumer settles it at once, so it cannot be kept for that member here.
             claims[key] = delivery
             consumer.refuse(reference, RELEASED)
         else:
@@ -347,7 +347,7 @@ class Outlet:
         self._give_up(packet_id, qos, reference, ACCEPTED)
 
     def _give_up(self, packet_id: int, qos: int, reference: Reference, outcome: int) -> None:
-        """A delivery that cannot be sent after all ends here."""
+        """End a delivery that cannot be sent after all."""
         self.outgoing.drop(packet_id)
         if qos == 2:
             self.session.forget_outgoing(packet_id)
@@ -427,7 +427,7 @@ class Outlet:
             self.unstored.append(delivery)
 
     def _take_up(self, delivery: Delivery, reference: Reference) -> None:
-        """Send a delivery from before a restart, because its message is there again."""
+        """Send a delivery from before a restart, now that the queue has handed over its message again."""
         token = sent(delivery)
         assert token is not None
         token.reference = reference

@@ -44,7 +44,7 @@ class Exchange(MessageHandler):
         self._releases: list[Delivery] = session.releases()
         """Deliveries whose PUBREC is to be durable before the PUBREL goes out."""
         self._full: Address | None = None
-        """What this client waits for, while it is not read from."""
+        """Full address that this client waits for while it is not read from."""
 
     # -- answers that wait for the store -----------------------------------------------------------------------
 
@@ -132,17 +132,17 @@ class Exchange(MessageHandler):
         (self._acks or self._collect()).pubrec(packet_id)
 
     def on_pubrel(self, packet_id: int) -> None:
-        """Forget the identifier; the client may use it again once nobody remembers it as used."""
+        """Forget the identifier; the client may use it again once its record is deleted."""
         self._session.forget_incoming(packet_id)
         (self._acks or self._collect()).pubcomp(packet_id)
 
     # -- a client that fills what is full ------------------------------------------------------------------------
 
     def _halt(self, full: Address) -> None:
-        """Read nothing more from a client that fills an address whose producers shall wait: MQTT has no credit.
+        """Read nothing more from a client that fills an address whose producers must wait: MQTT has no credit.
 
-        One that owes us acknowledgements is read on: they come behind what it publishes, and may be what frees
-        memory. Beyond the last limit it is refused like everybody.
+        A client that owes us acknowledgements is still read: they arrive behind its messages, and may free the
+        memory. Beyond the last limit it is refused like any client.
         """
         if self._full is None and not self.outgoing.deliveries:
             self._full = full
@@ -151,9 +151,9 @@ class Exchange(MessageHandler):
             full.when_room(self.read_on)
 
     def read_on(self) -> None:
-        """Read from the client again, if it was not.
+        """Read from the client again, if it was not read.
 
-        May be called while somebody gives memory back, so no message is routed here: the transport comes by.
+        May be called while memory is being given back, so no message is routed here: the transport reads later.
         """
         if self._full is None:
             return
@@ -163,7 +163,7 @@ class Exchange(MessageHandler):
             self._handler.context.read(True)
 
     def forget_room(self) -> None:
-        """Wait for room no longer."""
+        """Stop waiting for room."""
         if self._full is not None:
             self._full.forget(self.read_on)
             self._full = None

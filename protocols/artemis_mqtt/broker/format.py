@@ -25,9 +25,9 @@ from artemis_py.errors import ProtocolError
 
 QOS_MASK: Final = 0x03
 RETAIN: Final = 0x04
-"""The publisher asked for it."""
+"""Flag: the publisher set RETAIN."""
 RETAINED_COPY: Final = 0x08
-"""It was retained before the subscription began (MQTT 5.0 §3.3.1.3)."""
+"""Flag: the message was retained before the subscription began (MQTT 5.0 §3.3.1.3)."""
 
 FOREIGN_FLAGS: Final = 2
 """Messages of other protocols go out with the QoS of the subscription (artemis-model §4.2.5)."""
@@ -52,11 +52,11 @@ class MqttFormat:
 
     def __init__(self, syntax: WildcardSyntax) -> None:
         self.syntax: Final = syntax
-        """In which a response topic becomes an address."""
+        """Wildcard syntax in which a response topic becomes an address."""
 
     @property
     def name(self) -> str:
-        """Stored with each message."""
+        """Name that is stored with each message."""
         return "mqtt"
 
     def view(self, message: Message) -> MessageView:

@@ -50,13 +50,13 @@ class ClientHandler(MqttHandler):
         self.client_id: str = ""
         self.brake: LogBrake = manager.brake
         self.source: str = address_of(context.peer)
-        """Whose lines in the log are counted together."""
+        """Peer address; the log counts the lines of one peer together."""
         self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), self.dispatcher.meter)
         self.answers: Answers = Answers(
             manager.postoffice.storage, self.engine.outbox, self.is_over, self._store_failed
         )
         self.session: ClientSession | None = None
-        """Set once credentials are right, and never taken away."""
+        """Set once the credentials are checked, and never reset."""
         self.core: Session | None = None
         """The core's session; set with ours."""
         self.exchange: Exchange | None = None
@@ -69,7 +69,7 @@ class ClientHandler(MqttHandler):
 
     @property
     def closed(self) -> bool:
-        """Whether everything was said."""
+        """Whether the connection is closed and nothing more will be sent."""
         return self.engine.closed
 
     @property
@@ -78,18 +78,18 @@ class ClientHandler(MqttHandler):
         return self.session is not None
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes, and ask the store once for all answers to them."""
+        """Process bytes, and ask the store once for all answers to them."""
         self.engine.receive_data(data, now)
         self._count_input()
         self.ask_store()
 
     @property
     def has_input(self) -> bool:
-        """Whether packets wait for another turn."""
+        """Whether packets wait for a later iteration of the loop."""
         return self.engine.has_input
 
     def work(self, now: float) -> None:
-        """Work on those packets."""
+        """Process packets that waited."""
         self.engine.work(now)
         self._count_input()
         self.ask_store()
@@ -104,16 +104,16 @@ class ClientHandler(MqttHandler):
             self.end(reasons.QUOTA_EXCEEDED, "the broker has no memory for the rest of this packet")
 
     def data_to_send(self) -> bytes:
-        """Take the output."""
+        """Return the output and forget it."""
         self.ask_store()
         return self.engine.data_to_send()
 
     def next_deadline(self) -> float | None:
-        """Return when the client's silence gets too long."""
+        """Return when the client will have been silent for too long."""
         return self.engine.next_deadline()
 
     def handle_deadline(self, now: float) -> None:
-        """Give a silent client up."""
+        """Disconnect a silent client."""
         self.engine.handle_deadline(now)
 
     def pause(self) -> None:
@@ -131,7 +131,7 @@ class ClientHandler(MqttHandler):
             self._leave(with_will=True)
 
     def connection_lost(self) -> None:
-        """Give everything back: the socket is gone."""
+        """Return everything to the core: the socket is gone."""
         self._is_lost = True
         self._input.update(0)
         self._leave(with_will=True)
@@ -143,7 +143,7 @@ class ClientHandler(MqttHandler):
     # -- answers that wait for the store -----------------------------------------------------------------------
 
     def is_over(self) -> bool:
-        """Tell whether nobody hears us any more."""
+        """Tell whether no answer can reach the client any more."""
         return self._is_lost or self.engine.closed
 
     def ask_store(self) -> None:

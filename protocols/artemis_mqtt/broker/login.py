@@ -2,9 +2,10 @@
 
     begin -> _checked -> _open -> _stored -> _welcome
              credentials  session  CONNACK    subscriptions
-             are right    is there may say so are taken up
+             are right    exists   may say so are resumed
 
-Each step may come in a later turn, and the client may be gone by then. What it sent behind CONNECT waits until the end.
+Each step may run in a later iteration of the loop, and the client may be gone by then. Packets behind CONNECT wait
+until the end.
 """
 
 from typing import TYPE_CHECKING, Final

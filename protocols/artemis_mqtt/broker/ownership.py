@@ -1,12 +1,12 @@
 """Owners of sessions, and the permission that others need to end them (reliability §5.8).
 
-A session and the messages that wait in it belong to the user that made it. Another user that comes under its client
-identifier would end it, which deletes its queues: that takes the permission to delete them. What a client without a
-name made belongs to nobody; the first user that comes under its identifier adopts it.
+A session and the messages that wait in it belong to the user that created it. Another user that connects under its
+client identifier would end it, which deletes its queues: that takes the permission to delete them. The session of a
+client without a name has no owner; the first user that connects under its identifier adopts it.
 
-The same permission is asked for where a client has durable queues of its own session deleted: by UNSUBSCRIBE, by a
-clean start, or by letting the session end sooner. That a session expires, or ends with its connection, is the broker's
-act: it was agreed when the queues were made.
+The same permission is required where a client has durable queues of its own session deleted: by UNSUBSCRIBE, by a
+clean start, or by letting the session end sooner. A session that expires, or ends with its connection, is ended by the
+broker: that was agreed when the queues were created.
 """
 
 from typing import TYPE_CHECKING
@@ -79,7 +79,7 @@ def _goes(sessions: "Sessions", subscription: Subscription) -> bool:
 
 
 def adopt(session: ClientSession, core: Session) -> None:
-    """Make a session that is nobody's the client's."""
+    """Make the client the owner of a session that has none."""
     user = core.subject.user
     if session.user is not None or user is None:
         return

@@ -44,7 +44,7 @@ class Publisher:
         self._client_id: str = session.client_id
         self._producers: dict[str, Producer] = {}
         self.full: Address | None = None
-        """The address of the last message if its producers shall wait; the caller sets it back."""
+        """Address of the last message if its producers must wait; the caller resets it."""
 
     def publish(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes, expiry_s: int) -> int:
         """Route one message, and retain it if it asks for that; returns how many queues got it. Raises Refusal."""

@@ -63,9 +63,9 @@ class SessionRecord:
     client_id: str
     expiry_s: int
     ended_ms: int
-    """When its connection ended; 0: it was connected."""
+    """Time at which its connection ended; 0: it was connected."""
     user: str | None = None
-    """Whose it is; None: a client's without a name, or it was stored before sessions had owners."""
+    """Owner; None: a client without a name, or the record was stored before sessions had owners."""
     will: StoredWill | None = None
 
 

@@ -46,18 +46,18 @@ class ClientSession:
         self.awaited: dict[tuple[int, int], Delivery] = {}
         """QoS 2 deliveries from before a restart, by queue id and sequence of the message."""
         self.handler: ClientHandler | None = None
-        """The connection it has now."""
+        """Current connection; None while the client is away."""
         self._will: StoredWill | None = None
         self._tables: MemoryAccount = tables
         self._size_bytes: int = SESSION_BYTES + NAME_FACTOR * len(client_id)
         tables.occupy(self._size_bytes)
         self.ended_ms: int = 0
-        """When its connection ended; 0 while there is one."""
+        """Time at which its connection ended; 0 while there is one."""
         self.expiry_timer: Timer | None = None
         self.will_timer: Timer | None = None
         self.is_over: bool = False
         self.has_record: bool = False
-        """The store remembers it, or is about to."""
+        """Whether the session has a record in the store, or is about to."""
         self._last_order: int = 0
         self._last_subscription: int = 0
 

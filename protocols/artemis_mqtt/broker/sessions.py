@@ -69,7 +69,7 @@ class Sessions:
     # -- connections -----------------------------------------------------------------------------------------
 
     def open(self, client_id: str, core: Session, clean_start: bool, expiry_s: int) -> tuple[ClientSession, bool]:
-        """Return the session of a client that connects, and whether it was there before; nobody is connected to it.
+        """Return the session of a client that connects, and whether it existed before; no connection has it.
 
         A session of another user is not handed over: it ends, and a new one begins (`ownership` has the permissions).
         Raises LimitExceeded if a new one would be one too many of those that outlive their connections.
@@ -180,7 +180,7 @@ class Sessions:
         return None
 
     def finish(self, queue_name: str) -> None:
-        """Delete a queue at once that is left of an ended session: somebody wants its name."""
+        """Delete the remaining queue of an ended session at once: a new subscription needs its name."""
         for subscription in self._ending.pop(queue_name, ()):
             unsubscribe(self, subscription, None, "its session ended")
 
@@ -218,11 +218,11 @@ class Sessions:
             self._sharers.setdefault(subscription.queue.name, set()).add(subscription)
 
     def is_last(self, subscription: Subscription) -> bool:
-        """Tell whether nobody else shares its queue."""
+        """Tell whether no other subscription shares its queue."""
         return self._sharers.get(subscription.queue.name, {subscription}) <= {subscription}
 
     def left(self, subscription: Subscription) -> bool:
-        """Stop counting a subscription; True if nobody shares its queue any more."""
+        """Stop counting a subscription; True if no other one shares its queue."""
         subscription.queue.subscriber_count -= 1
         sharers = self._sharers.get(subscription.queue.name)
         if sharers is None:

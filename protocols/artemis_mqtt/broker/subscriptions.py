@@ -1,4 +1,4 @@
-"""Which queue a topic filter gets, and what becomes of it (artemis-model §4.2.2, §4.2.3)."""
+"""Queues of topic filters: subscribing, suspending, resuming and unsubscribing (artemis-model §4.2.2, §4.2.3)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from artemis_mqtt.broker.sessions import Sessions
     from artemis_py.core.services.retained import RetainedSearch
 
-# Retained messages are handed over in slices, between which everybody else has a turn: a few ms each in pure Python.
+# Retained messages are deposited in slices of a few ms (pure Python); other connections are served in between.
 RETAINED_SLICE: Final = 200
 RETAINED_STEPS: Final = 2000
-# No more than this waits in a subscription's queue on that account; a slow client does not make the broker hold them.
+# Retained messages that wait in a subscription's queue at most: the broker does not keep them all for a slow client.
 RETAINED_AHEAD: Final = 2000
-# How long the next slice waits while as much is ahead, in milliseconds.
+# Milliseconds that the next slice waits while the queue has that many.
 RETAINED_PAUSE_MS: Final = 20
 
 # Retain Handling (MQTT 5.0 §3.8.3.1).
@@ -44,9 +44,9 @@ _SEND_IF_NEW: Final = 1
 def subscribe(
     sessions: "Sessions", outlet: Outlet, core: Session, request: packets.Subscription, identifier: int, limit: int
 ) -> int:
-    """Make or change one subscription; returns the QoS it got. Raises Refusal.
+    """Create or change one subscription; return the QoS that it got. Raises Refusal.
 
-    `limit`: subscriptions that one session may have.
+    `limit` is the number of subscriptions that one session may have.
     """
     session = outlet.session
     group, topic_filter = split_shared(request.topic_filter)
@@ -90,7 +90,7 @@ def _apply(subscription: Subscription, request: packets.Subscription, identifier
 def _change(
     subscription: Subscription, outlet: Outlet, core: Session, request: packets.Subscription, identifier: int
 ) -> None:
-    """The same filter again replaces the options; messages are not lost over it [MQTT-3.8.4-3]."""
+    """Replace the options of a subscription to the same filter; no message is lost [MQTT-3.8.4-3]."""
     if request.no_local != subscription.no_local and subscription.kind == OWN:
         text = without_own(subscription.session.client_id) if request.no_local else None
         core.update_queue(subscription.queue.name, {"filter": text})
@@ -98,7 +98,7 @@ def _change(
     _apply(subscription, request, identifier)
     consumer = subscription.consumer
     if consumer is None:
-        # It rested, because the client had lost the permission.
+        # It was suspended, because the client had lost the permission.
         resume(subscription, outlet, core, under_way(subscription.session).get(subscription, []))
         outlet.go_on()
     elif was_presettled != (request.qos == 0):
@@ -115,7 +115,7 @@ def _change(
 def _find(
     sessions: "Sessions", session: ClientSession, core: Session, group: str, address: str, no_local: bool
 ) -> tuple[CoreSubscription, str]:
-    """Find or make the queue of a new subscription. Raises Refusal."""
+    """Find or create the queue of a new subscription. Raises Refusal."""
     types = core.subscriptions.routing_types(address)
     if types and RoutingType.MULTICAST not in types:
         return CoreSubscription(core.queue_to_consume(address)), BORROWED
@@ -131,14 +131,14 @@ def _find(
 
 
 def _free_names(sessions: "Sessions", names: tuple[str, ...]) -> Iterator[str]:
-    """Give the names one by one, each free of the queue of a session that has ended: it goes in a later slice."""
+    """Yield the names one by one; if a queue of an ended session still has one, that queue is deleted first."""
     for name in names:
         sessions.finish(name)
         yield name
 
 
 def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
-    """Let deliveries come. Raises Refusal."""
+    """Create the consumer of a subscription, so that deliveries begin. Raises Refusal."""
     leaving = subscription.leaving
     if leaving is not None:
         subscription.leaving = None
@@ -150,7 +150,7 @@ def attach(subscription: Subscription, outlet: Outlet, core: Session) -> None:
 
 
 def under_way(session: ClientSession) -> dict[Subscription, list[Reference]]:
-    """The deliveries of a session that were not settled, by their subscriptions."""
+    """Return the unsettled deliveries of a session, by subscription."""
     found: dict[Subscription, list[Reference]] = {}
     for delivery in session.outgoing.deliveries.values():
         token = sent(delivery)
@@ -160,9 +160,9 @@ def under_way(session: ClientSession) -> dict[Subscription, list[Reference]]:
 
 
 def resume(subscription: Subscription, outlet: Outlet, core: Session, under_way: list[Reference]) -> None:
-    """The client is back: deliveries under way are its own again. Raises Refusal.
+    """Attach a subscription whose client is back, and give it the deliveries under way. Raises Refusal.
 
-    Nothing new is delivered until `Outlet.go_on`: the client was not told yet that it is welcome.
+    Nothing new is delivered until `Outlet.go_on`, because the CONNACK has not been sent yet.
     """
     queue = subscription.queue
     if queue.is_deleted:
@@ -177,9 +177,9 @@ def resume(subscription: Subscription, outlet: Outlet, core: Session, under_way:
 
 
 def suspend(session: ClientSession) -> None:
-    """The client is gone, its session stays: what is under way stays with it, the rest returns to the queues.
+    """Suspend the subscriptions of a session whose client is gone: it keeps deliveries under way, the rest is returned.
 
-    Of a shared subscription only QoS 2 stays [MQTT-4.8.2-4]; the others of the group get the rest.
+    For a shared subscription it keeps only QoS 2 [MQTT-4.8.2-4]; other members of the group get the rest.
     """
     outgoing = session.outgoing
     for delivery in list(outgoing.deliveries.values()):
@@ -201,10 +201,10 @@ def suspend(session: ClientSession) -> None:
 
 
 def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session | None, reason: str) -> None:
-    """End a subscription; its queue goes if nobody else has it.
+    """End a subscription; its queue is deleted if no other subscription has it.
 
-    With the session of a client that asks for it, which must have the permission (`ownership.check_unsubscribe`);
-    without one it is the broker's own act.
+    `core` is the session of the client that asks for it, which must have the permission
+    (`ownership.check_unsubscribe`); None if the broker itself ends the subscription.
     """
     session = subscription.session
     consumer = subscription.consumer
@@ -226,7 +226,7 @@ def unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session 
 
 
 def abandon(subscription: Subscription) -> None:
-    """What is under way must not be sent again: its client may not have it any more, or it is gone."""
+    """Drop deliveries under way that must not be sent again: the client may not have them any more, or is gone."""
     session = subscription.session
     for delivery in list(session.outgoing.deliveries.values()):
         token = sent(delivery)
@@ -242,9 +242,9 @@ def abandon(subscription: Subscription) -> None:
 
 
 def give_back(session: ClientSession) -> None:
-    """The session is over: what waited for its client returns to the queues that are left.
+    """Return what waited for the client of an ended session to the queues that are left.
 
-    Not so what a member of a group may have seen, which goes to no other one [MQTT-4.8.2-5]: it is a dead letter.
+    A message that a member of a group may have seen goes to no other member [MQTT-4.8.2-5]: it becomes a dead letter.
     """
     for delivery in session.outgoing.deliveries.values():
         token = sent(delivery)
@@ -259,14 +259,14 @@ def give_back(session: ClientSession) -> None:
 
 
 def hand_over_retained(subscription: Subscription, host: Host) -> None:
-    """Give a subscription the retained messages that it is to get: a slice now, the rest in the turns to come."""
+    """Deposit the retained messages for a subscription in its queue: a slice now, the rest in later loop iterations."""
     if subscription.search is not None:
         host.background.start(_hand_over(subscription, subscription.search, host))
 
 
 def _hand_over(subscription: Subscription, search: "RetainedSearch", host: Host) -> Steps:
     queue = subscription.queue
-    # To a client that left it goes on when it is back.
+    # If the client leaves, this stops, and starts again when it is back.
     while subscription.search is search and not queue.is_deleted and subscription.outlet is not None:
         if queue.waiting_count >= RETAINED_AHEAD:
             yield partial(_wait, host)
@@ -284,5 +284,5 @@ def _hand_over(subscription: Subscription, search: "RetainedSearch", host: Host)
 
 
 def _wait(host: Host, go_on: Callable[[], None], failed: Callable[[str], None]) -> None:
-    """Until the client has read some of what is ahead."""
+    """Wait, so that the client can read some of its queue."""
     host.timers.at(host.now_ms + RETAINED_PAUSE_MS, go_on)

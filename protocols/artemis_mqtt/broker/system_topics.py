@@ -1,8 +1,8 @@
-"""`$SYS`: what monitoring tools for MQTT look for, under the names that mosquitto made usual.
+"""`$SYS` topics: the numbers that monitoring tools for MQTT expect, under mosquitto's names.
 
-The numbers are published as retained messages whenever somebody subscribes to them, and nobody pays for them otherwise.
-They are messages of the broker's own: nothing of them is stored, and no client may publish there. Who may read them is
-a matter of permissions on `$SYS.#`; clients without a name may only where the acceptor says so.
+The numbers are published as retained messages when a client subscribes to them, and cost nothing otherwise. The broker
+itself publishes them: none is stored, and no client may publish there. Permissions on `$SYS.#` decide which clients may
+read them; clients without a name may only if the acceptor says so.
 """
 
 from importlib.metadata import version

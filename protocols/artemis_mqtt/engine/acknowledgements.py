@@ -3,7 +3,7 @@
     first byte, 2, identifier            all of them in 3.x, and where a version 5 has nothing else to say
     first byte, 3, identifier, reason    version 5
 
-Those of the client are looked up in the machines of `flight`. Ours are answers that may have to wait for a store:
+The client's are looked up in the machines of `flight`. Ours are answers that may have to wait for a store:
 `PendingAcks` collects them as octets, in the order of their causes, and sends them in one piece.
 """
 
@@ -153,7 +153,7 @@ class PendingAcks:
         self._reader: PublishReader = reader
         self._octets: list[bytes] = []
         self._finished: int = 0
-        """How many of them are the last answer to their message."""
+        """Number of them that are the last answer to their message."""
         self._refused: list[int] = []
         """Identifiers of QoS 2 that are free again once the refusal is out."""
 

@@ -101,7 +101,7 @@ class MqttConnection:
         self.writer: PublishWriter = PublishWriter(self.outbox)
         self.acks: Acknowledgements = Acknowledgements(nobody, self.outbox, self.reader)
         self.is_halted: bool = False
-        """What the client sends is not looked at for now; the transport does not read either."""
+        """Whether the client's packets are not processed for now; the transport does not read either."""
         self._is_v5: bool = False
         self._connect: Connect | None = None
         self._is_reauthenticating: bool = False
@@ -110,7 +110,7 @@ class MqttConnection:
         self._silence_s: float = 0.0
         """Silence after which the client counts as gone; 0: never."""
         self._was_unread: bool = False
-        """For some time nobody read from the client: its silence then means nothing."""
+        """Whether the client was not read from for some time: its silence then means nothing."""
         self._wants_reasons: bool = False
 
     # -- for the transport -------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class MqttConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client was accepted and nobody ended the conversation."""
+        """Whether the client was accepted and neither side has closed."""
         return self.state == OPEN
 
     @property
@@ -201,7 +201,7 @@ class MqttConnection:
             self._fail(reasons.QUOTA_EXCEEDED, f"more than {LOGIN_BUFFER_BYTES} bytes before the login ended")
 
     def data_to_send(self) -> bytes:
-        """Take all output. Deliveries that had to wait for room may then go on."""
+        """Return all output and forget it. Deliveries that waited for room may then be sent."""
         outbox = self.outbox
         was_full = outbox.was_full or outbox.size >= outbox.limit
         data = outbox.take()
@@ -233,7 +233,7 @@ class MqttConnection:
         self._was_unread = True
 
     def resume(self) -> None:
-        """Let deliveries go on."""
+        """Send deliveries again."""
         if self.outbox.resume() and self.can_send:
             self.handler.on_writable()
 

@@ -18,7 +18,7 @@ MAX_PACKET_ID: Final = 65535
 SENT: Final = 0
 """PUBLISH went out; a lost connection sends it again."""
 RECEIVED: Final = 1
-"""QoS 2: PUBREC came; nobody sent PUBREL yet (the handler waits for its store)."""
+"""QoS 2: PUBREC arrived; PUBREL is not sent yet (the handler waits for its store)."""
 RELEASED: Final = 2
 """QoS 2: PUBREL went out; a lost connection sends that again."""
 
@@ -58,14 +58,14 @@ class OutgoingFlight:
         self.deliveries: dict[int, Delivery] = {}
         """By packet identifier, in sending order."""
         self.window: int = MAX_PACKET_ID
-        """What the client takes ahead of its acknowledgements: its Receive Maximum, or our limit if that is lower."""
+        """Unacknowledged messages that the client accepts: its Receive Maximum, or our limit if that is lower."""
         self.quota: int = MAX_PACKET_ID
-        """How many more may be sent now (MQTT 5.0 §4.9)."""
+        """Number of messages that may be sent now (MQTT 5.0 §4.9)."""
         self.was_exhausted: bool = False
-        """Somebody wants to send and waits for the window; `connection` tells the handler when it opens."""
+        """Whether a delivery waits for the window; `connection` tells the handler when it opens."""
         self._last_id: int = 0
         self._resend: list[Delivery] = []
-        """What an earlier connection sent and this one did not yet; last first."""
+        """Deliveries that an earlier connection sent and this one has not sent yet; last first."""
 
     @property
     def can_send(self) -> bool:
@@ -146,7 +146,7 @@ class OutgoingFlight:
     # -- what the client answers; PacketError: no client that keeps to the protocol answers so --------------------
 
     def acknowledge(self, packet_id: int) -> Delivery | None:
-        """Take a PUBACK, the end of a QoS 1 delivery; None: an identifier nobody knows (it may have been dropped)."""
+        """Process a PUBACK, the end of a QoS 1 delivery; None: an unknown identifier (it may have been dropped)."""
         delivery = self.deliveries.get(packet_id)
         if delivery is None:
             return None

@@ -47,7 +47,7 @@ class Will:
     retain: bool = False
     properties: Properties = NO_PROPERTIES
     publish_properties: bytes = b""
-    """Those that go into the PUBLISH, encoded as `MqttHandler.on_publish` has them: no delay, no expiry."""
+    """Properties for the PUBLISH, encoded as for `MqttHandler.on_publish`, without delay and expiry."""
 
 
 @frozen(kw_only=True)

@@ -3,7 +3,7 @@
 One class holds them all, because their names mean the same everywhere; `ALLOWED` says which packet may carry which. A
 property that may stand once and stands twice is a protocol error, as is one in a packet that must not carry it.
 PUBLISH is read by `publish` on its hot path; this module reads and writes what the other packets carry, and a message's
-properties once somebody asks for them.
+properties when they are needed.
 """
 
 from collections.abc import Callable
