@@ -37,17 +37,17 @@ COLUMNS: Final[Mapping[str, str]] = {
     "annotations": "map<string,string>",
     "message": "binary",
 }
-"""Name to type, as Spark's SQL spells it."""
+"""Types of the columns by name, as Spark's SQL spells them."""
 
 NOT_BY_DEFAULT: Final = frozenset(("message",))
-"""It would carry every octet a second time; archives ask for it."""
+"""Columns that a query must ask for, as archives do: it would transfer every octet a second time."""
 
 _ALSO: Final[Mapping[str, str]] = {"body": "string"}
-"""Types beside those above that a query's own schema may give a column: octets are read as UTF-8."""
+"""Other types that a query's own schema may give a column: octets are then read as UTF-8."""
 
 
 def schema_text(names: Iterable[str] = ()) -> str:
-    """The schema of a source, all usual columns without `names`. Raises InvalidOption for a name that is none."""
+    """Return the schema of a source; without `names`, the default columns. Raises InvalidOption for an unknown name."""
     chosen = tuple(names) or tuple(name for name in COLUMNS if name not in NOT_BY_DEFAULT)
     unknown = [name for name in chosen if name not in COLUMNS]
     if unknown:
@@ -56,7 +56,7 @@ def schema_text(names: Iterable[str] = ()) -> str:
 
 
 def check_schema(schema: "StructType") -> None:
-    """A query's own schema must be a selection of our columns. Raises InvalidOption."""
+    """Raise InvalidOption unless a query's own schema is a selection of our columns."""
     for field in schema.fields:
         wanted = field.dataType.simpleString()
         known = COLUMNS.get(field.name)
@@ -67,7 +67,7 @@ def check_schema(schema: "StructType") -> None:
 
 
 class BatchBuilder:
-    """Arrow batches in the schema of one query, for messages of one queue."""
+    """Builder of Arrow batches in the schema of one query, for messages of one queue."""
 
     def __init__(self, schema: "StructType", address: str, queue: str) -> None:
         self.wanted: Final = frozenset(schema.names)
@@ -76,11 +76,11 @@ class BatchBuilder:
         self._has_text: Final = any(field.name == "body" and field.type == "string" for field in self._schema)
 
     def rows(self) -> Rows:
-        """Empty columns for the next batch."""
+        """Return empty columns for the next batch."""
         return Rows(self.wanted & frozenset((*_DECODED, *HEADER_COLUMNS, *PROPERTIES_COLUMNS)))
 
     def row_without_text(self, rows: Rows) -> int | None:
-        """The first row whose body shall be text and is none; no such row: None."""
+        """Return the first row whose body should be text and is not UTF-8; None if there is no such row."""
         if not self._has_text:
             return None
         bodies = rows.columns["body"]
@@ -95,7 +95,7 @@ class BatchBuilder:
         return None
 
     def build(self, rows: Rows) -> "pa.RecordBatch":
-        """One batch of rows that have text where it is wanted."""
+        """Return one batch; bodies that should be text must be UTF-8."""
         import pyarrow as pa
 
         arrays = [self._array(rows, field) for field in self._schema]
@@ -127,7 +127,7 @@ _DECODED: Final = ("address", "enqueued_time", "body", "body_type", "properties"
 
 
 def arrow_schema(schema: "StructType") -> "pa.Schema":
-    """What Spark compares the first batch with: names, types, nullability."""
+    """Return the schema with which Spark compares the first batch: names, types, nullability."""
     import pyarrow as pa
 
     types = {

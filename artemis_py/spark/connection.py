@@ -1,8 +1,8 @@
 """A blocking AMQP connection for a task or the driver.
 
-Decides which server of the list is talked to, how the login goes, and which failures are worth another try; what goes
-over links is up to `receiving`, `sending` and `management`. Proton's engine from Python costs 7 to 11 microseconds of
-CPU a message received and 8 sent; ours is compiled, costs a tenth of it, and is installed with the connector anyway.
+Decides which server of the list to use, how to log in, and which failures are worth a retry; `receiving`, `sending` and
+`management` use the links. Proton's engine from Python costs 7 to 11 microseconds of CPU per message received and 8 per
+message sent; ours is compiled, costs a tenth of that, and is installed with the connector anyway.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 MAX_RETRY_DELAY_S: Final = 30.0
 
-# Conditions that another attempt may not meet again: the broker stops, is full, or somebody took a link over.
+# Conditions that may be gone at the next attempt: the broker stops or is full, or another client took a link over.
 _PASSING: Final = frozenset(
     (
         errors.CONNECTION_FORCED,
@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 
 def failed(error: AmqpError | None, what: str) -> ConnectionLost | Refused:
-    """The exception for something the broker ended, by whether it is worth another try."""
+    """Return the exception for something that the broker ended; its class says whether a retry may succeed."""
     if error is None:
         return ConnectionLost(f"{what}: the broker gave no reason")
     text = f"{what}: {error.description or error.condition} ({error.condition})"
@@ -49,7 +49,7 @@ def failed(error: AmqpError | None, what: str) -> ConnectionLost | Refused:
 
 
 class Connection(BlockingClient):
-    """One open connection with one session; use it as a context manager. It belongs to one thread."""
+    """One open connection with one session; use it as a context manager, from one thread only."""
 
     def __init__(self, server: Server, options: ConnectionOptions) -> None:
         """Connect, log in and open. Raises ConnectionLost, Refused, InvalidOption."""
@@ -68,7 +68,7 @@ class Connection(BlockingClient):
         return f"Connection({self._server})"
 
     def translated(self, failure: ClientError) -> ConnectionLost | Refused:
-        """The exception of the connector, by whether it is worth another try."""
+        """Return the connector's exception; its class says whether a retry may succeed."""
         if failure.what:
             return failed(failure.error, f"{self._server}: {failure.what}")
         if failure.error is not None:
@@ -77,7 +77,7 @@ class Connection(BlockingClient):
 
 
 def _login(options: ConnectionOptions) -> tuple[str, bytes]:
-    """SASL mechanism and initial response. Raises InvalidOption if the password cannot be read."""
+    """Return SASL mechanism and initial response. Raises InvalidOption if the password cannot be read."""
     mechanism = options.sasl or ("anonymous" if options.user is None else "plain")
     if mechanism == "plain":
         return "PLAIN", f"\0{options.user}\0{options.password()}".encode()
@@ -86,7 +86,7 @@ def _login(options: ConnectionOptions) -> tuple[str, bytes]:
 
 
 def _connect(server: Server, options: ConnectionOptions) -> socket.socket:
-    """A socket that does not block, with TLS if the server is named so. Raises ConnectionLost, InvalidOption."""
+    """Return a connected, non-blocking socket, with TLS for an amqps server. Raises ConnectionLost, InvalidOption."""
     context = tls_context(options) if server.tls else None
     try:
         plain = socket.create_connection((server.host, server.port), options.connect_timeout_s)
@@ -107,7 +107,7 @@ def _connect(server: Server, options: ConnectionOptions) -> socket.socket:
 
 
 def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
-    """What the broker's certificate must satisfy, and our own. Raises InvalidOption for files it cannot read."""
+    """Return the TLS context with its checks and our certificate. Raises InvalidOption for files it cannot read."""
     try:
         context = ssl.create_default_context(cafile=options.tls_ca)
         if options.tls_cert is not None:
@@ -122,14 +122,14 @@ def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
 
 
 class Broker:
-    """The servers of a query: connects to the first that answers, and starts over when a connection breaks."""
+    """Servers of a query: connects to the first one that answers, and starts again when a connection breaks."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._options: Final = options
         self._servers: Final = list(options.servers)
 
     def connect(self) -> Connection:
-        """One round through the list. Raises ConnectionLost with every server's reason, Refused, InvalidOption."""
+        """Try each server once. Raises ConnectionLost with every server's reason, Refused, InvalidOption."""
         reasons: list[str] = []
         for _ in range(len(self._servers)):
             try:
@@ -140,13 +140,13 @@ class Broker:
         raise ConnectionLost("; ".join(reasons))
 
     def pass_over(self) -> None:
-        """Begin with the next server of the list: the first one answers, and is not the one that is meant."""
+        """Begin with the next server of the list: the first one answers, but is not the one that is meant."""
         self._servers.append(self._servers.pop(0))
 
     def run(self, work: Callable[[Connection], Result]) -> Result:
-        """Call `work` with a new connection, again with another while the connection is what fails.
+        """Call `work` with a new connection, and again with another one if the connection fails.
 
-        Whatever `work` does must bear being begun anew. Raises what it raises, ConnectionLost after the last try.
+        `work` must be safe to repeat from the beginning. Raises what it raises, ConnectionLost after the last try.
         """
         delay_s = self._options.retry_delay_s
         for left in range(self._options.retries, -1, -1):

@@ -1,4 +1,4 @@
-"""The entry point for Spark: which reader or writer serves which query.
+"""The entry point for Spark, which selects the reader or writer for a query.
 
 Imported in every session that looks for a Python data source, so nothing heavy is imported before it is used.
 """
@@ -20,11 +20,11 @@ class AmqpDataSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> str:
-        """The columns of a source, as SQL. Raises InvalidOption, MissingRequirement."""
+        """Return the columns of a source, as SQL. Raises InvalidOption, MissingRequirement."""
         from artemis_py.spark.columns import schema_text
         from artemis_py.spark.options import read_options
 
@@ -32,7 +32,7 @@ class AmqpDataSource(DataSource):  # type: ignore[misc]
         return schema_text(read_options(self.options).columns)
 
     def reader(self, schema: "StructType") -> Any:
-        """Of a batch query. Raises InvalidOption, MissingRequirement."""
+        """Return the reader of a batch query. Raises InvalidOption, MissingRequirement."""
         from artemis_py.spark.columns import check_schema
         from artemis_py.spark.options import read_options
         from artemis_py.spark.source import batch_reader
@@ -42,7 +42,7 @@ class AmqpDataSource(DataSource):  # type: ignore[misc]
         return batch_reader(read_options(self.options), schema)
 
     def streamReader(self, schema: "StructType") -> Any:
-        """Of a streaming query. Raises InvalidOption, MissingRequirement."""
+        """Return the reader of a streaming query. Raises InvalidOption, MissingRequirement."""
         from artemis_py.spark.columns import check_schema
         from artemis_py.spark.options import read_options
         from artemis_py.spark.spool_source import SpoolStreamReader
@@ -54,7 +54,7 @@ class AmqpDataSource(DataSource):  # type: ignore[misc]
         return SpoolStreamReader(options, schema) if options.mode == "spool" else stream_reader(options, schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> Any:
-        """Of a batch query. Raises InvalidOption, MissingRequirement."""
+        """Return the writer of a batch query. Raises InvalidOption, MissingRequirement."""
         from artemis_py.spark.options import write_options
         from artemis_py.spark.sink import batch_writer
 
@@ -62,7 +62,7 @@ class AmqpDataSource(DataSource):  # type: ignore[misc]
         return batch_writer(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> Any:
-        """Of a streaming query. Raises InvalidOption, MissingRequirement."""
+        """Return the writer of a streaming query. Raises InvalidOption, MissingRequirement."""
         from artemis_py.spark.options import write_options
         from artemis_py.spark.sink import stream_writer
 

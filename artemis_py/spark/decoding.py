@@ -1,7 +1,8 @@
-"""Octets of deliveries to columns of Python values: one pass over each message, and only over what a query wants.
+"""Decoding of deliveries to columns of Python values: one pass over each message, for the columns that a query wants.
 
-Decides what each column holds (docs/spark.md has the table); knows neither Arrow nor Spark, so that it can be compiled
-and tested without them. A message that cannot be decoded raises MalformedFrame: the broker checked it on arrival.
+Decides what each column contains (docs/spark.md has the table); knows neither Arrow nor Spark, so that it can be
+compiled and tested without them. A message that cannot be decoded raises MalformedFrame: the broker checked it on
+arrival.
 """
 
 from struct import Struct
@@ -68,14 +69,14 @@ _CODES: Final[dict[str, int]] = {
 _I64: Final = Struct(">q")
 _U32: Final = Struct(">I")
 
-# What our broker writes first into the annotations: map8, size, count, the key, the code of a long.
+# The octets with which our broker begins the annotations: map8, size, count, the key, the code of a long.
 _SEQUENCE_KEY: Final = encode_value(SEQUENCE_NUMBER) + b"\x81"
 _SEQUENCE_AT: Final = 3
 _SEQUENCE_END: Final = _SEQUENCE_AT + len(_SEQUENCE_KEY)
 
 
 def printed(value: object) -> str | None:
-    """An id, property or annotation as text: octets as UTF-8 or else in hexadecimal, booleans as true and false."""
+    """Return an id, property or annotation as text: octets as UTF-8 or hexadecimal, booleans as true and false."""
     if value is None or type(value) is str:
         return value
     if value is True or value is False:
@@ -89,7 +90,7 @@ def printed(value: object) -> str | None:
 
 
 class Rows:
-    """The columns of a batch while it is put together; one `add` per delivery."""
+    """Columns of a batch that is being built; call `add` once per delivery."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         self._header: bool = not wanted.isdisjoint(HEADER_COLUMNS)
@@ -103,31 +104,34 @@ class Rows:
         self._message: bool = "message" in wanted
         self.count: int = 0
         self.size: int = 0
-        """Octets of the deliveries together."""
+        """Number of octets of all deliveries."""
         self.sequences: list[int] = []
-        """-1: the peer numbers nothing."""
+        """Sequence number of each row; -1: the peer gives no numbers."""
         self.addresses: dict[int, str] = {}
-        """By row, of messages that say where they were sent to."""
+        """Addresses by row, of messages that say where they were sent to."""
         self.reading: int = -1
-        """Number of the message that is being taken apart, as soon as it is known."""
+        """Number of the message that is being decoded, as soon as it is known."""
         self.columns: dict[str, list[object]] = {name: [] for name in wanted if name != "address"}
         """Values by column; maps are in `keys`, `items` and `ends`. Timestamps are microseconds since 1970."""
         self.keys: dict[str, list[str]] = {}
         self.items: dict[str, list[str | None]] = {}
         self.ends: dict[str, list[int]] = {}
-        """Of each map column: where the entries of a row end; begins with 0."""
+        """Ends of the entries of each row, by map column; begins with 0."""
         for name in ("annotations", "properties"):
             if name in wanted:
                 self.keys[name] = []
                 self.items[name] = []
                 self.ends[name] = [0]
         self._slots: list[list[object] | None] = [self.columns.get(name) for name in _FIELDS]
-        """The columns of the properties' fields; None for those nobody wants."""
+        """Columns of the properties' fields; None for those that the query does not want."""
         self._bodies: list[object] = self.columns.get("body", [])
         self._times: list[object] = self.columns.get("enqueued_time", [])
 
     def add(self, payload: bytes) -> None:
-        """Take one delivery apart. Raises MalformedFrame; nothing can be added after that."""
+        """Decode one delivery. Raises MalformedFrame; nothing can be added after that.
+
+        Long because the loop handles each kind of section in place: it runs once per message.
+        """
         end = len(payload)
         offset = 0
         bare_start = -1
@@ -238,7 +242,7 @@ class Rows:
                 column.append(default if value is None else value)
 
     def _add_properties(self, data: bytes, at: int) -> None:
-        """The fields of the properties section whose list is at `at`; 0: there is none."""
+        """Add the fields of the properties section whose list is at `at`; 0: there is none."""
         count, offset, stop = _items_at(data, at, 0xC0)
         for index in range(len(_FIELDS)):
             slot = self._slots[index]
@@ -269,7 +273,7 @@ class Rows:
             raise MalformedValue(f"the properties at octet {at} are cut short")
 
     def _add_map(self, name: str, data: bytes, at: int) -> None:
-        """The entries of the map at `at`, printed; 0: there is none."""
+        """Add the entries of the map at `at`, as text; 0: there is none."""
         keys = self.keys[name]
         items = self.items[name]
         count, offset, stop = _items_at(data, at, 0xC1)
@@ -284,7 +288,7 @@ class Rows:
 
 
 def _items_at(data: bytes, at: int, kind: int) -> tuple[int, int, int]:
-    """Count, start and stop of the list (0xC0) or map (0xC1) at `at`, whose outline was walked over before."""
+    """Return count, start and stop of the list (0xC0) or map (0xC1) at `at`, whose outline was checked before."""
     code = data[at]
     if at == 0 or code == 0x45:
         return 0, 0, 0
@@ -298,7 +302,7 @@ def _items_at(data: bytes, at: int, kind: int) -> tuple[int, int, int]:
 
 
 def _text_at(data: bytes, offset: int, stop: int) -> tuple[str | None, int]:
-    """The value at `offset` as text, and the offset behind it."""
+    """Return the value at `offset` as text, and the offset behind it."""
     if offset + 2 <= stop and (data[offset] == 0xA1 or data[offset] == 0xA3):
         end = offset + 2 + data[offset + 1]
         return str(data[offset + 2 : end], "utf-8", "replace"), end
@@ -307,7 +311,7 @@ def _text_at(data: bytes, offset: int, stop: int) -> tuple[str | None, int]:
 
 
 def _section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """The code of the section at `offset`, written in an unusual form, and the offset of its value."""
+    """Return the code of the section at `offset`, which has an unusual form, and the offset of its value."""
     if offset + 4 > end or data[offset] != 0x00:
         raise MalformedValue(f"no message section at octet {offset}")
     descriptor, at = read_value(data, offset + 1, end, 1)
@@ -319,7 +323,7 @@ def _section_at(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def _end_of(data: bytes, at: int, end: int) -> int:
-    """The offset behind the value at `at`; the sizes that sections have take no call."""
+    """Return the offset behind the value at `at`; the usual forms of a section take no call."""
     if at + 5 <= end:
         code = data[at]
         if code == 0xC0 or code == 0xC1 or code == 0xA0 or code == 0xA1:
@@ -335,7 +339,7 @@ def _end_of(data: bytes, at: int, end: int) -> int:
 
 
 def _octets(data: bytes, at: int, stop: int) -> bytes:
-    """What a binary or string at `at` holds."""
+    """Return the octets of a binary or string at `at`."""
     if data[at] & 0xF0 == 0xA0:
         return data[at + 2 : stop]
     return data[at + 5 : stop]
@@ -358,5 +362,5 @@ def _enqueued(annotations: dict[object, object]) -> object:
 
 
 def _microseconds(value: object) -> int | None:
-    """AMQP counts milliseconds, Spark microseconds."""
+    """Return a time in microseconds, as Spark counts, from AMQP's milliseconds."""
     return int(value) * 1000 if isinstance(value, (Timestamp, int)) else None

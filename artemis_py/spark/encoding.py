@@ -1,7 +1,6 @@
-"""Rows to messages: from the columns of an Arrow batch to encoded messages, ready for a transfer frame.
+"""Encoding of rows: from the columns of an Arrow batch to encoded messages, ready for a transfer frame.
 
-Most rows of a job differ in few columns, so that what a batch leaves constant is encoded once for it. The header is
-written by whoever sends, all other sections here.
+Most rows of a job have the same durability, priority and time to live, so that encoded headers are cached.
 """
 
 import json
@@ -67,28 +66,28 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "delay_ms": _INTEGERS,
     "scheduled_time": _TIMES,
 }
-"""What a sink understands, and the types that each column may have."""
+"""Columns that a sink understands, and the types that each may have."""
 
 SOURCE_ONLY: Final = frozenset(("queue", "sequence", "enqueued_time", "body_type", "delivery_count", "annotations"))
-"""What a source tells and a sink has no use for; they may be there, so that a source can be written back."""
+"""Columns of a source that a sink ignores, so that what a source reads can be written back."""
 
 _WHOLE_ROW: Final = ("json", "arrow")
-"""Payloads that are made of all columns that are not the message's own."""
+"""Payloads that consist of all columns that are not fields of the message."""
 
 
 @frozen
 class Encoded:
-    """One message, ready to go."""
+    """One message, ready to send."""
 
     address: str | None
-    """None: the address of the option."""
+    """Address of the message; None: that of the option."""
     head: bytes
     """Header and message annotations."""
     bare: bytes
 
 
 def check_columns(schema: "StructType", options: WriteOptions) -> None:
-    """Raises InvalidOption for a frame that cannot be written: missing, unknown or wrongly typed columns."""
+    """Raise InvalidOption for a frame that cannot be written: missing, unknown or wrongly typed columns."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if options.payload in ("body", "message"):
         if options.payload not in types:
@@ -112,7 +111,7 @@ def check_columns(schema: "StructType", options: WriteOptions) -> None:
 
 
 class Encoder:
-    """Turns batches of one query into messages; `writer` begins the ids of `idempotence=source`."""
+    """Encoder of the batches of one query; the ids of `idempotence=source` begin with `writer`."""
 
     def __init__(self, options: WriteOptions, writer: str) -> None:
         self._options: Final = options
@@ -120,7 +119,7 @@ class Encoder:
         self._headers: Final[dict[tuple[bool, int, int], bytes]] = {}
 
     def messages(self, batch: "pa.RecordBatch") -> Iterator[Encoded]:
-        """The messages of a batch, in the order of its rows. Raises SendFailed for a row that cannot be sent."""
+        """Yield the messages of a batch, in the order of its rows. Raises SendFailed for a row that cannot be sent."""
         if self._options.payload == "arrow":
             yield from self._one_message(batch)
             return
@@ -130,7 +129,7 @@ class Encoder:
             yield self._message(columns, row, bodies(row))
 
     def _one_message(self, batch: "pa.RecordBatch") -> Iterator[Encoded]:
-        """The whole batch as an Arrow IPC stream."""
+        """Yield the whole batch as one message, an Arrow IPC stream."""
         import pyarrow as pa
 
         sink = pa.BufferOutputStream()
@@ -199,7 +198,7 @@ class Encoder:
 
 
 class _Columns:
-    """The columns of a batch beside the payload, as Python values."""
+    """Columns of a batch other than the payload, as Python values."""
 
     def __init__(self, batch: "pa.RecordBatch", options: WriteOptions) -> None:
         import pyarrow as pa
@@ -214,20 +213,20 @@ class _Columns:
         self._fields: Final = [
             (self._values.get(name), encoder) for name, encoder in _FIELDS[: present[-1] + 1 if present else 0]
         ]
-        """Values and encoder of each field up to the last there is a column for."""
+        """Values and encoder of each field, up to the last one that has a column."""
         self._application: Final = self._values.get("properties")
 
     def is_text(self, name: str) -> bool:
-        """Whether a column is a string."""
+        """Tell whether a column is a string."""
         return name in self._text
 
     def get(self, name: str, row: int) -> Any:
-        """A value; None if it is null or there is no such column."""
+        """Return a value; None if it is null or there is no such column."""
         values = self._values.get(name)
         return None if values is None else values[row]
 
     def properties(self, row: int, duplicate_id: str | None) -> bytes:
-        """The sections properties and application properties, as far as there is something in them."""
+        """Return the sections properties and application properties, each only if it is not empty."""
         content = bytearray()
         count = filled = 0
         for values, encoder in self._fields:
@@ -255,7 +254,7 @@ class _Columns:
 
 
 def _section(descriptor: bytes, kind: int, count: int, content: bytearray) -> bytes:
-    """A list (0xC0) or map (0xC1) behind its descriptor."""
+    """Return a list (0xC0) or map (0xC1) behind its descriptor."""
     size = len(content) + 1
     if size < 256 and count < 256:
         return descriptor + bytes((kind, size, count)) + content
@@ -305,7 +304,7 @@ _CONTENT_TYPE: Final = 6
 
 
 def data_section(octets: Any) -> bytes:
-    """Octets as the body of a message."""
+    """Return octets as a data section."""
     size = len(octets)
     if size < 256:
         return b"\x00\x53\x75\xa0" + size.to_bytes(1, "big") + bytes(octets)
@@ -313,7 +312,7 @@ def data_section(octets: Any) -> bytes:
 
 
 def _text(value: str) -> bytes:
-    """A string as amqp-value: JMS clients see a text message."""
+    """Return a string as an amqp-value, which JMS clients receive as a text message."""
     octets = value.encode()
     size = len(octets)
     if size < 256:
@@ -332,7 +331,7 @@ def _ms(moment: datetime) -> int:
 
 
 def _json(value: object) -> object:
-    """What JSON has no form for."""
+    """Return a JSON form of a value for which JSON has none. Raises SendFailed."""
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, Decimal):

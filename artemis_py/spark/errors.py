@@ -1,4 +1,4 @@
-"""What a query can be told: each error says what is wrong and what would be right. No text holds a secret."""
+"""Errors of the connector: each text says what is wrong and what would be right, and contains no secret."""
 
 from artemis_py.errors import ArtemisError
 
@@ -12,39 +12,39 @@ class MissingRequirement(SparkError):
 
 
 class InvalidOption(SparkError):
-    """An option is unknown, has a value it cannot have, or contradicts another."""
+    """An option is unknown, has an invalid value, or contradicts another one."""
 
 
 class ConnectionLost(SparkError):
-    """No broker of the list could be reached, or the connection broke: worth another try."""
+    """No broker of the list could be reached, or the connection broke: a retry may succeed."""
 
 
 class Elsewhere(ConnectionLost):
-    """Another broker of the list answered than the one that gave the numbers: the next one may be it."""
+    """A broker answered that is not the one that gave the numbers: the next one of the list may be it."""
 
 
 class Withheld(ConnectionLost):
-    """The broker has messages that it did not deliver: worth another try, and nothing is lost."""
+    """The broker has messages that it did not deliver: nothing is lost, and a retry may succeed."""
 
 
 class Refused(SparkError):
-    """The broker said no; trying again would not help."""
+    """The broker refused; a retry would not help."""
 
 
 class Gone(Refused):
-    """The queue or address is not there, or not the one that was meant."""
+    """The queue or address does not exist, or is not the one that was meant."""
 
 
 class DataLoss(SparkError):
-    """Messages that an offset promised are not there any more."""
+    """Messages that an offset promised do not exist any more."""
 
 
 class Undecodable(SparkError):
-    """A message that is none, or whose body is not the text that the query's schema says."""
+    """A delivery is not a valid message, or its body is not text although the query's schema says so."""
 
 
 class InvalidOffset(SparkError):
-    """A checkpoint or an option holds an offset that this version cannot read."""
+    """A checkpoint or an option contains an offset that this version cannot read."""
 
 
 class SendFailed(SparkError):

@@ -1,6 +1,6 @@
-"""What the driver asks the broker: where queues begin and end, and that it is done with what it has read.
+"""Requests of the driver to the broker: heads of queues, missing messages, acknowledgements, commits.
 
-Requests go to the management address and have the form that docs/management.md describes. The resource `reader`
+Requests are sent to the management address in the form that docs/management.md describes. The resource `reader`
 needs no permission to manage the broker.
 """
 
@@ -49,51 +49,51 @@ _DURABLE_NEVER: Final = 2
 
 @frozen(kw_only=True)
 class Head:
-    """A queue as it is now."""
+    """State of a queue at one moment."""
 
     address: str
     queue: str
     queue_id: int
     first: int
-    """The lowest number that is there; equals `next` if the queue is empty."""
+    """Lowest sequence number in the queue; equals `next` if the queue is empty."""
     next: int
-    """The number of the next message to come."""
+    """Sequence number of the next message to arrive."""
     average_bytes: int = 0
-    """Octets of a message, as encoded in the broker; 0 if none waits."""
+    """Average size of a message in octets, as encoded in the broker; 0 if none waits."""
     since: int = 0
-    """If a time was asked for: the number of the first message that arrived then or later."""
+    """Number of the first message that arrived at the requested time or later."""
     skipped: tuple[tuple[int, int], ...] = ()
     """Ranges of numbers, from and to, of which a crash of the broker may have skipped the last ones, all behind the
-    last that was given."""
+    last one that was given."""
 
     def never_given(self, start: int, stop: int) -> int:
-        """How many of the missing numbers from `start` up to `stop`, which was given, may never have been."""
+        """Return how many of the missing numbers from `start` up to `stop` may never have been given; `stop` was."""
         return _never_given(self.skipped, start, stop)
 
 
 @frozen(kw_only=True)
 class Found:
-    """What a queue says of some numbers."""
+    """A queue's answer about some numbers."""
 
     exists: bool
-    """Whether the queue that was meant is there; if not, nothing of it is."""
+    """Whether the queue that was meant exists; if not, none of its messages do."""
     count: int = 0
-    """Messages that are there, and not past their time."""
+    """Number of messages in the queue that have not expired."""
     there: tuple[tuple[int, str], ...] = ()
-    """The lowest of them, and where each is."""
+    """Lowest numbers of them, each with its place."""
     expired: int = 0
-    """Messages that are there, but past their time."""
+    """Number of messages in the queue that have expired."""
     left: str = ""
-    """By which way messages left the queue."""
+    """Text that says how messages left the queue."""
     skipped: tuple[tuple[int, int], ...] = ()
-    """As in `Head`."""
+    """Skipped ranges, as in `Head`."""
 
     def never_given(self, start: int, stop: int) -> int:
-        """As in `Head`."""
+        """Return as `Head.never_given`."""
         return _never_given(self.skipped, start, stop)
 
     def skipped_around(self, number: int) -> int:
-        """The first number behind the range that has `number`; the number itself if it is in none."""
+        """Return the first number behind the skipped range that contains `number`; `number` itself if none does."""
         return next((end for begin, end in self.skipped if begin < number < end), number)
 
 
@@ -106,29 +106,29 @@ class Heads:
     """The queues of one broker."""
 
     node: str
-    """Identifies the broker, through restarts."""
+    """Id of the broker, which survives restarts."""
     queues: tuple[Head, ...]
 
 
 @frozen(kw_only=True)
 class Lease:
-    """Queues for one reader only."""
+    """Exclusive use of queues by one reader."""
 
     holder: str
     duration_s: float
 
 
 class _Requests(SenderLinkHandler):
-    """The sending side of requests: credit, and refusals."""
+    """Handler of the link that sends requests: it records refusals."""
 
     def __init__(self) -> None:
         self.refusal: Exception | None = None
 
     def on_credit(self, link: SenderLink) -> None:
-        """Looked at when something is to be sent."""
+        """Do nothing: the credit is checked when a request is to be sent."""
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
-        """A refused request gets no reply."""
+        """Record a refusal: a refused request gets no reply."""
         if state != ACCEPTED_CODE:
             self.refusal = failed(state.error if isinstance(state, Rejected) else None, "management request refused")
 
@@ -137,7 +137,7 @@ class Management:
     """Requests over one connection, one at a time."""
 
     def __init__(self, connection: Connection, timeout_s: float) -> None:
-        """Raises Refused, ConnectionLost."""
+        """Attach the links for requests and replies. Raises Refused, ConnectionLost."""
         self._connection: Final = connection
         self._timeout_s: Final = timeout_s
         self._numbers: Final = count(1)
@@ -155,7 +155,7 @@ class Management:
         sender.handler = self._requests
 
     def call(self, resource: str, operation: str, *parameters: object, is_long: bool = False) -> Any:
-        """The result of one operation; one that may be long is waited for while the connection lasts.
+        """Return the result of one operation; a long one is waited for while the connection lasts.
 
         Raises Refused with the broker's reason, ConnectionLost.
         """
@@ -196,9 +196,9 @@ class Management:
         time_ms: int | None = None,
         lease: Lease | None = None,
     ) -> Heads:
-        """Queues by name, and those of addresses by name or pattern. Raises Refused if a named one is missing.
+        """Return heads of queues by name, and of addresses by name or pattern. Raises Refused if a name is unknown.
 
-        A time can be asked for up to 100 queues, and is refused if the broker does not note when messages arrive. A
+        A time can be requested for up to 100 queues, and is refused if the broker does not record arrival times. A
         lease is taken or renewed, and refused if another holder has one of the queues.
         """
         wanted: dict[str, object] = {"queues": list(queues), "addresses": list(addresses)}
@@ -229,7 +229,7 @@ class Management:
         self.call(READER, "release", {"queues": list(queues), "holder": holder})
 
     def find(self, part: Range, ranges: Sequence[tuple[int, int]], selector: str | None) -> Found:
-        """What the queue of `part` has of some numbers, and of those what a selector wants.
+        """Return what the queue of `part` has of some numbers, counting only messages that a selector matches.
 
         Raises Refused, Elsewhere if the broker is not the one that gave the numbers, ConnectionLost.
         """
@@ -259,31 +259,31 @@ class Management:
         return found
 
     def acknowledge(self, positions: Iterable[tuple[str, int, int, int]], node: str) -> None:
-        """Acknowledge what is below a number, and not below another: queue, queue id, number and the other.
+        """Acknowledge messages below one number and not below another; a position is queue, queue id and these two.
 
-        Doing it again does no harm.
-        Another broker than `node` does nothing. Raises Refused, also for a number that was never given.
+        A repetition has no effect. A broker other than `node` does nothing. Raises Refused, also for a number that was
+        never given.
         """
         wanted = {"queues": [list(position) for position in positions], "node": node}
         while not json.loads(self.call(READER, "acknowledgeUpTo", wanted))["complete"]:
             pass  # A request does a part of it.
 
     def acknowledge_numbers(self, part: Range, sequences: Sequence[int]) -> int:
-        """Acknowledge single messages, whose numbers must be within 5,000; how many there were. Raises Refused."""
+        """Acknowledge single messages, whose numbers must be within 5,000; return how many existed. Raises Refused."""
         wanted = {"queue": part.queue, "queueId": part.queue_id, "sequences": list(sequences)}
         if part.node:
             wanted["node"] = part.node
         return int(self.call(READER, "acknowledge", wanted))
 
     def commit_epoch(self, writer: str, epoch: int, attempts: Mapping[str, int]) -> bool:
-        """Have the broker route what the attempts hold; False if it did before. Raises Refused, ConnectionLost.
+        """Have the broker route the messages of the attempts; False if it did before. Raises Refused, ConnectionLost.
 
-        That takes as long as there are messages, and consumers to make room for them if the address is full.
+        The time depends on the number of messages, and on consumers that make room if the address is full.
         """
         return bool(self.call(WRITER, "commitEpoch", writer, epoch, dict(attempts), is_long=True))
 
     def abort_epoch(self, writer: str, epoch: int) -> None:
-        """Have the broker drop what is staged. Raises Refused, ConnectionLost."""
+        """Have the broker drop what is staged for an epoch. Raises Refused, ConnectionLost."""
         self.call(WRITER, "abortEpoch", writer, epoch)
 
     def abort_attempts(self, writer: str, epoch: int, attempts: Iterable[str]) -> None:
@@ -292,10 +292,10 @@ class Management:
 
 
 def subscribe(connection: Connection, address: str, subscription: str) -> str:
-    """Make sure that the durable subscription is there; the name of its queue. Raises Refused, ConnectionLost.
+    """Create the durable subscription if it is missing; return the name of its queue. Raises Refused, ConnectionLost.
 
-    A shared, global, durable subscription as any AMQP client makes one: it outlives the link that made it, which is
-    detached and not closed, and belongs to no container.
+    It is a shared, global, durable subscription as any AMQP client creates one: it outlives the link that created it,
+    which is detached and not closed, and belongs to no container.
     """
     name = f"{subscription}.{address}"
     source = Source(address=address, durable=_DURABLE_NEVER, expiry_policy="never", capabilities=_GLOBAL_SUBSCRIPTION)

@@ -1,7 +1,8 @@
-"""Numbers that did not come: what the broker says of them.
+"""Sequence numbers that were not delivered, and what the broker says about them.
 
-A number that is missing among those that came tells nothing by itself. The queue is asked: a message that is there has
-to be read again, and one that is not is gone, or was never given. Nothing is concluded from what a link delivered.
+A gap in the numbers proves nothing by itself, so the queue is asked. A message that is in the queue has to be read
+again; a number that is not in it belongs to a message that is gone, or was never given. Nothing is concluded from what
+a link delivered.
 """
 
 import logging
@@ -21,11 +22,11 @@ logger: Final = logging.getLogger(__name__)
 Gaps = Sequence[tuple[int, int]]
 
 NAMED: Final = 5
-"""Numbers and ranges that an error text names."""
+"""Number of numbers and ranges that an error text names."""
 
 
 def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
-    """The ranges of numbers that are missing among these, which are ascending and begin at `expected` or later."""
+    """Return the ranges missing from `sequences`, which are ascending and begin at `expected` or later."""
     if sequences[0] == expected and sequences[-1] - expected + 1 == len(sequences):
         return []
     gaps = []
@@ -38,23 +39,23 @@ def gaps_of(expected: int, sequences: list[int]) -> list[tuple[int, int]]:
 
 @define
 class Missing:
-    """The numbers of a range that did not come, as far as it was read."""
+    """Numbers of a range that were not delivered, as far as it was read."""
 
     options: ReadOptions
     part: Range
     is_lenient: bool = False
-    """What is there and cannot be read is passed over, because nothing is ever removed on the strength of it."""
+    """Whether messages in the queue that cannot be read are skipped, which is safe because reading removes nothing."""
     gone: list[tuple[int, int]] = field(factory=list)
     count: int = 0
-    """Messages that are gone."""
+    """Number of messages that are gone."""
     expired: int = 0
-    """Those of them that are in the queue still, past their time."""
+    """Number of them that are still in the queue, but expired."""
     _last: Found | None = None
 
     def check_queue(self, connection: Connection) -> None:
-        """Make sure that this is the broker and the queue that gave the numbers.
+        """Check that this is the broker and the queue that gave the numbers.
 
-        Of several brokers each may have a queue of this name, even of this id, with other messages. Raises Elsewhere,
+        Several brokers may each have a queue of this name, even of this id, with other messages. Raises Elsewhere,
         Gone, Refused, ConnectionLost.
         """
         part = self.part
@@ -64,7 +65,7 @@ class Missing:
                 raise Gone(f"{part.queue} is not there any more, or was made again")
 
     def look_up(self, gaps: Gaps) -> None:
-        """Ask the queue about numbers that did not come. Raises Withheld if some are there, Gone, ConnectionLost."""
+        """Ask the queue about missing numbers. Raises Withheld if it has some of the messages, Gone, ConnectionLost."""
         if not gaps:
             return
         options = self.options
@@ -74,7 +75,7 @@ class Missing:
         self.note(gaps, found, is_more_behind)
 
     def note(self, gaps: Gaps, found: Found, is_more_behind: bool) -> None:
-        """What the queue said of gaps; `is_more_behind`: it has something in the skipped numbers behind the range.
+        """Record the queue's answer about gaps; `is_more_behind`: it has some of the skipped numbers behind the range.
 
         Raises as `look_up`.
         """
@@ -88,14 +89,14 @@ class Missing:
             logger.warning("passed over, nothing is removed: range=%s %s", part, text)
             return
         if options.selector is not None:
-            # Nobody knows whether the selector would have wanted what is gone.
+            # It is unknown whether the selector matched the messages that are gone.
             return
         self._last = found
         self.expired += found.expired
         for start, stop in gaps:
             end = found.skipped_around(stop)
             if end > stop == part.stop and not is_more_behind:
-                # Nothing is behind it either: a crash may have skipped all of these numbers.
+                # There is no message behind it either: a crash may have skipped all of these numbers.
                 stop = end
             count = stop - start - found.never_given(start, stop)
             if count:
@@ -103,7 +104,7 @@ class Missing:
                 self.gone.append((start, min(start + count, part.stop)))
 
     def _asked(self, management: Management, gaps: Gaps) -> tuple[Found, bool]:
-        """What the queue has of the gaps, and whether it has anything in the skipped numbers behind the range."""
+        """Return what the queue has of the gaps, and whether it has some of the skipped numbers behind the range."""
         part, options = self.part, self.options
         found = management.find(part, gaps, options.selector)
         end = found.skipped_around(part.stop)
@@ -113,11 +114,11 @@ class Missing:
         return found, behind.count + behind.expired > 0
 
     def conclude(self) -> None:
-        """The range is read. Raises DataLoss if messages of it are gone, and that is an error."""
+        """Conclude the range, which is read. Raises DataLoss if messages of it are gone, and that is an error."""
         if not self.count or self._last is None:
             return
         if self.options.mode == "browse":
-            # Its messages belong to others, who may take them at any time.
+            # Its messages belong to other consumers, which may take them at any time.
             logger.info("others took messages: range=%s count=%d", self.part, self.count)
             return
         late = f" ({self.expired} are there, but past their time)" if self.expired else ""
@@ -131,12 +132,12 @@ class Missing:
 
 
 def _listed(gone: Sequence[tuple[int, int]]) -> str:
-    """Numbers and ranges of numbers."""
+    """Return ranges of numbers as text."""
     texts = [str(start) if stop == start + 1 else f"{start} to {stop - 1}" for start, stop in gone[:NAMED]]
     return ", ".join(texts) + (" and more" if len(gone) > NAMED else "")
 
 
 def _places(found: Found) -> str:
-    """Some of what is there, and where."""
+    """Return some of the messages that are in the queue, and their places, as text."""
     texts = [f"{number} ({place})" for number, place in found.there[:NAMED]]
     return ", ".join(texts) + (" and more" if found.count > NAMED else "")

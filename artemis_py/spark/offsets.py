@@ -1,14 +1,13 @@
-"""Offsets: what a checkpoint holds, how far the next batch goes, and into which ranges it is cut.
+"""Offsets: the content of a checkpoint, the end of the next batch, and the ranges into which it is cut.
 
     {"v": 1, "q": {"<node>|<address>::<queue>": [queue id, next number], ...}, "reader": "<id>", "before": [{...}, ...],
      "passed": {...}}
 
-The number is that of the first message not yet read. The queue id changes when a queue is deleted and made anew, so
-that an old offset cannot silently mean other messages. The reader is whoever has the checkpoint: Spark tells a source
-nothing about its query, so a stream draws an id when it begins and finds it again in each offset that it is handed.
-Before that it stood at `before`, the oldest first, which is there if some batches shall not be acknowledged yet. Where
-the query began behind messages that were there, `passed` has that position: it has not read them, and never
-acknowledges them.
+The number is that of the first message not yet read. The queue id changes when a queue is deleted and created again, so
+that an old offset cannot silently mean other messages. The reader identifies the query that has the checkpoint: Spark
+tells a source nothing about its query, so a stream draws an id when it begins and finds it again in each offset that it
+gets. `before` contains earlier positions, oldest first, if some batches must not be acknowledged yet. If the query
+began behind messages that existed, `passed` has that position: it has not read them, and never acknowledges them.
 Pure: knows neither connection nor Spark.
 """
 
@@ -28,7 +27,7 @@ VERSION: Final = 1
 
 @frozen
 class Position:
-    """Where reading stands in one queue."""
+    """Position of a query in one queue."""
 
     queue_id: int
     next: int
@@ -36,20 +35,20 @@ class Position:
 
 @frozen
 class Offset:
-    """Where reading stands in all queues."""
+    """Positions of a query in all its queues."""
 
     positions: Mapping[str, Position] = field(factory=dict)
-    """By `node|address::queue`."""
+    """Positions by `node|address::queue`."""
     reader: str = ""
-    """Of a stream, whose checkpoint this is; empty in a batch query and in an offset that a user wrote."""
+    """Id of the stream whose checkpoint this is; empty in a batch query and in an offset that a user wrote."""
     before: tuple[Mapping[str, Position], ...] = ()
-    """Where the last batches began."""
+    """Positions at which the last batches began."""
     passed: Mapping[str, Position] = field(factory=dict)
-    """Where the query began, of the queues that had messages before that."""
+    """Positions at which the query began, in queues that had messages before that."""
 
     @classmethod
     def read(cls, value: Any) -> Self:
-        """From what `written` gave, or its JSON text. Raises InvalidOffset."""
+        """Return the offset of a value from `written`, or of its JSON text. Raises InvalidOffset."""
         try:
             content = json.loads(value) if isinstance(value, str) else value
             if content["v"] != VERSION:
@@ -61,7 +60,7 @@ class Offset:
             raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
 
     def written(self) -> dict[str, Any]:
-        """For a checkpoint; equal offsets give equal JSON."""
+        """Return the offset for a checkpoint; equal offsets give equal JSON."""
         content: dict[str, Any] = {"q": _written(self.positions), "v": VERSION}
         if self.reader:
             content["reader"] = self.reader
@@ -72,12 +71,12 @@ class Offset:
         return content
 
     def since(self, key: str) -> int:
-        """The first number of a queue that the query has read, or will; 0 if it began at its first message."""
+        """Return the first number of a queue that the query has read or will; 0 if it began at the first message."""
         position, passed = self.positions.get(key), self.passed.get(key)
         return passed.next if position and passed and position.queue_id == passed.queue_id else 0
 
     def begun(self, heads: Heads) -> Self:
-        """The beginning of a query, which passes over what these queues have before it."""
+        """Return this offset as the beginning of a query, which skips what these queues have before it."""
         first = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
         passed = {
             key: position
@@ -87,7 +86,7 @@ class Offset:
         return evolve(self, passed=passed)
 
     def remembering(self, start: Self, count: int) -> Self:
-        """The end of a batch that began at `start`, with where the last `count` batches began."""
+        """Return this end of a batch that began at `start`, with the beginnings of the last `count` batches."""
         return evolve(self, before=(*start.before, start.positions)[-count:])
 
 
@@ -100,32 +99,32 @@ def _written(positions: Mapping[str, Position]) -> dict[str, list[int]]:
 
 
 def key_of(node: str, address: str, queue: str) -> str:
-    """The name of a queue in an offset."""
+    """Return the name of a queue in an offset."""
     return f"{node}|{address}::{queue}"
 
 
 def names_of(key: str) -> tuple[str, str]:
-    """Address and queue."""
+    """Return address and queue of a name in an offset."""
     address, _, queue = key.partition("|")[2].partition("::")
     return address, queue
 
 
 def earliest(heads: Heads) -> Offset:
-    """Before everything that is there."""
+    """Return the offset before all messages in the queues."""
     return Offset(
         {key_of(heads.node, head.address, head.queue): Position(head.queue_id, head.first) for head in heads.queues}
     )
 
 
 def latest(heads: Heads) -> Offset:
-    """Behind everything that is there."""
+    """Return the offset behind all messages in the queues."""
     return Offset(
         {key_of(heads.node, head.address, head.queue): Position(head.queue_id, head.next) for head in heads.queues}
     )
 
 
 def lost(start: Offset, heads: Heads) -> list[str]:
-    """What `start` promises and the broker does not have any more, one line of text a queue."""
+    """Return what `start` promises and the broker does not have any more, one line of text per queue."""
     now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
     losses = []
     for key, position in start.positions.items():
@@ -142,9 +141,9 @@ def lost(start: Offset, heads: Heads) -> list[str]:
 
 
 def ahead(start: Offset, heads: Heads) -> Offset:
-    """As far as reading could get from `start`; queues that are gone are left out.
+    """Return the offset up to which a query could read from `start`; queues that are gone are left out.
 
-    A queue that `start` does not know enters at its first message and is read from the next batch on: its beginning
+    A queue that `start` does not know is added at its first message and read from the next batch on: its beginning
     is then in the checkpoint, and a replayed batch begins where the first attempt did.
     """
     positions = {}
@@ -159,10 +158,10 @@ def ahead(start: Offset, heads: Heads) -> Offset:
 
 
 def proven(offset: Offset, heads: Heads, end: Offset) -> Offset:
-    """`offset` as far as these queues can have given out what is before it, and no further than `end`.
+    """Return `offset`, no further than `end`, with only the queues that can have delivered the messages before it.
 
     A queue that is another one now, or ends before its position, has other messages under these numbers than those that
-    were read: a broker that was set back to a copy of its store, or that keeps nothing when it stops.
+    were read: its broker was restored from a copy of its store, or keeps nothing when it stops.
     """
     now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
     positions = {}
@@ -177,7 +176,7 @@ def proven(offset: Offset, heads: Heads, end: Offset) -> Offset:
 
 
 def turned_back(end: Offset, heads: Heads) -> Offset:
-    """`end`, but where a queue ends before it at its first message: what it has, and what comes, was not read."""
+    """Return `end`, but at the first message of a queue that ends before it: none of its messages was read."""
     now = {key_of(heads.node, head.address, head.queue): head for head in heads.queues}
     positions, passed = dict(end.positions), dict(end.passed)
     for key, position in end.positions.items():
@@ -189,7 +188,7 @@ def turned_back(end: Offset, heads: Heads) -> Offset:
 
 
 def reached(start: Offset, heads: Heads) -> Offset:
-    """`start`, moved up to the first messages there are: numbers that a crash skipped count for nothing."""
+    """Return `start`, moved up to the first existing messages: numbers that a crash skipped do not count."""
     first = {key_of(heads.node, head.address, head.queue): (head.queue_id, head.first) for head in heads.queues}
     return evolve(
         start,
@@ -203,7 +202,7 @@ def reached(start: Offset, heads: Heads) -> Offset:
 
 
 def limited(start: Offset, end: Offset, limit: int | None) -> Offset:
-    """As far towards `end` as `limit` messages go, shared among the queues in proportion to their backlog.
+    """Return the offset `limit` messages towards `end`, shared among the queues in proportion to their backlog.
 
     A limit below the number of queues moves some queues only, those with the longest backlog first.
     """
@@ -229,7 +228,7 @@ def limited(start: Offset, end: Offset, limit: int | None) -> Offset:
 
 
 def count_within(start: Offset, end: Offset, heads: Heads, max_bytes: int) -> int | None:
-    """About how many messages between two offsets have so many octets together, 1 at least; None: all of them."""
+    """Return about how many messages between two offsets fit into `max_bytes`, at least 1; None: all of them."""
     averages = {key_of(heads.node, head.address, head.queue): head.average_bytes for head in heads.queues}
     counts = {key: part.count for key, part in ranges_by_key(start, end).items()}
     size = sum(count * averages.get(key, 0) for key, count in counts.items())
@@ -237,7 +236,7 @@ def count_within(start: Offset, end: Offset, heads: Heads, max_bytes: int) -> in
 
 
 def ranges_by_key(start: Offset, end: Offset) -> dict[str, Range]:
-    """What lies between two offsets, one range a queue; queues that did not move, or are new, have none."""
+    """Return the ranges between two offsets, one per queue; queues that did not move, or are new, have none."""
     found = {}
     for key, position in sorted(end.positions.items()):
         begin = start.positions.get(key)
@@ -255,7 +254,7 @@ def ranges_by_key(start: Offset, end: Offset) -> dict[str, Range]:
 
 
 def cut(parts: Iterable[Range], min_partitions: int, max_messages: int | None) -> list[Range]:
-    """Cut ranges into about `min_partitions` of like size, none longer than `max_messages`; 0 leaves them whole."""
+    """Cut ranges into about `min_partitions` of similar size, none longer than `max_messages`; 0 leaves them whole."""
     whole = list(parts)
     total = sum(part.count for part in whole)
     pieces = []
@@ -271,7 +270,7 @@ def cut(parts: Iterable[Range], min_partitions: int, max_messages: int | None) -
 
 
 def refuse(losses: Iterable[str]) -> None:
-    """Raises DataLoss that names every loss, if there is one."""
+    """Raise DataLoss that names every loss, if there is one."""
     lines = list(losses)
     if lines:
         raise DataLoss(

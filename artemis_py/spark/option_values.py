@@ -1,4 +1,4 @@
-"""The values of options: from text to what it means, or a sentence that says what it must be."""
+"""Parsers for the values of options; a ValueError says what the text must be."""
 
 import json
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""The options of a query: what they are called, what they may be, and what follows from them.
+"""The options of a query: their names, values and combinations.
 
-Spark hands options over as text under case-insensitive names. They are read once, in the driver, into frozen records
-that travel to the tasks; a name nobody knows is an error that proposes the nearest one. Passwords are kept out of
-every `repr`; `passwordEnv` and `passwordFile` are read where a connection is made, so that the record holds no secret.
+Spark passes options as text under case-insensitive names. They are read once, in the driver, into frozen records that
+are sent to the tasks; an unknown name is an error that proposes the nearest one. Passwords are kept out of every
+`repr`; `passwordEnv` and `passwordFile` are read where a connection is made, so that the record contains no secret.
 """
 
 import difflib
@@ -32,7 +32,7 @@ from artemis_py.spark.option_values import (
 )
 
 DEFAULT_PORT: Final = 61616
-"""Where the shipped broker listens; it is used for a URL without a port, as in the command line."""
+"""Port of a URL without one, as in the command line; the shipped broker listens there."""
 
 SOURCE_MODES: Final = ("subscription", "browse", "drain", "spool")
 PAYLOADS: Final = ("body", "json", "arrow", "message")
@@ -54,18 +54,18 @@ class Server:
 
 @frozen(kw_only=True)
 class ConnectionOptions:
-    """How to reach the broker, and as whom."""
+    """Options for reaching the broker and logging in."""
 
     servers: tuple[Server, ...]
-    """In failover order."""
+    """Servers in failover order."""
     connect_timeout_s: float = 10.0
-    """For TCP, TLS, login and open of one attempt together."""
+    """Seconds for TCP, TLS, login and open of one attempt together."""
     retries: int = 5
-    """Rounds through the list after the first."""
+    """Number of rounds through the list after the first."""
     retry_delay_s: float = 0.5
-    """Before the second round; doubles up to 30 seconds."""
+    """Seconds before the second round; doubles up to 30."""
     idle_timeout_s: float = 60.0
-    """Silence after which the broker is given up, also while an answer is waited for."""
+    """Seconds of silence after which the connection is given up, also while waiting for an answer."""
     max_frame_bytes: int = 65536
     tls_ca: str | None = None
     """PEM file; None trusts what the operating system trusts."""
@@ -74,14 +74,14 @@ class ConnectionOptions:
     tls_verify: str = "hostname"
     """`hostname`, `certificate` or `none`."""
     sasl: str | None = None
-    """How to log in: `plain`, `anonymous` or `external`, by the certificate; None: plain if there is a user."""
+    """SASL mechanism: `plain`, `anonymous`, or `external` with the certificate; None: plain if there is a user."""
     user: str | None = None
     _password: str | None = field(default=None, repr=False, alias="password")
     password_env: str | None = None
     password_file: str | None = None
 
     def password(self) -> str:
-        """The password, read now. Raises InvalidOption if where it should be there is nothing."""
+        """Read and return the password. Raises InvalidOption if the variable or file is missing."""
         if self._password is not None:
             return self._password
         if self.password_env is not None:
@@ -99,7 +99,7 @@ class ConnectionOptions:
 
 @frozen(kw_only=True)
 class ReadOptions:
-    """What a query reads, from where to where, and what becomes of it in the broker."""
+    """Options of a source: which messages a query reads, and what happens to them in the broker."""
 
     connection: ConnectionOptions
     mode: str = "subscription"
@@ -114,9 +114,9 @@ class ReadOptions:
     ending_offsets: str = "latest"
     """`latest` or an offset in JSON; batch only."""
     starting_timestamp_ms: int | None = None
-    """Begin with what arrived then or later; instead of `starting_offsets`."""
+    """Begin with messages that arrived then or later; instead of `starting_offsets`."""
     ending_timestamp_ms: int | None = None
-    """End before what arrived then or later; batch only."""
+    """End before messages that arrived then or later; batch only."""
     max_messages_per_trigger: int | None = None
     min_messages_per_trigger: int = 0
     max_trigger_delay_s: float = 900.0
@@ -124,29 +124,29 @@ class ReadOptions:
     max_messages_per_partition: int | None = None
     credit: int = 1000
     max_bytes_per_trigger: int | None = None
-    """As far as the average size of the waiting messages tells."""
+    """Limit in octets, estimated by the average size of the waiting messages."""
     ack: str = "eager"
-    """`eager`, `engine`, `none`, or `keep=` and how many batches behind."""
+    """`eager`, `engine`, `none`, or `keep=` and a number of batches."""
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     pushdown: bool = False
-    """Of a batch query: let its filters say what need not be read."""
+    """Batch only: let the query's filters decide what need not be read."""
     settle: str = "after"
-    """Of a drain: accept messages `after` their rows were handed to Spark, or let them be settled `before`."""
+    """For a drain: accept messages `after` their rows were passed to Spark, or have them settled `before`."""
     receive_timeout_s: float = 5.0
-    """Of a drain or spool: silence that means the end, for brokers that do not answer a drain."""
+    """For a drain or spool: seconds of silence that mean the end, for brokers that do not answer a drain."""
     spool_dir: str | None = None
-    """Of mode spool: a folder that driver and tasks share."""
+    """For mode=spool: a folder that driver and tasks share."""
 
     @property
     def kept_batches(self) -> int:
-        """How many batches that are committed stay unacknowledged."""
+        """Number of committed batches that stay unacknowledged."""
         return int(self.ack.removeprefix("keep=")) if self.ack.startswith("keep=") else 0
 
 
 @frozen(kw_only=True)
 class WriteOptions:
-    """Where rows go, as what, and how often at most."""
+    """Options of a sink: where and how rows are sent."""
 
     connection: ConnectionOptions
     address: str | None = None
@@ -158,11 +158,11 @@ class WriteOptions:
     job_id: str | None = None
     max_in_flight: int = 5000
     max_messages_per_second: float | None = None
-    """Of each task: no task can know how many there are."""
+    """Limit of each task, because no task knows how many there are."""
     send_timeout_s: float = 60.0
     on_reject: str = "fail"
     error_address: str | None = None
-    """Of `deadletter`: where messages go that were rejected."""
+    """For onReject=deadletter: address for rejected messages."""
     max_message_bytes: int | None = None
 
 
@@ -171,7 +171,7 @@ class WriteOptions:
 
 @frozen
 class _Option:
-    """How one option is spelt, where it goes and how it is read."""
+    """Name of one option, field that it sets, and parser of its value."""
 
     name: str
     into: str
@@ -247,9 +247,9 @@ _NOT_OFFERED: Final[Mapping[str, str]] = {
     "startingoffsetsbytimestamp": "startingTimestamp is for all queues of a query",
     "endingoffsetsbytimestamp": "endingTimestamp is for all queues of a query",
 }
-"""What users of other connectors and brokers try: there is a better answer than the nearest name."""
+"""Options of other connectors and brokers, for which there is a better answer than the nearest name."""
 
-# Spark puts these among the options of every query.
+# Spark adds these to the options of every query.
 _ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
 
 
@@ -257,7 +257,7 @@ _ENGINE: Final = frozenset(("checkpointlocation", "path", "queryname"))
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a source. Raises InvalidOption."""
+    """Return the options of a source. Raises InvalidOption."""
     values = _lowered(given)
     _check_names(values, _READ, "source")
     options = ReadOptions(connection=_connection(values), **_values(values, _READ))
@@ -266,7 +266,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """The options of a sink. Raises InvalidOption."""
+    """Return the options of a sink. Raises InvalidOption."""
     values = _lowered(given)
     _check_names(values, _WRITE, "sink")
     options = WriteOptions(connection=_connection(values), **_values(values, _WRITE))
@@ -319,7 +319,7 @@ def _connection(values: Mapping[str, str]) -> ConnectionOptions:
 
 
 def _servers(values: Mapping[str, str]) -> tuple[Server, ...]:
-    """The failover list: `url`, or `host` with `port` and `tls`; the default is the broker on this machine."""
+    """Return the failover list: `url`, or `host` with `port` and `tls`; the default is the broker on this machine."""
     if "url" in values and ("host" in values or "port" in values):
         raise InvalidOption("options url and host/port: give one of them")
     if "url" not in values:
@@ -349,7 +349,7 @@ def _server(text: str) -> Server:
     except ValueError as error:
         raise InvalidOption(f"option url: {error}; use amqp://host:port") from None
     if parts.username or parts.password:
-        # A URL is logged and shown everywhere: it is the wrong place for a secret, and is not repeated here.
+        # A URL is logged and shown in many places: it must not contain a secret, and the error does not repeat it.
         raise InvalidOption("option url: the user goes into the option user, the password into passwordFile")
     if parts.scheme not in ("amqp", "amqps") or not host or parts.path.strip("/"):
         raise InvalidOption(f"option url: {text!r}: use amqp://host:port, or amqps://host:port for TLS")
@@ -357,7 +357,7 @@ def _server(text: str) -> Server:
 
 
 def _check_sink(options: WriteOptions) -> None:
-    """What does not go together. Raises InvalidOption."""
+    """Raise InvalidOption for options that contradict each other."""
     if options.error_address is not None and options.on_reject != "deadletter":
         raise InvalidOption(f"option errorAddress is for onReject=deadletter, not onReject={options.on_reject}")
     if options.on_reject == "deadletter":
@@ -368,7 +368,7 @@ def _check_sink(options: WriteOptions) -> None:
 
 
 def _check_source(options: ReadOptions) -> None:
-    """What does not go together. Raises InvalidOption."""
+    """Raise InvalidOption for options that contradict each other."""
     has_addresses = bool(options.addresses or options.address_pattern)
     if bool(options.queues) == has_addresses:
         raise InvalidOption("say what to read: address, addressPattern or queue, one of them")

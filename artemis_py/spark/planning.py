@@ -1,4 +1,4 @@
-"""What the driver does before anything is read: find the queues, ask where they stand, decide where to begin."""
+"""Planning in the driver: find the queues, ask the broker for their heads, decide where to begin."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,43 +12,44 @@ from artemis_py.spark.offsets import Offset, Position, earliest, latest
 from artemis_py.spark.options import ReadOptions
 
 QUEUES_PER_SEARCH: Final = 100
-"""For how many the broker looks for a time in one request."""
+"""Queues for which the broker looks for a time in one request."""
 
 
 class Queues(Protocol):
-    """Where the messages of a stream are: in a broker that numbers them, or in files."""
+    """Queues of a stream, in a broker that numbers messages, or in files."""
 
     def heads(self) -> Heads:
-        """Where each queue begins and ends. Raises SparkError."""
+        """Return where each queue begins and ends. Raises SparkError."""
 
     def heads_for(self, begin: Offset, lease_s: float) -> Heads:
-        """The same for a query that is at `begin` and asks again within `lease_s`; no other may go on meanwhile."""
+        """Return as `heads`, and reserve the queues for `lease_s` for a query that is at `begin`. Raises SparkError."""
 
     def release(self, begin: Offset) -> None:
-        """The query does not go on. Raises SparkError."""
+        """Release the queues, because the query does not continue. Raises SparkError."""
 
     def start(self, heads: Heads) -> Offset:
-        """Where a query begins that has not read anything. Raises InvalidOffset."""
+        """Return where a new query begins. Raises InvalidOffset."""
 
     def acknowledge(self, offset: Offset) -> None:
-        """The query is done with everything before `offset`. Raises SparkError."""
+        """Acknowledge everything before `offset`. Raises SparkError."""
 
 
 class Planner:
-    """The driver's connection, made when it is needed and made anew when it broke."""
+    """Queues of a query in a broker; each call opens a connection, and another one if it breaks."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options: Final = options
         self._broker: Final = Broker(options.connection)
 
     def heads(self) -> Heads:
-        """Where the queues of the query stand; a subscription is made if it is not there. Raises SparkError."""
+        """Return the heads of the query's queues; a missing subscription is created. Raises SparkError."""
         return self._run(self._names(), self._heads)
 
     def heads_for(self, begin: Offset, lease_s: float) -> Heads:
-        """The same, with a lease on subscriptions that are acknowledged. Raises SparkError, Refused if another has it.
+        """Return as `heads`, with a lease on subscriptions that are acknowledged. Raises SparkError, Refused if another
+        query has it.
 
-        An offset that a user wrote has no reader, and takes none.
+        An offset that a user wrote has no reader, and gets no lease.
         """
         options = self._options
         if options.mode != "subscription" or options.ack == "none" or not begin.reader:
@@ -57,14 +58,14 @@ class Planner:
         return self._run(self._names(), lambda connection: self._heads(connection, lease))
 
     def release(self, begin: Offset) -> None:
-        """End the lease: one try, for it ends by itself. Raises SparkError."""
+        """End the lease, with one try only, because it also ends by itself. Raises SparkError."""
         if self._options.mode == "subscription" and begin.reader:
             queues = [key.partition("|")[2] for key in begin.positions]
             with self._broker.connect() as connection:
                 self._management(connection).release(queues, begin.reader)
 
     def acknowledge(self, offset: Offset) -> None:
-        """The query is done with everything before `offset`. Raises SparkError."""
+        """Acknowledge everything before `offset`. Raises SparkError."""
         by_node: dict[str, list[tuple[str, int, int, int]]] = {}
         for key, position in offset.positions.items():
             node, _, queue = key.partition("|")
@@ -77,16 +78,16 @@ class Planner:
         self._management(connection).acknowledge(positions, node)
 
     def _names(self) -> str:
-        """Of what the options name, for an error."""
+        """Return the names in the options, for an error."""
         options = self._options
         return ", ".join((*options.queues, *options.addresses, *filter(None, (options.address_pattern,))))
 
     def _run(self, names: str, work: Callable[[Connection], Result]) -> Result:
-        """What the broker refuses is a matter of these queues."""
+        """Run `work`; a refusal by the broker is raised with the names of the queues."""
         try:
             return self._broker.run(work)
         except Refused as error:
-            # Its kind tells what is gone from what is forbidden.
+            # The class distinguishes a missing queue from a missing permission.
             raise type(error)(f"{names}: {error}") from None
 
     def _management(self, connection: Connection) -> Management:
@@ -95,7 +96,7 @@ class Planner:
     def _heads(self, connection: Connection, lease: Lease | None = None) -> Heads:
         options = self._options
         if SEQUENCE_RANGE not in connection.offered:
-            # Before a subscription is made that nobody would read.
+            # Checked before a subscription is created that no query would read.
             raise Refused(
                 f"mode={options.mode} needs a broker that numbers messages, as artemis_py does; this one can be read "
                 "with mode=drain in a batch, and mode=spool in a stream"
@@ -112,7 +113,7 @@ class Planner:
         return management.heads(queues, lease=lease)
 
     def start(self, heads: Heads) -> Offset:
-        """Where a query begins that has not read anything. Raises InvalidOffset, SparkError."""
+        """Return where a new query begins. Raises InvalidOffset, SparkError."""
         if self._options.starting_timestamp_ms is not None:
             return self.since(heads, self._options.starting_timestamp_ms)
         text = self._options.starting_offsets
@@ -121,7 +122,7 @@ class Planner:
         return latest(heads) if text == "latest" else Offset.read(text)
 
     def end(self, heads: Heads) -> Offset:
-        """Where a batch query ends. Raises InvalidOffset, SparkError."""
+        """Return where a batch query ends. Raises InvalidOffset, SparkError."""
         if self._options.ending_timestamp_ms is not None:
             return self.since(heads, self._options.ending_timestamp_ms)
         text = self._options.ending_offsets
@@ -131,7 +132,7 @@ class Planner:
         return self._management(connection).heads(queues, time_ms=time_ms)
 
     def since(self, heads: Heads, time_ms: int) -> Offset:
-        """The first messages of a time, of what was there when the heads were told. Raises SparkError."""
+        """Return the first messages of a time, no further than `heads`. Raises SparkError."""
         names = [f"{head.address}::{head.queue}" for head in heads.queues]
         numbers: dict[int, int] = {}
         for index in range(0, len(names), QUEUES_PER_SEARCH):

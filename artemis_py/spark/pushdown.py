@@ -1,6 +1,6 @@
-"""What the filters of a SQL query say about queues, numbers and times: which parts of them need not be read.
+"""Filters of a SQL query applied to queues, numbers and times: parts that need not be read are left out.
 
-Only narrows: Spark applies every filter again, so one that is not understood here is passed over. Knows neither
+This only narrows the ranges: Spark applies every filter again, so an unknown one is ignored here. Knows neither
 connection nor broker.
 """
 
@@ -19,19 +19,19 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 @frozen
 class Cut:
-    """What is wanted of the queues."""
+    """Parts of the queues that a query needs."""
 
     names: dict[str, frozenset[str]] = field(factory=dict)
-    """Values of the columns address and queue; a column that is not there may have any."""
+    """Values of the columns address and queue; a column that is missing here may have any."""
     start: int = 0
     stop: int = _END
-    """Numbers of messages, up to but not including `stop`."""
+    """Sequence numbers from `start` up to but not including `stop`."""
     start_ms: int | None = None
     stop_ms: int | None = None
-    """When they arrived, milliseconds since 1970, likewise."""
+    """Times of arrival in milliseconds since 1970, likewise."""
 
     def narrowed(self, filter: object) -> "Cut":
-        """By one filter more, which is one of PySpark's."""
+        """Return the cut narrowed by one of PySpark's filters."""
         column: tuple[str, ...] = getattr(filter, "attribute", ())
         if len(column) != 1:
             return self
@@ -61,7 +61,7 @@ class Cut:
         return evolve(self, start=start, stop=stop)
 
     def _timed(self, operator: str, bounds: tuple[datetime, ...]) -> "Cut":
-        """In whole milliseconds, outwards."""
+        """Return the cut narrowed by a time, rounded outwards to whole milliseconds."""
         start_ms, stop_ms = self.start_ms, self.stop_ms
         if operator not in _UPPER and bounds:
             first = _milliseconds(min(bounds))
@@ -72,7 +72,7 @@ class Cut:
         return evolve(self, start_ms=start_ms, stop_ms=stop_ms)
 
     def apply(self, parts: Iterable[Range]) -> list[Range]:
-        """What is left of these ranges by names and numbers."""
+        """Return what names and numbers leave of these ranges."""
         kept = []
         for part in parts:
             if all(getattr(part, column) in names for column, names in self.names.items()):
@@ -88,7 +88,7 @@ _EXACT: Final = ("EqualTo", "EqualNullSafe")
 
 
 def _bounds(operator: str, value: Any) -> tuple[Any, ...]:
-    """The values that a comparison is about; none for a filter that is no comparison."""
+    """Return the values of a comparison; none for a filter that is not a comparison."""
     if operator == "In":
         return tuple(value)
     return (value,) if operator in (*_LOWER, *_UPPER, *_EXACT) else ()

@@ -22,12 +22,12 @@ logger: Final = logging.getLogger(__name__)
 
 
 def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iterator[pa.RecordBatch]":
-    """The messages of `part`. A broken connection goes on behind the last message that was handed out.
+    """Yield the messages of `part`. After a broken connection, reading continues behind the last one that was yielded.
 
-    Numbers that do not come are asked about before anything behind them is handed out; what is in the queue is read
+    The broker is asked about missing numbers before anything behind them is yielded; messages in the queue are read
     again. Raises DataLoss if messages are gone and that is an error, Withheld if the broker has some and does not
-    deliver them, Undecodable, ConnectionLost when the tries are used up without a message in between, Refused; each
-    names the queue and the number.
+    deliver them, Undecodable, ConnectionLost when the retries are used up without a message in between, Refused; each
+    names the queue and the number. Long because each kind of error continues the loop in its own way.
     """
     builder = BatchBuilder(schema, part.address, part.queue)
     broker = Broker(options.connection)
@@ -61,7 +61,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
                 broker.pass_over()
             logger.warning("reading %s broke at %d, trying again in %.1f s: %s", part, start, delay_s, error)
         except Gone as error:
-            # Between planning and reading the queue went: the same as messages that went.
+            # The queue was deleted between planning and reading: treated like messages that are gone.
             if options.fail_on_data_loss:
                 raise DataLoss(f"{part} cannot be read any more: {error}") from None
             logger.warning("passed over: range=%s reason=%s", part, error)
@@ -74,7 +74,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
 
 
 def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Iterator[pa.RecordBatch]":
-    """Take the messages of a queue out of it. Nothing is tried again: what was accepted is nowhere else any more.
+    """Remove the messages of a queue and yield them. Nothing is retried: a message that was accepted exists only here.
 
     Raises Undecodable, ConnectionLost, Refused.
     """
@@ -88,7 +88,7 @@ def read_out(options: ReadOptions, schema: "StructType", address: str) -> "Itera
 def decoded(
     builder: BatchBuilder, rows: Rows, payloads: list[bytes], where: str, first: int | None = None
 ) -> "pa.RecordBatch":
-    """One batch; with `first` its messages are numbered from there, whatever the broker says.
+    """Return one batch; with `first` its messages are numbered from there, whatever the broker says.
 
     Raises Undecodable with the number of the message, if there is one.
     """

@@ -1,9 +1,9 @@
-"""Reading a range of a queue: attach, credit, end of range, and going on after a broken connection.
+"""Reading a range of a queue, or draining a queue: attach, credit, and how the end is recognised.
 
-The range is asked for with the source filter `artemis:sequence-range:list` in distribution mode `copy`: deliveries
-come settled, in the order of their numbers, and the broker says when there is nothing more by giving the credit of a
-draining link back (AMQP 1.0 §2.6.7). Only that is the end: a delivery in several frames has used its credit with the
-first of them, and is there with the last. Numbers that are missing in between are what `reading` asks the broker about.
+The range is requested with the source filter `artemis:sequence-range:list` in distribution mode `copy`: deliveries are
+sent settled, in the order of their numbers, and the broker says that there are no more by returning the credit of a
+draining link (AMQP 1.0 §2.6.7). Only that is the end: a delivery in several frames uses its credit with the first of
+them, and is complete with the last. `reading` asks the broker about numbers that are missing in between.
 """
 
 import time
@@ -34,11 +34,11 @@ _UNSETTLED: Final = 0
 
 BATCH_MESSAGES: Final = 8192
 BATCH_BYTES: Final = 4 * 1024 * 1024
-"""Of one Arrow batch: beyond 10,000 rows Spark gets slower, and a batch of large bodies must fit into memory."""
+"""Limits of one Arrow batch: beyond 10,000 rows Spark gets slower, and a batch of large bodies must fit into memory."""
 
 SHORT_ROUND: Final = 10
-"""A round of a drain that brings less than this part of its credit is short: what it brought was sent just now. A queue
-that is read from disk brings some full rounds between them."""
+"""A round of a drain is short if it brings less than one part in this many of its credit: its messages were sent just
+now. A queue that is read from disk has some full rounds between short ones."""
 MAX_SHORT_ROUNDS: Final = 20
 EMPTY_ROUNDS: Final = 2
 
@@ -53,11 +53,11 @@ class Range:
     start: int
     stop: int
     node: str = ""
-    """The broker that gave the numbers; empty if nobody said so."""
+    """Broker that gave the numbers; empty if unknown."""
 
     @property
     def count(self) -> int:
-        """Messages, if none is missing."""
+        """Number of messages, if none is missing."""
         return self.stop - self.start
 
     def __str__(self) -> str:
@@ -65,33 +65,33 @@ class Range:
 
 
 class Arrivals(ReceiverLinkHandler):
-    """Keeps what came until it is taken."""
+    """Deliveries that arrived, kept until `take`."""
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
         self.ids: list[int] = []
-        """Their delivery-ids. Those of aborted deliveries are not among them."""
+        """Delivery-ids of the payloads, without aborted deliveries."""
         self.size = 0
         self.count = 0
 
     def on_transfer(self, link: ReceiverLink, delivery: TransferFrame) -> None:
-        """One delivery, all of it."""
+        """Keep one complete delivery."""
         self.payloads.append(delivery.payload)
         self.ids.append(delivery.delivery_id)
         self.size += len(delivery.payload)
         self.count += 1
 
     def on_settled(self, link: ReceiverLink, delivery_id: int, tag: bytes) -> None:
-        """Only with rcv-settle-mode second, which we do not ask for."""
+        """Do nothing: called only with rcv-settle-mode second, which we do not ask for."""
 
     def take(self) -> list[bytes]:
-        """What came since the last call."""
+        """Return the deliveries since the last call, and forget them."""
         payloads, self.payloads, self.ids, self.size = self.payloads, [], [], 0
         return payloads
 
 
 def runs(ids: list[int]) -> list[tuple[int, int]]:
-    """The first and last of each run of ascending delivery-ids, which are numbers of 32 bits."""
+    """Return the first and last of each run of consecutive delivery-ids, which are numbers of 32 bits."""
     found: list[tuple[int, int]] = []
     for id in ids:
         if found and id == (found[-1][1] + 1) & 0xFFFFFFFF:
@@ -102,7 +102,7 @@ def runs(ids: list[int]) -> list[tuple[int, int]]:
 
 
 class DrainingLink:
-    """A link that gives what its source has, and then says that there is nothing more."""
+    """A link that delivers all messages of its source, and then reports that there are no more."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class DrainingLink:
         settle_mode: int,
         distribution_mode: str | None = None,
     ) -> None:
-        """Raises Refused, also if the broker does not know a filter, and ConnectionLost."""
+        """Attach. Raises Refused, also if the broker does not know a filter, and ConnectionLost."""
         source = Source(address=address, distribution_mode=distribution_mode, filter=filters or None)
         link, answer = connection.attach(source, Target(), False, settle_mode)
         assert isinstance(link, ReceiverLink)
@@ -127,11 +127,11 @@ class DrainingLink:
         self._credit: Final = credit
         self._arrivals: Final = Arrivals()
         self._returned = 0
-        """How much of the credit that the broker gave back was noted."""
+        """Part of the returned credit that has been taken into account."""
         link.handler = self._arrivals
 
     def batches(self, timeout_s: float) -> Iterator[list[bytes]]:
-        """Deliveries in batches of a few thousand, until the broker says that there are no more.
+        """Yield deliveries in batches of a few thousand, until the broker says that there are no more.
 
         Raises ConnectionLost, also after `timeout_s` of silence.
         """
@@ -151,31 +151,31 @@ class DrainingLink:
             self._top_up()
             if len(arrivals.payloads) >= BATCH_MESSAGES or arrivals.size >= BATCH_BYTES:
                 yield from self._hand_out()
-                # What the batch was for may have taken long: the broker was not silent for that time.
+                # The caller may have worked on the batch for long: the broker was not silent for that time.
                 heard_at = time.monotonic()
         connection.check(link)
         if arrivals.payloads:
             yield from self._hand_out()
 
     def detach(self) -> None:
-        """Let go of the source; what it sent and we did not accept goes back to it."""
+        """Detach; messages that we did not accept return to the source."""
         self._connection.detach(self._link, closes=True)
 
     def _top_up(self) -> None:
-        """Our broker gives credit back only at the end of a range: there is always some on its way."""
+        """Grant more credit: our broker returns credit only at the end of a range, so some must always be left."""
         if self._link.credit <= self._credit // 2 and self._link.granting < 0 and not self._is_exhausted():
             self._link.grant(self._credit, drain=True)
 
     def _progress(self) -> tuple[int, int, int]:
-        """Differs from what it was if anything came, be it one frame of a delivery of thousands."""
+        """Return numbers that change if anything arrives, even one frame of a delivery of thousands."""
         return self._arrivals.count, self._link.arriving, self._link.returned
 
     def _is_exhausted(self) -> bool:
-        """Whether the broker gave credit back, and nothing is left of what it sent before that."""
+        """Tell whether the broker returned credit, and all deliveries that it sent before are complete."""
         return self._link.returned != self._returned and self._link.arriving < 0
 
     def _is_silent(self, timeout_s: float) -> None:
-        """Nothing came for so long."""
+        """Raise ConnectionLost: nothing arrived for `timeout_s`."""
         raise ConnectionLost(f"reading {self._address}: nothing came for {timeout_s:g} s")
 
     def _hand_out(self) -> Iterator[list[bytes]]:
@@ -183,10 +183,10 @@ class DrainingLink:
 
 
 class RangeLink(DrainingLink):
-    """Reads one range, in the order of its numbers."""
+    """Link that reads one range, in the order of its numbers."""
 
     def __init__(self, connection: Connection, part: Range, start: int, selector: str | None, credit: int) -> None:
-        """From `start` within the range. Raises Refused, ConnectionLost."""
+        """Attach, to read from `start` within the range. Raises Refused, ConnectionLost."""
         filters: dict[Symbol, object] = {SEQUENCE_RANGE: Described(SEQUENCE_RANGE, [start, part.stop, part.queue_id])}
         if selector is not None:
             filters |= selector_filter(selector)
@@ -194,9 +194,9 @@ class RangeLink(DrainingLink):
 
 
 class DrainLink(DrainingLink):
-    """Takes messages out of a queue of any AMQP 1.0 broker until it is empty.
+    """Link that removes messages from a queue of any AMQP 1.0 broker until it is empty.
 
-    Whoever asks for the next batch has had the last one, which is accepted then.
+    A batch is accepted when the caller asks for the next one.
     """
 
     def __init__(
@@ -208,10 +208,10 @@ class DrainLink(DrainingLink):
         settled: bool,
         max_messages: int | None = None,
     ) -> None:
-        """`settled`: the broker forgets a message when it has sent it.
+        """Attach; `settled`: the broker forgets a message when it has sent it.
 
-        With `max_messages` no more are asked for, and a queue into which others send all the time counts as empty when
-        nothing but that trickle is left. Raises Refused, ConnectionLost.
+        With `max_messages` no more are requested, and a queue into which others send all the time counts as empty when
+        only that trickle is left. Raises Refused, ConnectionLost.
         """
         filters = {} if selector is None else selector_filter(selector)
         first = credit if max_messages is None else min(credit, max_messages)
@@ -224,15 +224,15 @@ class DrainLink(DrainingLink):
         self._empty_rounds = 0
         self._is_done = False
         self.is_empty = False
-        """It ended because there was nothing more, not because of the limit."""
+        """Whether it ended because there were no more messages, not because of the limit."""
 
     def _is_exhausted(self) -> bool:
         return self._is_done
 
     def _top_up(self) -> None:
-        """Credit in rounds, for a drain is answered for all credit there is by then: Artemis 2.40 gave back what was
-        granted on top of a drain and had thousands of messages left. Rounds without a message are the end: two, for
-        of a queue that is handed out to others as well a broker may have nothing for us at that moment only.
+        """Grant credit in rounds, because a drain is answered for all credit so far: Artemis 2.40 returned credit that
+        was granted on top of a drain, and still had thousands of messages. Two rounds without a message are the end:
+        with other consumers on the queue, a broker may have none for us in a single round.
         """
         link, count = self._link, self._arrivals.count
         is_given_back = super()._is_exhausted()
@@ -255,7 +255,7 @@ class DrainLink(DrainingLink):
         link.grant(self._round_credit, drain=True)
 
     def _is_silent(self, timeout_s: float) -> None:
-        """Some brokers do not answer a drain: silence is the end, but not in the middle of a delivery."""
+        """Treat silence as the end, because some brokers do not answer a drain; but not in the middle of a delivery."""
         if self._link.arriving >= 0:
             super()._is_silent(timeout_s)
         self.is_empty = True
@@ -264,6 +264,6 @@ class DrainLink(DrainingLink):
         ids, payloads = self._arrivals.ids, self._arrivals.take()
         yield payloads
         if not self._settled:
-            # What was handed out and nothing between: a delivery that was aborted, or is on its way, is not ours.
+            # Only the deliveries that were handed out: an aborted or incomplete one in between is not ours to settle.
             for first, last in runs(ids):
                 self._link.session.settle_incoming(first, last, ACCEPTED_STATE, True)

@@ -1,8 +1,8 @@
-"""A message that was rejected, as it goes to the error address: the same, and why it is there.
+"""A rejected message as it is sent to the error address: unchanged, with the reason added.
 
-Bare part, priority and durability stay. It is marked like a dead letter of the broker, so that the same tools tell
-where it should have gone and send it there again. It neither expires nor waits: somebody shall see it. What is rejected
-because it is no message at all travels in the body of one.
+Bare part, priority and durability stay. It is marked like a dead letter of the broker, so that the same tools show
+where it should have gone and send it there again. It neither expires nor waits, so that it will be seen. Octets that
+were rejected because they are not a valid message are sent in the body of one.
 """
 
 from typing import Final
@@ -16,12 +16,12 @@ _ANNOTATIONS: Final = 0x72
 
 
 def reason_of(error: AmqpError | None) -> str:
-    """What the broker says about a message that it rejected."""
+    """Return the broker's reason for rejecting a message."""
     return "no reason given" if error is None else error.description or error.condition
 
 
 def marked(message: Encoded, address: str, error_address: str, error: AmqpError | None) -> Encoded:
-    """The message as it goes to the error address, after `address` did not take it."""
+    """Return the message for the error address, after `address` rejected it."""
     head = split_sections(message.head)
     annotations = {
         name: value

@@ -1,4 +1,4 @@
-"""What must be installed. Each error says what to do."""
+"""Checks for what must be installed. Each error says what to do."""
 
 import shutil
 import subprocess
@@ -10,13 +10,13 @@ from typing import Final
 from artemis_py.spark.errors import MissingRequirement
 
 FIRST_PYSPARK: Final = (4, 2)
-"""Admission control and AvailableNow of Python data sources begin here."""
+"""First version with admission control and AvailableNow for Python data sources."""
 FIRST_JAVA: Final = 17
 INSTALL: Final = "pip install 'artemis_py[spark]'"
 
 
 def check_packages() -> None:
-    """Raises MissingRequirement without PySpark 4.2 or later, or without pyarrow."""
+    """Raise MissingRequirement without PySpark 4.2 or later, or without pyarrow."""
     found = _version("pyspark")
     numbers = tuple(int(part) for part in found.split(".")[:2])
     if numbers < FIRST_PYSPARK:
@@ -26,7 +26,7 @@ def check_packages() -> None:
 
 
 def check_java() -> None:
-    """Raises MissingRequirement if Spark would find no Java, or one that is too old for it."""
+    """Raise MissingRequirement if Spark would find no Java, or one that is too old for it."""
     home = environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():

@@ -1,10 +1,11 @@
-"""Sending the messages of one task: links, credit, what is under way, and going on after a broken connection.
+"""Sending the messages of one task: links, credit, unsettled messages, and recovery from a broken connection.
 
 Decides when a message counts as sent: when the broker accepted it, which for a durable one means that it is on disk.
-What is not accepted when a connection breaks is sent again over the next one, in its order. That may make duplicates,
-unless the messages carry ids by which the broker knows them, or go to a stage: its broker says how many it has.
+Messages that are not accepted when a connection breaks are sent again over the next one, in the same order. That may
+cause duplicates, unless the messages carry ids by which the broker recognises them, or go to a stage, of which the
+broker says how many messages it has.
 
-What becomes of a rejected message is the option `onReject`; one that is given back is sent again, later and later.
+The option `onReject` decides about a rejected message; one that is given back is sent again, with growing delays.
 """
 
 import logging
@@ -36,11 +37,11 @@ from artemis_py.spark.rejected import marked, reason_of
 logger: Final = logging.getLogger(__name__)
 
 BURST: Final = 256
-"""Messages handed to the engine before the socket gets its turn: a few writes of some ten KiB."""
+"""Messages given to the engine before the socket is served: a few writes of some ten KiB."""
 TURNS_PER_SECOND: Final = 10
-"""With a rate: so that it is even."""
+"""Number of bursts per second with a rate, so that it is even."""
 MAX_LINKS: Final = 64
-"""Links kept open at once; the least recently used gives way."""
+"""Links kept open at once; beyond that the least recently used is closed."""
 MIXED: Final = 2
 _TOO_LARGE: Final = "amqp:link:message-size-exceeded"
 _LINK_REFUSED: Final = "amqp:precondition-failed"
@@ -49,7 +50,7 @@ _CAPABILITIES: Final = {"anycast": Symbol("queue"), "multicast": Symbol("topic")
 
 @frozen
 class StageName:
-    """Where a task's messages wait for their commit."""
+    """Name of the stage in which a task's messages wait for their commit."""
 
     writer: str
     epoch: int
@@ -57,22 +58,23 @@ class StageName:
 
 
 class Sender(SenderLinkHandler):
-    """Sends from one thread; close it, or what is under way is lost."""
+    """Sender for one thread; without `flush` before `close`, unsettled messages may be lost."""
 
+    # Long because the state of links, messages, stages and rejections is declared here, each with its meaning.
     def __init__(self, options: WriteOptions, stage: StageName | None = None) -> None:
-        """With a `stage` messages are kept for the commit of its epoch, if the broker can do that."""
+        """Prepare; with a `stage` messages are kept for the commit of its epoch, if the broker has stages."""
         self._options: Final = options
         self._stage: Final = stage
         self._broker: Final = Broker(options.connection)
         self._connection: Connection | None = None
         self._links: Final[dict[str, SenderLink]] = {}
         self._unsettled: Final[dict[int, Encoded]] = {}
-        """Everything not yet accepted, in the order of sending."""
+        """Messages that are not accepted yet, in the order of sending."""
         self._uncertain: set[int] = set()
-        """Those that were under way when a connection broke, until their stage says what it has."""
+        """Numbers of messages that were unsettled when a connection broke, until their stage says what it has."""
         self._to_send: deque[int] = deque()
         self.number = 0
-        """Messages taken for sending so far; the number of the last one."""
+        """Number of messages given to `send` so far, which is the number of the last one."""
         self._since_turn = 0
         rate = options.max_messages_per_second
         self._burst: Final = BURST if rate is None else min(max(int(rate / TURNS_PER_SECOND), 1), BURST)
@@ -84,26 +86,26 @@ class Sender(SenderLinkHandler):
         self._pause_until = 0.0
         self._pause_s = self._delay_s
         self._given_back_at: float | None = None
-        """Since when the broker gives messages back and accepts none."""
+        """Time since which the broker has given messages back and accepted none."""
         self._closed_addresses: Final[dict[str, Refused]] = {}
-        """Addresses of the column that refused their link, with onReject=deadletter."""
+        """Addresses of the column that refused a link, with onReject=deadletter."""
         self.staged: Final[dict[str, int]] = {}
-        """Messages accepted, by attempt; an address has an attempt of its own."""
+        """Number of accepted messages by attempt; each address has its own attempt."""
         self._attempts: Final[dict[str, str]] = {}
         """Names of attempts by address."""
         self._refused: Final[Counter[str]] = Counter()
-        """Messages that came back, rejected or not, by attempt."""
+        """Number of messages that came back, rejected or not, by attempt."""
         self.accepted = 0
-        """Messages, those for the error address included."""
+        """Number of accepted messages, including those for the error address."""
         self.dropped = 0
-        """Rejected, with onReject=drop."""
+        """Number of messages that were rejected and dropped, with onReject=drop."""
         self.diverted = 0
-        """Rejected and sent to the error address."""
+        """Number of messages that were rejected and sent to the error address."""
         self.rejected: Final[set[int]] = set()
-        """Their numbers."""
+        """Numbers of the messages that were rejected and dropped."""
 
     def send(self, messages: Iterable[Encoded]) -> None:
-        """Send all of these, in order. Raises SendFailed, ConnectionLost when the tries are used up, Refused."""
+        """Send messages in order. Raises SendFailed, ConnectionLost when the retries are used up, Refused."""
         limit = self._options.max_message_bytes
         for message in messages:
             self.number += 1
@@ -120,11 +122,11 @@ class Sender(SenderLinkHandler):
                 self._keep_pace()
 
     def flush(self) -> None:
-        """Wait until everything was accepted. Raises as `send` does."""
+        """Wait until all messages are accepted. Raises as `send` does."""
         self._run(lambda: not self._unsettled)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -132,7 +134,7 @@ class Sender(SenderLinkHandler):
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def _run(self, is_done: Callable[[], bool]) -> None:
-        # Rows may take their time: the broker is only silent while we wait for it.
+        # Rows may take long to come: the broker counts as silent only while we wait for it.
         self._heard_at = time.monotonic()
         while True:
             try:
@@ -155,7 +157,7 @@ class Sender(SenderLinkHandler):
         return self._connection
 
     def _lost(self, error: ConnectionLost) -> None:
-        """Let go of the connection, wait a little, and have everything sent again that was not accepted."""
+        """Close the connection, wait a little, and plan to send again all messages that were not accepted."""
         self.close()
         self._links.clear()
         self._uncertain = (self._uncertain & self._unsettled.keys()) | (self._unsettled.keys() - self._to_send)
@@ -189,7 +191,7 @@ class Sender(SenderLinkHandler):
         )
 
     def _hand_over(self) -> None:
-        """Give the engine what it can take now."""
+        """Give the engine the messages that it can send now."""
         to_send, unsettled = self._to_send, self._unsettled
         if to_send and time.monotonic() < self._pause_until:
             return
@@ -208,13 +210,13 @@ class Sender(SenderLinkHandler):
             to_send.popleft()
 
     def _link_for(self, address: str) -> SenderLink | None:
-        """The link to an address; None if the address refuses it, so that what is for it is diverted."""
+        """Return the link to an address; None if the address refuses it, so that its messages are diverted."""
         if address in self._closed_addresses:
             return None
         try:
             return self._link(address)
         except Refused as error:
-            # The address of the option is the job's own: if that is wrong, no row is at fault.
+            # The option's address belongs to the job: if it is wrong, no row is at fault.
             if self._options.on_reject != "deadletter" or self._options.address or self._is_error_address(address):
                 raise
             self._closed_addresses[address] = error
@@ -246,7 +248,7 @@ class Sender(SenderLinkHandler):
         return link
 
     def _resume(self, address: str, staged: object, refused: object) -> None:
-        """Take as accepted what the stage has of what was under way: the first ones, for a link keeps its order."""
+        """Count as accepted what the stage has: the first of the uncertain messages, because a link keeps the order."""
         if not isinstance(staged, int):
             if self._options.idempotence == "epoch":
                 raise Refused("the broker has no staged writes: idempotence=epoch is not possible with it")
@@ -283,7 +285,7 @@ class Sender(SenderLinkHandler):
                 self.staged[attempt] += 1
 
     def _drop_idle_link(self) -> None:
-        """Close the least recently used link of which nothing is under way; with none there is one more."""
+        """Close the least recently used link without unsettled messages; if all have some, none is closed."""
         for address, link in self._links.items():
             if not link.unsettled and self._connection is not None:
                 del self._links[address]
@@ -291,7 +293,7 @@ class Sender(SenderLinkHandler):
                 return
 
     def _keep_pace(self) -> None:
-        """Wait until what was sent is due."""
+        """Wait until the configured rate allows more messages."""
         per_second = self._options.max_messages_per_second
         if per_second is not None:
             ahead_s = self.number / per_second - (time.monotonic() - self._started_at)
@@ -305,11 +307,11 @@ class Sender(SenderLinkHandler):
     # -- from the engine ---------------------------------------------------------------------------------------
 
     def on_credit(self, link: SenderLink) -> None:
-        """There is room."""
+        """Note that the broker answers: it gave credit."""
         self._heard_at = time.monotonic()
 
     def on_disposition(self, link: SenderLink, delivery_id: int, token: object, state: object, settled: bool) -> None:
-        """The broker's word on one message."""
+        """Process the broker's disposition of one message."""
         assert isinstance(token, int)
         self._heard_at = time.monotonic()
         if state == ACCEPTED_CODE or isinstance(state, Accepted):
@@ -330,12 +332,12 @@ class Sender(SenderLinkHandler):
             self._given_back(token)
 
     def _given_back(self, number: int) -> None:
-        """Released or modified: the broker could not take it now. It is sent again behind what is left."""
+        """Plan to send again, behind the others, a released or modified message: the broker could not take it now."""
         now = time.monotonic()
         if self._given_back_at is None:
             self._given_back_at = now
         if now >= self._pause_until:
-            # Once for all that come back together.
+            # Once for all messages that come back together.
             self._pause_until = now + self._pause_s
             self._pause_s = min(2 * self._pause_s, MAX_RETRY_DELAY_S)
         message = self._unsettled.pop(number, None)
@@ -343,12 +345,12 @@ class Sender(SenderLinkHandler):
             self._send_later(number, message)
 
     def _send_later(self, number: int, message: Encoded) -> None:
-        """What is unsettled is in the order of sending: by that a stage tells what it has."""
+        """Queue a message at the end; `_unsettled` must stay in the order of sending, on which `_resume` relies."""
         self._unsettled[number] = message
         self._to_send.append(number)
 
     def _turn_away(self, number: int, error: AmqpError | None) -> None:
-        """What is rejected is left out, goes to the error address, or ends the task."""
+        """Drop a rejected message, send it to the error address, or fail the task, as `onReject` says."""
         message = self._unsettled.pop(number, None)
         if message is None:
             return

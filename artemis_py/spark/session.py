@@ -1,4 +1,4 @@
-"""A session of Spark in which the source is known, for jobs and programs that start their own."""
+"""A Spark session with the source registered, for jobs and programs that start their own."""
 
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def session(name: str, options: dict[str, str] | None = None) -> "SparkSession":
-    """The session of a job, with the source registered. Raises MissingRequirement."""
+    """Return the session of a job, with the source registered. Raises MissingRequirement."""
     check_packages()
     check_java()
-    # Importing these without PySpark would fail before the reason can be told.
+    # Importing these without PySpark would fail before the reason can be given.
     from pyspark.sql import SparkSession
 
     from artemis_py.spark.data_source import AmqpDataSource

@@ -1,7 +1,7 @@
 """Writing: `df.write.format("amqp")` and `writeStream`.
 
-Each task sends over a connection of its own and is done when the broker has accepted everything. How a task that runs
-twice does not send twice is the option `idempotence`.
+Each task sends over its own connection and is done when the broker has accepted all messages. The option `idempotence`
+decides how a task that runs twice does not send twice.
 """
 
 import logging
@@ -35,14 +35,14 @@ BATCH_ID: Final = "streaming.sql.batchId"
 
 
 class Sent(WriterCommitMessage):  # type: ignore[misc]
-    """What one task did."""
+    """Result of one task."""
 
     def __init__(self, writer: str, accepted: int, dropped: int, staged: dict[str, int], diverted: int = 0) -> None:
         self.writer: Final = writer
         self.accepted: Final = accepted
         self.dropped: Final = dropped
         self.diverted: Final = diverted
-        """Of those accepted: by the error address."""
+        """Number of accepted messages that went to the error address."""
         self.staged: Final = staged
         """Messages that wait for the commit, by attempt; empty if the broker or the options have no stages."""
 
@@ -51,7 +51,7 @@ def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterato
     """Send the rows of one task. Raises SparkError."""
     stage = None
     if options.idempotence in STAGED:
-        # Whatever runs twice of a task has another name: only what it reports is committed.
+        # Each run of a task has another name: only the run that is reported is committed.
         stage = StageName(writer, epoch, str(uuid4()))
     encoder = Encoder(options, writer)
     sender = Sender(options, stage)
@@ -69,7 +69,7 @@ def write_rows(options: WriteOptions, writer: str, epoch: int, batches: "Iterato
 
 
 def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | None]") -> bool:
-    """Have everything routed that the tasks staged; what was not staged is there already.
+    """Commit an epoch: the broker routes the messages that the tasks staged; the others are routed already.
 
     False if the broker had committed the epoch before. Raises SparkError.
     """
@@ -96,14 +96,14 @@ def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | N
 
 
 def abort_epoch(options: WriteOptions, writer: str, epoch: int) -> None:
-    """Have the broker drop what is staged for an epoch. A task that failed has dropped its own, one that was killed
-    has not."""
+    """Abort an epoch: the broker drops the messages staged for it. A task that failed has dropped its own, one that was
+    killed has not."""
     if options.idempotence in STAGED:
         _drop_stages(options, lambda management: management.abort_epoch(writer, epoch))
 
 
 def _drop_stages(options: WriteOptions, drop: Callable[[Management], None]) -> None:
-    """What fails here is only logged: the job has failed already, and the broker drops forgotten stages itself."""
+    """Drop stages; errors are only logged: the job has failed already, and the broker drops forgotten stages itself."""
     try:
         with Broker(options.connection).connect() as connection:
             if STAGE in connection.offered:
@@ -117,63 +117,63 @@ def _management(connection: Connection, options: WriteOptions) -> Management:
 
 
 class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Of a batch job: one epoch of a writer named `jobId`, so that a job of the same name adds nothing."""
+    """Writer of a batch job: one epoch of a writer named `jobId`, so that a second job of that name adds nothing."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options: Final = options
         self._writer: Final = options.job_id or str(uuid4())
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
-        """In a task."""
+        """Send the rows of one task; runs in the task."""
         return write_rows(self._options, self._writer, 0, iterator)
 
     def commit(self, messages: "list[Sent | None]") -> None:
-        """Every task is done."""
+        """Commit the epoch: every task is done."""
         commit_epoch(self._options, 0, messages)
 
     def abort(self, messages: "list[Sent | None]") -> None:
-        """Some task failed for good."""
+        """Abort the epoch: a task has finally failed."""
         abort_epoch(self._options, self._writer, 0)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Of a streaming query: its id is the writer, the number of the batch the epoch."""
+    """Writer of a streaming query: the query's id is the writer, the number of the batch is the epoch."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options: Final = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Sent:
-        """In a task, the only place that knows the id of the query."""
+        """Send the rows of one task; runs in the task, the only place that knows the id of the query."""
         context = TaskContext.get()
         assert context is not None
         writer = self._options.job_id or context.getLocalProperty(QUERY_ID)
         return write_rows(self._options, writer, int(context.getLocalProperty(BATCH_ID)), iterator)
 
     def commit(self, messages: "list[Sent | None]", batchId: int) -> None:
-        """Every task of the batch is done."""
+        """Commit the epoch: every task of the batch is done."""
         commit_epoch(self._options, batchId, messages)
 
     def abort(self, messages: "list[Sent | None]", batchId: int) -> None:
-        """Some task failed for good."""
+        """Abort the epoch: a task has finally failed."""
         writer = self._options.job_id or next((message.writer for message in messages if message is not None), None)
         if writer is not None:
             abort_epoch(self._options, writer, batchId)
 
 
 def batch_writer(options: WriteOptions, schema: "StructType", overwrite: bool) -> BatchWriter:
-    """The writer of a batch job. Raises InvalidOption."""
+    """Return the writer of a batch job. Raises InvalidOption."""
     if overwrite:
         raise InvalidOption("a queue cannot be overwritten: use mode('append')")
     return BatchWriter(_completed(options, schema))
 
 
 def stream_writer(options: WriteOptions, schema: "StructType") -> StreamWriter:
-    """The writer of a streaming query. Raises InvalidOption."""
+    """Return the writer of a streaming query. Raises InvalidOption."""
     return StreamWriter(_completed(options, schema))
 
 
 def _completed(options: WriteOptions, schema: "StructType") -> WriteOptions:
-    """A column of ids is there to be used. Raises InvalidOption."""
+    """Return the options, with `idempotence` set to use a column of ids if there is one. Raises InvalidOption."""
     if options.idempotence is None and "duplicate_id" in schema.names:
         options = evolve(options, idempotence="column")
     check_columns(schema, options)

@@ -26,7 +26,7 @@ logger: Final = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """What one task reads."""
+    """Range that one task reads."""
 
     def __init__(self, part: Range) -> None:
         super().__init__(str(part))
@@ -34,14 +34,14 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 
 
 class RangeReader(DataSourceReader):  # type: ignore[misc]
-    """Reads ranges of queues and leaves everything in them."""
+    """Reader of ranges of queues; leaves everything in them."""
 
     def __init__(self, options: ReadOptions, schema: "StructType") -> None:
         self._options: Final = options
         self._schema: Final = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Ask where the queues stand, and cut what is there. Raises SparkError."""
+        """Ask the broker for the heads of the queues, and cut the messages into partitions. Raises SparkError."""
         options = self._options
         planner = Planner(options)
         heads = planner.heads()
@@ -52,24 +52,24 @@ class RangeReader(DataSourceReader):  # type: ignore[misc]
         return [RangePartition(part) for part in cut(parts, options.min_partitions, options.max_messages_per_partition)]
 
     def _wanted(self, planner: Planner, heads: Heads, parts: list[Range]) -> list[Range]:
-        """All of it."""
+        """Return all of the ranges; subclasses may leave some out."""
         return parts
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """In a task. An empty plan still gets one partition, without a value."""
+        """Read a range; runs in the task. An empty plan still gets one partition, without a value."""
         if isinstance(partition, RangePartition):
             yield from read_range(self._options, self._schema, partition.part)
 
 
 class PushdownRangeReader(RangeReader):
-    """Leaves out what the filters of the query rule out. Spark refuses this class unless it pushes filters."""
+    """Reader that leaves out what the query's filters exclude. Spark refuses this class unless it pushes filters."""
 
     def __init__(self, options: ReadOptions, schema: "StructType") -> None:
         super().__init__(options, schema)
         self._cut = Cut()
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":
-        """Take note of all, and promise nothing: Spark applies them to what comes."""
+        """Record all filters, and return them too, so that Spark applies them to what is read."""
         for filter in filters:
             self._cut = self._cut.narrowed(filter)
         return filters
@@ -85,7 +85,7 @@ class PushdownRangeReader(RangeReader):
         return [part for part in parts if part.start < part.stop]
 
     def _firsts(self, planner: Planner, heads: Heads, parts: list[Range], time_ms: int) -> dict[int, int]:
-        """By queue id the first message of a time; empty where the broker does not note when messages arrive."""
+        """Return, by queue id, the first message of a time; empty if the broker does not record arrival times."""
         wanted = {part.queue_id for part in parts}
         told = evolve(heads, queues=tuple(head for head in heads.queues if head.queue_id in wanted))
         try:
@@ -96,25 +96,25 @@ class PushdownRangeReader(RangeReader):
 
 
 class DrainReader(DataSourceReader):  # type: ignore[misc]
-    """Takes messages out of queues: each is in the result of one query, and an action that runs twice reads twice."""
+    """Reader that removes messages from queues: each is in one query's result, so a repeated action gets others."""
 
     def __init__(self, options: ReadOptions, schema: "StructType") -> None:
         self._options: Final = options
         self._schema: Final = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Every queue at least once; more partitions than queues share them, as consumers do."""
+        """Return at least one partition per queue; several partitions share a queue as consumers do."""
         names = self._options.queues or self._options.addresses
         logger.warning("mode=drain removes what it reads: a failed query does not bring it back")
         return [InputPartition(name) for name in names] * max(1, self._options.min_partitions // len(names))
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """In a task."""
+        """Read a queue; runs in the task."""
         yield from read_out(self._options, self._schema, partition.value)
 
 
 def batch_reader(options: ReadOptions, schema: "StructType") -> DataSourceReader:
-    """The reader for the mode of a query. Raises InvalidOption for a mode of streams only."""
+    """Return the reader for the mode of a query. Raises InvalidOption for a mode that is for streams only."""
     if options.mode == "spool":
         raise InvalidOption("mode=spool is for streams; a batch query takes messages out with mode=drain")
     if options.mode == "drain":

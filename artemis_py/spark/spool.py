@@ -1,16 +1,16 @@
-"""A folder that holds the messages of a broker which numbers nothing, until a stream has read them.
+"""A folder that keeps the messages of a broker that gives no sequence numbers, until a stream has read them.
 
-    <folder>/spool.json                                   id of the folder, reader whose messages it holds
+    <folder>/spool.json                                   id of the folder, reader whose messages it keeps
     <folder>/lock                                         locked while that reader runs
     <folder>/<address>::<queue>/<first>-<count>.messages  messages, numbered on from `first`
     <folder>/<address>::<queue>/<first>.part              the file that is being written
 
-A file begins with the line `SPOOL 1`; of each message follow its octets and their CRC-32, both u32, and the message
-as the broker sent it. The names of queues are quoted as in a URL. A file gets its final name when it is synced, so that
-whatever has one is whole, and never changes: a range of numbers gives the same messages whenever it is read.
+A file begins with the line `SPOOL 1`; then, for each message, its size in octets and their CRC-32, both u32, and the
+message as the broker sent it. The names of queues are quoted as in a URL. A file gets its final name when it is synced,
+so a file with a final name is complete and never changes: a range of numbers always gives the same messages.
 
-Decides what is on disk and when; knows neither broker nor Spark. Plain files, for an object store can neither append
-nor sync: the folder is on a file system that the driver and all tasks have mounted.
+Decides what is on disk and when; knows neither broker nor Spark. These are plain files, because an object store can
+neither append nor sync: the folder is on a file system that the driver and all tasks have mounted.
 """
 
 import fcntl
@@ -35,12 +35,12 @@ from artemis_py.spark.offsets import Offset, key_of
 logger: Final = logging.getLogger(__name__)
 
 NODE: Final = "spool"
-"""What stands for the broker in an offset."""
+"""Name that stands for the broker in an offset."""
 MAGIC: Final = b"SPOOL 1\n"
 _RECORD: Final = Struct(">II")
 
 LOCK_TIMEOUT_S: Final = 10.0
-"""A query that is started again waits so long for the end of its last run, whose process Spark kills."""
+"""Seconds that a restarted query waits for the end of its last run, whose process Spark kills."""
 LOCK_RETRY_S: Final = 0.1
 
 
@@ -54,7 +54,7 @@ class SpoolFile:
 
     @classmethod
     def named(cls, path: Path) -> Self:
-        """What a name says. Raises SpoolFailed for a name that is none of ours."""
+        """Return the file that a name describes. Raises SpoolFailed for a name that is not ours."""
         try:
             first, _, count = path.name.removesuffix(".messages").partition("-")
             return cls(path, int(first), int(first) + int(count))
@@ -62,7 +62,7 @@ class SpoolFile:
             raise SpoolFailed(f"{path} is no file of a spool") from None
 
     def messages(self) -> list[bytes]:
-        """What it holds. Raises SpoolFailed if that is damaged or not there any more."""
+        """Return the messages. Raises SpoolFailed if the file is damaged or missing."""
         try:
             data = self.path.read_bytes()
         except OSError as error:
@@ -82,18 +82,18 @@ class SpoolFile:
 
 
 def queue_of(name: str) -> tuple[str, str]:
-    """Address and queue of what a user names, which is `address::queue` or one name for both."""
+    """Return address and queue of a name that a user gives: `address::queue`, or one name for both."""
     address, _, queue = name.partition("::")
     return address, queue or address
 
 
 def files_of(folder: Path, address: str, queue: str) -> list[SpoolFile]:
-    """The files of one queue, in order."""
+    """Return the files of one queue, in order."""
     return [SpoolFile.named(path) for path in sorted(_folder_of(folder, address, queue).glob("*.messages"))]
 
 
 def kept_of(folder: Path, address: str, queue: str, start: int, stop: int) -> list[tuple[int, int]]:
-    """What is there of a range of numbers, as ranges. Raises SpoolFailed."""
+    """Return the parts of a range of numbers that are in the files, as ranges. Raises SpoolFailed."""
     kept: list[tuple[int, int]] = []
     for file in files_of(folder, address, queue):
         if file.first < stop and file.stop > start:
@@ -105,7 +105,7 @@ def kept_of(folder: Path, address: str, queue: str, start: int, stop: int) -> li
 
 
 def read_spool(folder: Path, address: str, queue: str, start: int, stop: int) -> Iterator[tuple[int, list[bytes]]]:
-    """The messages of a range that are there, a list a file, each with the number of its first. Raises SpoolFailed."""
+    """Yield the messages of a range that exist, one list per file with the number of its first. Raises SpoolFailed."""
     for file in files_of(folder, address, queue):
         if file.first < stop and file.stop > start:
             begin, end = max(start, file.first), min(stop, file.stop)
@@ -113,17 +113,17 @@ def read_spool(folder: Path, address: str, queue: str, start: int, stop: int) ->
 
 
 class Spool:
-    """The folder as its reader has it, who alone writes there."""
+    """The folder as its reader uses it; only that reader writes there."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        """`names` are those of the queues, as a user names them."""
+        """Prepare; `names` are the queues, as a user names them."""
         self._folder: Final = folder
         self._names: Final = names
         self._lock: int | None = None
         self._next: Final = dict.fromkeys(names, 0)
 
     def heads(self) -> Heads:
-        """What is there; of a folder that is not there it is made. Raises SpoolFailed."""
+        """Return the heads of the queues; creates the folder if it is missing. Raises SpoolFailed."""
         try:
             id = int(self._described()["id"])
             return Heads(node=NODE, queues=tuple(self._head(name, id) for name in self._names))
@@ -150,7 +150,7 @@ class Spool:
         return self._next[name]
 
     def check_free(self) -> None:
-        """Raises SpoolFailed if the folder has the messages of a reader: a new one would read them as its own."""
+        """Raise SpoolFailed if the folder has messages of another reader: a new one would read them as its own."""
         owner = self._described()["reader"]
         if owner:
             raise SpoolFailed(
@@ -159,9 +159,9 @@ class Spool:
             )
 
     def claim(self, begin: Offset) -> None:
-        """Be the one who writes here, from `begin` on; nothing if we are. Raises SpoolFailed if it is another.
+        """Lock the folder for this reader, from `begin` on, unless it is locked. Raises SpoolFailed if another has it.
 
-        A file that was not finished is set aside: nothing in it was accepted, so the broker sends it again.
+        An unfinished file is set aside: none of its messages was accepted, so the broker sends them again.
         """
         if self._lock is not None:
             return
@@ -187,12 +187,12 @@ class Spool:
         for name in self._names:
             address, queue = queue_of(name)
             position = begin.positions.get(key_of(NODE, address, queue))
-            # All files are gone when everything was read: the checkpoint says where numbers go on.
+            # All files are deleted when everything was read: the checkpoint says where numbers continue.
             self._next[name] = 0 if position is None else position.next
             self._set_aside(_folder_of(self._folder, address, queue))
 
     def _locked(self) -> int:
-        """The descriptor of the lock, which goes with this process."""
+        """Return the descriptor of the lock, which is released with this process."""
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         deadline = time.monotonic() + LOCK_TIMEOUT_S
@@ -216,7 +216,7 @@ class Spool:
             path.rename(aside)
 
     def append(self, name: str, messages: Sequence[bytes]) -> None:
-        """Add messages of a queue; they are on disk when this returns. Raises SpoolFailed: then none of them count."""
+        """Add messages of a queue; they are on disk when this returns. After SpoolFailed, none of them count."""
         address, queue = queue_of(name)
         folder = _folder_of(self._folder, address, queue)
         first = self._end(name, files_of(self._folder, address, queue))
@@ -255,7 +255,7 @@ class Spool:
             described: dict[str, str] = json.loads(path.read_bytes())
         except FileNotFoundError:
             self._folder.mkdir(parents=True, exist_ok=True)
-            # Below 2^53: it is a number in JSON, and others than Python may read the checkpoint.
+            # Below 2^53: it is a number in JSON, and other languages than Python may read the checkpoint.
             self._describe({"id": str(secrets.randbits(52)), "reader": ""})
             return self._described()
         except ValueError as error:
@@ -278,7 +278,7 @@ def _folder_of(folder: Path, address: str, queue: str) -> Path:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make names that were given in it durable."""
+    """Make new file names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,9 @@
-"""Streams of a broker that numbers nothing: its messages are taken into files, and read from there (`mode=spool`).
+"""Streams of a broker without sequence numbers: messages are moved to files, and read from there (`mode=spool`).
 
 The driver consumes over one connection when Spark asks how far the next batch can go, and accepts messages when their
 file is on disk. From then on they have numbers, those of the spool, and the stream is like any other: offsets, limits,
-cuts, and acknowledging, which here is deleting files. A crash between file and acceptance brings the messages of one
-file twice: at least once, and a batch that is planned is the same whenever it is read.
+cuts, and acknowledgements, which here delete files. After a crash between file and acceptance, the messages of one file
+come twice: delivery is at least once, and a planned batch always reads the same messages.
 """
 
 import logging
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger(__name__)
 
 MAX_SPOOLED: Final = 100_000
-"""Messages taken in per trigger without a limit: some seconds, so that a long backlog becomes many batches."""
+"""Messages per trigger if no limit is set: some seconds' worth, so that a long backlog becomes many batches."""
 
 
 class Intake:
-    """Takes messages out of a broker's queues into a spool."""
+    """Mover of messages from a broker's queues to a spool."""
 
     def __init__(self, options: ReadOptions, spool: Spool) -> None:
         self._options: Final = options
@@ -46,9 +46,10 @@ class Intake:
         self._left = 0
 
     def take(self, names: list[str], max_messages: int) -> list[str]:
-        """Take up to so many, of each queue a like share or what others leave; the queues that were empty.
+        """Take up to `max_messages`, shared among the queues; return the queues that were empty.
 
-        A broken connection is made again: what its broker did not hear to be accepted comes twice. Raises SparkError.
+        A queue gets more if others leave some of their share. After a broken connection, messages whose acceptance
+        the broker did not receive come twice. Raises SparkError.
         """
         self._left = max_messages
         return self._broker.run(lambda connection: self._take(connection, names)) if max_messages > 0 else []
@@ -71,35 +72,35 @@ class Intake:
 
 
 class SpooledQueues:
-    """The files as the queues of a stream."""
+    """Files as the queues of a stream."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool: Final = spool
 
     def heads(self) -> Heads:
-        """What is in the files. Raises SpoolFailed."""
+        """Return the heads of the files. Raises SpoolFailed."""
         return self._spool.heads()
 
     def heads_for(self, begin: Offset, lease_s: float) -> Heads:
-        """The folder belongs to a query for ever, and to its process while that lives. Raises SpoolFailed."""
+        """Return the heads, with the folder locked: it belongs to the query for ever. Raises SpoolFailed."""
         self._spool.claim(begin)
         return self._spool.heads()
 
     def release(self, begin: Offset) -> None:
-        """The lock goes with the process."""
+        """Do nothing: the lock is released with the process."""
 
     def start(self, heads: Heads) -> Offset:
-        """A new query begins with what is there; another's messages are not. Raises SpoolFailed."""
+        """Return the beginning of a new query. Raises SpoolFailed if the folder belongs to another one."""
         self._spool.check_free()
         return earliest(heads)
 
     def acknowledge(self, offset: Offset) -> None:
-        """Delete files. Raises SpoolFailed."""
+        """Delete the files before `offset`. Raises SpoolFailed."""
         self._spool.acknowledge(offset)
 
 
 class SpoolStreamReader(RangeStreamReader):
-    """Reads what it has taken into files."""
+    """Stream reader that moves messages to files and reads them from there."""
 
     def __init__(self, options: ReadOptions, schema: "StructType") -> None:
         assert options.spool_dir is not None
@@ -108,18 +109,18 @@ class SpoolStreamReader(RangeStreamReader):
         self._spool: Final = Spool(self._folder, self._names)
         self._intake: Final = Intake(options, self._spool)
         self._wanted: list[str] | None = None
-        """Of a run with AvailableNow: the queues that it has not seen empty."""
+        """Queues that a run with AvailableNow has not seen empty; None in other runs."""
         super().__init__(options, schema, SpooledQueues(self._spool))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Only the broker knows how much there is: a queue that was found empty is not looked at again."""
+        """Plan to read until each queue was empty once, because only the broker knows how many messages there are."""
         self._wanted = list(self._names)
 
     def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
-        """Take in as many as are missing for the next batch."""
+        """Move as many messages to the files as are missing for the next batch."""
         before = super()._heads_beyond(begin, max_messages)
         if self._options.fail_on_data_loss:
-            # Before anything is taken out of the broker into a folder that is not the one of the checkpoint.
+            # Checked before messages are moved from the broker to a folder that is not the one of the checkpoint.
             refuse(lost(begin, before))
         names = self._names if self._wanted is None else self._wanted
         waiting = sum(
@@ -135,9 +136,9 @@ class SpoolStreamReader(RangeStreamReader):
         return after
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges of one batch that are in the files. Raises InvalidOffset, DataLoss if that is not all of it.
+        """Return the ranges of one batch that are in the files. Raises InvalidOffset, DataLoss if some are missing.
 
-        What is not there is told by the driver, that wrote the files: a task that finds none may look elsewhere.
+        The driver reports missing messages, because it wrote the files: a task without files may have another folder.
         """
         self._is_begun = True
         options = self._options
@@ -155,13 +156,13 @@ class SpoolStreamReader(RangeStreamReader):
         return [RangePartition(part) for part in cut(parts, options.min_partitions, options.max_messages_per_partition)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """In a task, which needs no broker."""
+        """Read a range; runs in the task, which needs no broker."""
         if isinstance(partition, RangePartition):
             yield from _read(self._schema, self._folder, partition.part)
 
 
 def _read(schema: "StructType", folder: Path, part: Range) -> "Iterator[pa.RecordBatch]":
-    """Raises Undecodable, and SpoolFailed, also if files are missing: the driver had them when it planned."""
+    """Yield the messages of a range. Raises Undecodable, SpoolFailed, also for files that existed during planning."""
     builder = BatchBuilder(schema, part.address, part.queue)
     count = 0
     for first, messages in read_spool(folder, part.address, part.queue, part.start, part.stop):

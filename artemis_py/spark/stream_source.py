@@ -1,12 +1,12 @@
-"""Streaming queries, `spark.readStream.format("amqp")`: where each batch begins and ends, when what is acknowledged.
+"""Streaming queries, `spark.readStream.format("amqp")`: the bounds of each batch, and when messages are acknowledged.
 
 Spark calls these methods in one worker beside the driver, except for `read`, which runs in the tasks on a copy made
-before any of them was called. Three habits of the engine decide the shape (docs/spark.md):
+before any of them was called. Three properties of the engine determine the design (docs/spark.md):
 
-* `initialOffset` is asked again when the first batch is replayed. So the first batch is always empty: its end is the
+* `initialOffset` is called again when the first batch is replayed. So the first batch is always empty: its end is the
   start, written into the checkpoint before any message is read, and cannot move any more.
 * `latestOffset(start)` is called when the batch that ends at `start` has its entry in the commit log: everything
-  before `start` may be acknowledged. `commit` comes one batch later, and for the last batch of a run not at all.
+  before `start` may be acknowledged. `commit` is called one batch later, and for the last batch of a run not at all.
 * An error in the driver's calls ends the query, so they try again themselves.
 """
 
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger(__name__)
 
 LEASE_S: Final = 60.0
-"""Beside two triggers: what a slow batch or a busy machine may take longer."""
+"""Seconds of a lease beyond two triggers, for a slow batch or a busy machine."""
 
 
 class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads ranges of queues, and acknowledges what the query is done with."""
+    """Stream reader of ranges of queues; acknowledges messages with which the query is done."""
 
     def __init__(self, options: ReadOptions, schema: "StructType", queues: Queues) -> None:
         self._options: Final = options
@@ -66,22 +66,22 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._queues: Final = queues
         self._initial: Offset | None = None
         self._is_begun = False
-        """A batch was planned: the beginning is in the checkpoint."""
+        """Whether a batch was planned: the beginning is then in the checkpoint."""
         self._last_heads: Heads | None = None
         self._until: Heads | None = None
-        """Of a run with AvailableNow: where the queues ended when it began."""
+        """Heads of the queues when a run with AvailableNow began; None in other runs."""
         self._acknowledged: Offset | None = None
         self._waiting_since: float | None = None
-        """Since when there were fewer messages than the least that a batch shall have."""
+        """Time since which there have been fewer messages than a batch should have at least."""
         self._held: Offset | None = None
-        """Where the query stands that has the queues for itself."""
+        """Position of this query while it has a lease of the queues."""
         self._asked_at: float | None = None
         self._longest_s = 0.0
 
     # -- in the driver -----------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins; the same answer however often it is asked."""
+        """Return where a new query begins; each call gives the same answer."""
         return self._begin().written()
 
     def _begin(self) -> Offset:
@@ -91,18 +91,18 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say."""
+        """Return the limit that the options set."""
         max_messages, max_bytes = self._options.max_messages_per_trigger, self._options.max_bytes_per_trigger
         if max_messages is not None:
             return ReadMaxRows(max_messages)
         return ReadAllAvailable() if max_bytes is None else ReadMaxBytes(max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Go no further than what is there now."""
+        """Read no further than the messages that are in the queues now."""
         self._until = self._heads()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next batch ends; `start` itself if there is nothing for it. Raises SparkError."""
+        """Return where the next batch ends; `start` itself if there are no messages for it. Raises SparkError."""
         begin = Offset.read(start)
         if not self._is_begun and begin == self._initial:
             # The first batch of a new query ends where it begins, see the top.
@@ -122,14 +122,17 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         end = limited(first, target, self._count_limit(first, target, limit))
         if end.positions == begin.positions:
             if self._until is not None:
-                # The run ends with this: Spark does not say so, and kills the process.
+                # The run ends here: Spark does not say so, and kills the process.
                 self._release()
             return start
         kept = self._options.kept_batches
         return (end.remembering(begin, kept) if kept else end).written()
 
     def _count_limit(self, begin: Offset, target: Offset, limit: ReadLimit) -> int | None:
-        """What the engine and the options allow. Spark knows one limit at a time, so that of octets is looked up."""
+        """Return the largest number of messages that both engine and options allow; None: no limit.
+
+        Spark passes only one limit, so that of octets is taken from the options.
+        """
         if isinstance(limit, ReadAllAvailable):
             return None
         limits = [limit.max_rows] if isinstance(limit, ReadMaxRows) else []
@@ -140,11 +143,14 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return min(limits, default=None)
 
     def _heads_beyond(self, begin: Offset, max_messages: int | None) -> Heads:
-        """Where the queues stand, for the batch that begins at `begin`. Raises SparkError."""
+        """Return the heads of the queues for the batch that begins at `begin`. Raises SparkError."""
         return self._queues.heads_for(begin, self._lease_s())
 
     def _lease_s(self) -> float:
-        """How long the query may be silent: Spark does not say how long a trigger is, so twice the longest so far."""
+        """Return the seconds of silence that a lease allows: LEASE_S and twice the longest trigger so far.
+
+        Spark does not say how long a trigger is.
+        """
         now = time.monotonic()
         if self._asked_at is not None:
             self._longest_s = max(self._longest_s, now - self._asked_at)
@@ -152,7 +158,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return LEASE_S + 2 * self._longest_s
 
     def _release(self) -> None:
-        """Let another query go on. A lease ends by itself too, so that a broker that is away is no error."""
+        """Release the queues for another query. A lease also ends by itself, so an unreachable broker is no error."""
         held, self._held = self._held, None
         if held is not None:
             try:
@@ -161,11 +167,11 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 logger.info("the lease was not released, it ends by itself: %s", error)
 
     def stop(self) -> None:
-        """Spark calls this after an error only."""
+        """Release the queues. Spark calls this only after an error."""
         self._release()
 
     def _is_too_little(self, begin: Offset, target: Offset) -> bool:
-        """Whether to wait for more; never longer than maxTriggerDelay, and not in a run that shall end."""
+        """Tell whether to wait for more messages; never longer than maxTriggerDelay, and not with AvailableNow."""
         if not self._options.min_messages_per_trigger or self._until is not None:
             return False
         count = sum(part.count for part in ranges_by_key(begin, target).values())
@@ -188,24 +194,24 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._acknowledge_now(evolve(offset, positions=offset.before[-kept], before=()), offset)
 
     def _acknowledge_now(self, offset: Offset, end: Offset) -> None:
-        """Acknowledge what is before `offset`, of a query that is at `end`, where the queues are those it has read."""
+        """Acknowledge messages before `offset`, for a query at `end`, in queues that are still those that it read."""
         if self._options.mode != "browse" and offset != self._acknowledged:
             self._queues.acknowledge(proven(offset, self._last_heads or self._heads(), end))
             self._acknowledged = offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """For the progress report: how far the queues go. Lag is this less the end of the batch."""
+        """Return the ends of the queues for the progress report; the lag is this minus the end of the batch."""
         return None if self._last_heads is None else latest(self._last_heads).written()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges of one batch. Raises InvalidOffset."""
+        """Return the ranges of one batch. Raises InvalidOffset."""
         self._is_begun = True
         parts = ranges_by_key(Offset.read(start), Offset.read(end)).values()
         options = self._options
         return [RangePartition(part) for part in cut(parts, options.min_partitions, options.max_messages_per_partition)]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The query will not ask for anything before `end` again."""
+        """Acknowledge, with ack=engine: the query will not ask for anything before `end` again."""
         if self._options.ack == "engine":
             done = Offset.read(end)
             self._acknowledge_now(done, done)
@@ -217,13 +223,13 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     # -- in a task ---------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        """One range, over a connection of its own."""
+        """Read one range over its own connection; runs in the task."""
         if isinstance(partition, RangePartition):
             yield from read_range(self._options, self._schema, partition.part)
 
 
 def stream_reader(options: ReadOptions, schema: "StructType") -> RangeStreamReader:
-    """The reader of a query on queues whose messages are numbered. Raises InvalidOption for a mode of batches only."""
+    """Return the reader for queues with sequence numbers. Raises InvalidOption for a mode that is for batches only."""
     if options.mode == "drain":
         raise InvalidOption("mode=drain is for batch queries; a stream uses mode=subscription, browse or spool")
     if options.ending_timestamp_ms is not None or options.ending_offsets != "latest":

@@ -1,5 +1,5 @@
-"""What operators do with messages and Spark: archive and replay, look at dead letters and send them back, telemetry.
+"""Jobs for operators: archive and replay, reports and redrives of dead letters, telemetry.
 
-Each job is a function that takes a session and says at its end what it did; `artemis-py spark` calls the same ones.
+Each job is a function that takes a session and returns what it did; `artemis-py spark` calls the same functions.
 Like the connector below them, jobs reach the broker over AMQP only.
 """

@@ -1,8 +1,8 @@
-"""`archive`: the messages of an address, a subscription or a queue into partitioned Parquet files, each once.
+"""`archive`: writes the messages of an address, a subscription or a queue to partitioned Parquet files, each once.
 
-A streaming query in every case: its checkpoint knows what is archived already, so that the next run goes on there. The
-encoded message is always kept beside the columns, for the columns know fewer types than AMQP: what was archived can be
-sent again bit for bit.
+It is always a streaming query: its checkpoint records what is archived already, and the next run continues there. The
+encoded message is always kept beside the columns, because the columns have fewer types than AMQP: an archived message
+can be sent again bit for bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 DATE: Final = "date"
 PARTITION_COLUMNS: Final = (DATE, "address", "queue")
 KEPT: Final = ("address", "queue", "sequence", "enqueued_time", "creation_time", "durable", "priority", "message")
-"""What a replay needs; always in the files."""
-# A batch that is repeated must find the same day: the time of archiving would not do.
+"""Columns that a replay needs; they are always in the files."""
+# A repeated batch must get the same day, so the time of archiving cannot be used.
 _DATE: Final = "coalesce(date_format(coalesce(enqueued_time, creation_time), 'yyyy-MM-dd'), 'unknown')"
 
 
 @frozen(kw_only=True)
 class ArchiveOptions:
-    """Where an archive is and how it is laid out."""
+    """Place and layout of an archive."""
 
     path: str
-    """A folder that Spark can write to."""
+    """Folder that Spark can write to."""
     checkpoint: str | None = None
-    """A folder; None: `_checkpoint` in the archive, which readers of the files pass over."""
+    """Folder of the checkpoint; None: `_checkpoint` in the archive, which readers of the files ignore."""
     partition_by: Sequence[str] = (DATE, "address")
     columns: Sequence[str] = tuple(COLUMNS)
-    """Of the source; those in KEPT come along in any case."""
+    """Columns of the source; those in KEPT are always added."""
     interval_s: float | None = None
-    """Seconds between two batches of a run that goes on; None: up to what is there now."""
+    """Seconds between two batches of a continuous run; None: stop at the messages that exist now."""
 
 
 def archive(
     spark: "SparkSession", source: Mapping[str, str], options: ArchiveOptions, on_progress: OnProgress = quiet
 ) -> Consumed:
-    """Append what is new to the archive; `source` are options of the connector.
+    """Append new messages to the archive; `source` are options of the connector.
 
     Raises InvalidOption, and the engine's exceptions around the connector's errors.
     """
@@ -56,7 +56,7 @@ def archive(
 
 
 def planned(options: ArchiveOptions) -> tuple[list[str], list[str]]:
-    """The columns to read and those to lay the folders out by. Raises InvalidOption."""
+    """Return the columns to read and those that partition the folders. Raises InvalidOption."""
     wrong = [name for name in options.partition_by if name not in PARTITION_COLUMNS]
     if wrong:
         raise InvalidOption(f"an archive is partitioned by {', '.join(PARTITION_COLUMNS)}, not {wrong[0]!r}")

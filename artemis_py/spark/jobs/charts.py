@@ -1,4 +1,4 @@
-"""Charts as SVG text for a report: horizontal bars, and lines over time. No scripts, nothing loaded from elsewhere.
+"""Charts as SVG text for a report: horizontal bars, and lines over time. No scripts, no external resources.
 
 Labels are input (names of queues and devices) and are escaped. Colours are those of the page's style sheet.
 """
@@ -14,13 +14,13 @@ LABEL_CHARACTERS: Final = 42
 LINES_HEIGHT: Final = 260
 MARGIN: Final = 56
 MAX_DOTS: Final = 60
-"""Of a line; with more of them the dots would hide it."""
+"""Dots of a line; more of them would hide it."""
 SERIES_COLOURS: Final = 8
 """Classes s0 to s7 of the style sheet."""
 
 
 def bars(items: Sequence[tuple[str, float]], caption: str) -> str:
-    """One bar an item, in the given order, with its value at the end."""
+    """Return a chart with one bar per item, in the given order, with its value at the end."""
     if not items:
         return _nothing(caption)
     largest = max(value for _, value in items) or 1.0
@@ -39,7 +39,7 @@ def bars(items: Sequence[tuple[str, float]], caption: str) -> str:
 
 
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], caption: str, labels: tuple[str, str]) -> str:
-    """One line a series through points (moment, value); `labels` name the first and the last moment."""
+    """Return a chart with one line per series of points (time, value); `labels` name the first and the last time."""
     points = [point for one in series.values() for point in one]
     if not points:
         return _nothing(caption)
@@ -76,7 +76,7 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], caption: str, lab
 
 
 def scale(low: float, high: float) -> list[float]:
-    """Round values from at most `low` to at least `high`, three to seven of them."""
+    """Return three to seven round values from at most `low` to at least `high`."""
     if low == high:
         low, high = low - 1, high + 1
     step = 10.0 ** _exponent(high - low)
@@ -101,12 +101,12 @@ def _exponent(value: float) -> int:
 
 
 def number(value: float) -> str:
-    """A value for people: thousands apart, no more digits than it needs."""
+    """Return a value with thousands separators, and no more digits than it needs."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.6g}"
 
 
 def shortened(text: str, characters: int = LABEL_CHARACTERS) -> str:
-    """The text, or its beginning and end."""
+    """Return the text, or its beginning and end if it is too long."""
     if len(text) <= characters:
         return text
     half = (characters - 1) // 2

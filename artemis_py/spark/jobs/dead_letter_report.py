@@ -10,12 +10,12 @@ from artemis_py.spark.jobs.dead_letters import Group
 from artemis_py.spark.jobs.page import page, section, table
 
 LARGEST: Final = 12
-"""Bars of a chart; the rest is one bar."""
+"""Number of bars in a chart; the rest is one more bar."""
 UNKNOWN: Final = "(unknown)"
 
 
 def render(queues: Iterable[str], groups: Sequence[Group], made_at: datetime) -> str:
-    """The HTML of a report. `made_at` is shown as it is."""
+    """Return the HTML of a report. `made_at` is shown as it is."""
     total = sum(group.count for group in groups)
     origins = _counted((origin(group), group.count) for group in groups)
     causes = _counted((group.cause, group.count) for group in groups)
@@ -39,7 +39,7 @@ def render(queues: Iterable[str], groups: Sequence[Group], made_at: datetime) ->
 
 
 def origin(group: Group) -> str:
-    """The queue a group died in, as people write it."""
+    """Return the queue in which a group died, as users write it."""
     if group.origin_address is None:
         return UNKNOWN
     if group.origin_queue in (None, group.origin_address):
@@ -48,7 +48,7 @@ def origin(group: Group) -> str:
 
 
 def largest(counts: Mapping[str, int], limit: int = LARGEST) -> list[tuple[str, int]]:
-    """The largest first; what does not fit is one entry."""
+    """Return the largest counts first; the rest is one entry."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     rest = sum(count for _, count in ordered[limit:])
     return ordered[:limit] + ([(f"{len(ordered) - limit} others", rest)] if rest else [])
@@ -62,7 +62,7 @@ def _counted(items: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _over_time(groups: Sequence[Group]) -> str:
-    """Deaths an hour, one line for each of the causes that are most frequent."""
+    """Return a chart of deaths per hour, with a line for each of the most frequent causes."""
     hours: dict[str, Counter[datetime]] = {}
     for group in groups:
         for hour, count in group.hours:

@@ -1,8 +1,8 @@
-"""Dead letters as a table: where each came from, why it died, what it looks like, and to which group it belongs.
+"""Dead letters as a table: origin, cause, shape and group of each message.
 
-The facts are what the broker wrote on the message when it moved it (`x-opt-ORIG-ADDRESS`, `x-opt-ORIG-QUEUE`,
-`x-opt-ACTUAL-EXPIRY`), what a sink wrote on the messages that were rejected, and properties by which other brokers and
-frameworks tell a reason. Reading changes nothing.
+The facts are annotations that the broker wrote when it moved the message (`x-opt-ORIG-ADDRESS`, `x-opt-ORIG-QUEUE`,
+`x-opt-ACTUAL-EXPIRY`) or that a sink wrote when it was rejected, and properties in which other brokers and frameworks
+give a reason. Reading changes nothing.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ REASON_PROPERTIES: Final = (
     "dlqDeliveryFailureCause",
     "x-exception-message",
 )
-"""Of Azure's brokers, of ActiveMQ and of Spring; the first that is there counts."""
+"""Properties with a reason, from Azure's brokers, ActiveMQ and Spring; the first one that is set counts."""
 
 COLUMNS: Final = (
     "address",
@@ -59,12 +59,12 @@ FACTS: Final[Mapping[str, str]] = {
     "died_at": f"coalesce(timestamp_millis(cast({_EXPIRED} AS bigint)), enqueued_time, creation_time)",
     "redrives": f"coalesce(cast(annotations['{REDRIVE_COUNT}'] AS bigint), 0)",
 }
-"""Columns that follow from what the broker wrote, as SQL on the columns of the source."""
+"""Columns derived from what the broker wrote, as SQL on the columns of the source."""
 
 
 @frozen(kw_only=True)
 class Group:
-    """Dead letters that are alike."""
+    """A group of similar dead letters."""
 
     id: str
     """Ten hexadecimal digits; the same in every report."""
@@ -74,27 +74,27 @@ class Group:
     cause: str
     fingerprint: str
     shape: str
-    """Of the body, see `fingerprint`."""
+    """Shape of the body, see `fingerprint`."""
     content_type: str | None
     redrives: int
-    """The most often that one of them was sent back before."""
+    """Largest number of times that one of them was sent back before."""
     first: datetime | None
     last: datetime | None
-    """When they died, as far as they say so."""
+    """With `first`: times of the first and last death, if known."""
     sample: str
-    """The beginning of one body."""
+    """Beginning of one body."""
     hours: tuple[tuple[datetime, int], ...]
-    """Number by hour of death; the unknown hour is left out."""
+    """Number of messages by hour of death; an unknown hour is left out."""
 
 
 def dead_letters(spark: "SparkSession", source: Mapping[str, str]) -> "DataFrame":
-    """The messages of dead-letter queues with their facts; `source` are options of the connector with `queue`."""
+    """Return the messages of dead-letter queues with their facts; `source` are connector options with `queue`."""
     frame = spark.read.format(NAME).options(**source, mode="browse", columns=",".join(COLUMNS)).load()
     return with_facts(frame)
 
 
 def with_facts(frame: "DataFrame") -> "DataFrame":
-    """The columns of FACTS, `shape`, `fingerprint` and `group`, the id of the group."""
+    """Return a frame with the columns of FACTS, `shape`, `fingerprint` and `group`, the id of the group, added."""
     body_shape = udf(shape, "string", useArrow=False)
     key = udf(fingerprint, "string", useArrow=False)
     return (
@@ -106,12 +106,12 @@ def with_facts(frame: "DataFrame") -> "DataFrame":
 
 
 def _nulls() -> list[str]:
-    # `concat_ws` leaves nulls out, and two different groups would be one.
+    # `concat_ws` omits nulls, which would merge two different groups.
     return [f"coalesce({name}, '')" for name in _GROUP]
 
 
 def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
-    """The largest groups of what `with_facts` gave."""
+    """Return the largest groups of a frame from `with_facts`. Long because it is one query and its result."""
     excerpt = udf(sample, "string", useArrow=False)
     found = (
         frame.withColumn("died_s", functions.unix_seconds("died_at"))
@@ -165,7 +165,7 @@ def groups(frame: "DataFrame", limit: int = 200) -> list[Group]:
 
 
 def _at(seconds: int) -> datetime:
-    # Spark hands timestamps over in the time zone of the process; seconds mean the same everywhere.
+    # Spark returns timestamps in the time zone of the process; seconds mean the same everywhere.
     return datetime.fromtimestamp(seconds, UTC)
 
 

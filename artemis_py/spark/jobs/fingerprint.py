@@ -1,7 +1,7 @@
-"""What messages have in common: the shape of a body without its values, and a short hash of shape and properties.
+"""Fingerprints of messages: the shape of a body without its values, and a short hash of shape and properties.
 
-A million dead letters are mostly a handful of mistakes made over and over; messages of one mistake look alike. Pure:
-knows neither Spark nor a broker.
+A million dead letters are mostly a handful of repeated mistakes; messages of one mistake look alike. Pure: knows
+neither Spark nor a broker.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from artemis_amqp.client import MalformedValue, plain, read_value
 
 MAX_DEPTH: Final = 4
 MAX_KEYS: Final = 32
-"""Of one object: beyond it, and in objects used as tables of thousands, keys are data and not shape."""
+"""Keys of one object; in larger objects, which are used as tables, keys are data and not part of the shape."""
 MAX_PARSED_BYTES: Final = 1024 * 1024
 
 _MAGIC: Final = (
@@ -30,7 +30,7 @@ _MAGIC: Final = (
 
 
 def shape(body: bytes | None, body_type: str | None) -> str:
-    """The structure of a body as text: `{"id": number, "items": [text]}`, `xml <order>`, `text`, `gzip`, `empty`."""
+    """Return the structure of a body: `{"id": number, "items": [text]}`, `xml <order>`, `text`, `gzip`, `empty`."""
     if not body:
         return "empty"
     if body_type in ("value", "sequence"):
@@ -49,19 +49,19 @@ def shape(body: bytes | None, body_type: str | None) -> str:
     try:
         body[:256].decode("utf-8", "strict")
     except UnicodeDecodeError as error:
-        # A character that the cut went through is no sign of binary data.
+        # A character that is cut at the end of these octets is no sign of binary data.
         return "text" if error.start >= 253 else "binary"
     return "text" if b"\0" not in body[:256] else "binary"
 
 
 def fingerprint(content_type: str | None, keys: Iterable[str], body_shape: str) -> str:
-    """Ten hexadecimal digits; the same for messages of one format, one set of properties and one shape of body."""
+    """Return ten hexadecimal digits, equal for messages of the same format, properties' names and shape of body."""
     text = "\n".join((content_type or "", *sorted(keys), "", body_shape))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def sample(body: bytes | None, body_type: str | None, size: int = 160) -> str:
-    """The beginning of a body for people: text as far as it is text, otherwise its octets in hexadecimal."""
+    """Return the readable beginning of a body: as text as far as it is text, otherwise in hexadecimal."""
     if not body:
         return ""
     if body_type in ("value", "sequence"):
@@ -106,7 +106,7 @@ def _shape_of(value: object, depth: int) -> str:
 
 
 def _root(start: bytes) -> str:
-    """The name of the root element, as far as it is within the beginning."""
+    """Return the root element's name, if it is within `start`."""
     for part in start.split(b"<")[1:]:
         name = part.split(b">")[0].split()[:1]
         if name and not name[0].startswith((b"?", b"!")):

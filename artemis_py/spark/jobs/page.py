@@ -1,6 +1,6 @@
-"""A report as one HTML file that needs nothing else: style, figures and tables, no scripts.
+"""A report as one self-contained HTML file: style, figures and tables, no scripts.
 
-Whatever comes from messages is escaped here, where it enters the page; `charts` does the same for its labels.
+All text from messages is escaped here, where it enters the page; `charts` does the same for its labels.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _COLOURS: Final = ("#2f6fb2", "#d9742b", "#3f9a58", "#b5446e", "#7a5cc0", "#2a9d
 
 
 def page(title: str, subtitle: str, facts: Sequence[tuple[str, str]], sections: Sequence[str]) -> str:
-    """The whole file. `facts` are shown large at the top; `sections` are HTML of `section`, `table` and `charts`."""
+    """Return the file. `facts` are shown large at the top; `sections` are HTML of `section`, `table` and `charts`."""
     colours = "".join(
         f".s{index}{{fill:{colour};background:{colour}}}"
         f".l{index}{{stroke:{colour};fill:none;stroke-width:2}}.l{index}.dot{{fill:{colour}}}"
@@ -42,7 +42,7 @@ def page(title: str, subtitle: str, facts: Sequence[tuple[str, str]], sections: 
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        # Nothing may be loaded or run, whatever a name or a body tries.
+        # Nothing may be loaded or run, whatever a name or a body contains.
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{_STYLE}{colours}</style></head><body>"
         f'<h1>{escape(title)}</h1><p class="when">{escape(subtitle)}</p><dl>{cards}</dl>'
@@ -51,12 +51,12 @@ def page(title: str, subtitle: str, facts: Sequence[tuple[str, str]], sections: 
 
 
 def section(title: str, *content: str) -> str:
-    """A heading and HTML below it."""
+    """Return a heading and HTML below it."""
     return f"<section><h2>{escape(title)}</h2>{''.join(content)}</section>"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]], code: Sequence[int] = ()) -> str:
-    """Rows of values; numbers to the right, the columns `code` in a fixed pitch."""
+    """Return a table; numbers are aligned right, the columns `code` have a fixed pitch."""
     if not rows:
         return "<p>None.</p>"
     top = "".join(

@@ -1,9 +1,9 @@
-"""`dlq redrive`: dead letters back to where they came from, a few thousand at a time.
+"""`dlq redrive`: sends dead letters back to where they came from, a few thousand at a time.
 
 A dead letter is acknowledged when its copy was accepted, and only then. A run that is killed in between leaves dead
-letters whose copies are there already; the copy's id is made of node, queue and number of the dead letter, so that the
-next run's copy is dropped as the duplicate it is, and the dead letter goes. A counter in the annotations stops a
-message that dies again and again.
+letters whose copies were routed already. The copy's id consists of node, queue and number of the dead letter, so that
+the broker drops the next run's copy as a duplicate, and the dead letter is acknowledged. A counter in the annotations
+stops a message that dies again and again.
 """
 
 import json
@@ -29,46 +29,46 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 MAX_CHUNK: Final = 5000
-"""Numbers read, sent and acknowledged together: what the broker acknowledges in one request, and far less than the
-20,000 ids that an address remembers."""
+"""Messages read, sent and acknowledged together: as many as the broker acknowledges in one request, and far fewer than
+the 20,000 ids that an address remembers."""
 DEFAULT_LIMIT: Final = 3
 
 
 @frozen(kw_only=True)
 class RedriveOptions:
-    """Which dead letters, and how."""
+    """Which dead letters to send, and how."""
 
     where: str | None = None
     """A condition in SQL on the columns and facts of `dead_letters`."""
     groups: tuple[str, ...] = ()
-    """Ids of groups in a report; none: all."""
+    """Ids of groups in a report; empty: all."""
     to: str | None = None
-    """An address for all; None: each to the queue it came from."""
+    """Address for all messages; None: each goes to the queue it came from."""
     max_redrives: int = DEFAULT_LIMIT
-    """A message that was sent back so often stays."""
+    """Number of redrives after which a message stays."""
     max_messages: int | None = None
-    """Send so many, the oldest of each queue first; None: all."""
+    """Number of messages to send, the oldest of each queue first; None: all."""
     rate: float | None = None
-    """Messages a second, kept from chunk to chunk."""
+    """Messages per second, kept from chunk to chunk."""
     is_rehearsal: bool = False
-    """Count, and send nothing."""
+    """Whether to count only, and send nothing."""
 
 
 @define
 class Redriven:
-    """What a redrive did."""
+    """Result of a redrive."""
 
     selected: int = 0
     sent: int = 0
     removed: int = 0
-    """Dead letters acknowledged; fewer than `sent` if a consumer had some of them."""
+    """Dead letters that were acknowledged; fewer than `sent` if a consumer had some of them."""
     rejected: int = 0
     looping: int = 0
-    """Stayed, because they were sent back too often."""
+    """Dead letters that stayed because they were sent back too often."""
     homeless: int = 0
-    """Stayed, because they do not say where they came from."""
+    """Dead letters that stayed because they do not say where they came from."""
     problems: dict[str, str] = field(factory=dict)
-    """Address -> why it took nothing."""
+    """Addresses that accepted nothing, with the reason."""
 
 
 def redrive(
@@ -78,9 +78,10 @@ def redrive(
     options: RedriveOptions,
     on_progress: OnProgress = quiet,
 ) -> Redriven:
-    """Send dead letters that were there at the beginning; `source` are options of the connector with `queue`.
+    """Send the dead letters that exist at the beginning; `source` are options of the connector with `queue`.
 
-    Raises InvalidOption, SparkError from the driver, and the engine's exceptions around errors in tasks.
+    Raises InvalidOption, SparkError from the driver, and the engine's exceptions around errors in tasks. Long because
+    counting, sending and acknowledging a part use the same persisted rows.
     """
     _check(options)
     reading = read_options({**source, "mode": "browse"})
@@ -96,7 +97,7 @@ def redrive(
         left = None if options.max_messages is None else options.max_messages - result.sent
         if left is not None and left <= 0:
             break
-        # Kept, so that it is read once and what is counted is what is sent.
+        # Persisted, so that it is read once, and the messages that are counted are those that are sent.
         frame = _part(spark, source, heads, part).persist()
         try:
             _count(frame, options, result)
@@ -115,7 +116,7 @@ def redrive(
 
 
 def chunks(heads: Heads, rate: float | None) -> Iterator[Range]:
-    """What is there now, cut into parts that are sent and acknowledged one after the other; at a rate a second each."""
+    """Yield the current messages in parts that are sent and acknowledged one by one; with a rate, one second's each."""
     size = MAX_CHUNK if rate is None else min(max(int(rate), 1), MAX_CHUNK)
     for part in ranges_by_key(earliest(heads), latest(heads)).values():
         for start in range(part.start, part.stop, size):
@@ -123,7 +124,7 @@ def chunks(heads: Heads, rate: float | None) -> Iterator[Range]:
 
 
 def wanted(frame: "DataFrame", options: RedriveOptions, node: str, part: Range) -> "DataFrame":
-    """The rows to send, with the columns that `resend` needs, in the order of the queue."""
+    """Return the rows to send, with the columns that `resend` needs, in the order of the queue."""
     target = _origin() if options.to is None else functions.lit(options.to)
     name = f"redrive:{node}:{part.queue_id}:"
     return (
@@ -148,14 +149,14 @@ def _oldest(rows: "DataFrame", number: int) -> "DataFrame":
 
 
 def chosen(frame: "DataFrame", options: RedriveOptions) -> "DataFrame":
-    """The rows that the options select."""
+    """Return the rows that the options select."""
     if options.where is not None:
         frame = frame.where(options.where)
     return frame.where(functions.col("group").isin(*options.groups)) if options.groups else frame
 
 
 def _origin() -> "Column":
-    """The queue a message died in. One that has its address' name is reached by the address alone."""
+    """Return the queue in which a message died; one with the name of its address is reached by the address alone."""
     return functions.expr(
         "CASE WHEN origin_queue IS NULL OR origin_queue = origin_address THEN origin_address "
         "ELSE concat(origin_address, '::', origin_queue) END"
@@ -168,7 +169,7 @@ def _part(spark: "SparkSession", source: Mapping[str, str], heads: Heads, part: 
         name: json.dumps(Offset({key: Position(part.queue_id, number)}).written())
         for name, number in (("startingOffsets", part.start), ("endingOffsets", part.stop))
     }
-    # Others may take dead letters at any time: what is gone is not lost.
+    # Other consumers may take dead letters at any time: a missing one is not lost.
     return dead_letters(spark, {**source, **bounds, "failOnDataLoss": "false"})
 
 

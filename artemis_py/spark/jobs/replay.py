@@ -1,7 +1,8 @@
-"""`replay`: what an archive holds back to the addresses it came from, or to another one.
+"""`replay`: sends the messages of an archive to the addresses they came from, or to another one.
 
-Without a rate everything is staged and appears together: killed or run again under the same name, a replay adds
-nothing. With a rate messages appear as they are sent, under ids by which the broker knows them (`id-cache-size`).
+Without a rate all messages are staged and routed together: killed or run again under the same name, a replay adds
+nothing. With a rate messages are routed as they are sent, under ids by which the broker recognises them
+(`id-cache-size`).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,51 +21,55 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA: Final = f"{', '.join(f'`{name}` {kind}' for name, kind in COLUMNS.items())}, {DATE} string"
-"""Given, not inferred: an address that looks like a number is still a text."""
+"""Schema of an archive; given, not inferred, because an address that looks like a number is still text."""
 
 
 @frozen(kw_only=True)
 class ReplayOptions:
-    """What goes where."""
+    """Which messages to send, and where."""
 
     path: str
     """The archive."""
     job: str
-    """Name of this replay; under the same name nothing is sent twice."""
+    """Name of this replay; under one name nothing is sent twice."""
     where: str | None = None
     """A condition in SQL on the columns of the archive."""
     to: str | None = None
-    """An address for all; None: each message to the one it came from."""
+    """Address for all messages; None: each goes to the one it came from."""
     new_times: bool = False
     rate: float | None = None
-    """Messages a second; None: as fast as the broker takes them, and all at once at the end."""
+    """Messages per second; None: as fast as the broker accepts them, and all routed at once at the end."""
 
 
 @frozen(kw_only=True)
 class Replayed:
-    """What a replay did."""
+    """Result of a replay."""
 
     sent: int
     rejected: int
     was_done_before: bool
-    """The broker had committed a replay of this name; nothing was added."""
+    """Whether the broker had already committed a replay of this name; nothing was added then."""
     problems: tuple[str, ...]
 
 
 def selection(spark: "SparkSession", options: ReplayOptions) -> "DataFrame":
-    """The archived messages that would be sent. Raises the engine's exceptions for a bad path or condition."""
+    """Return the archived messages that would be sent. Raises the engine's exceptions for a bad path or condition."""
     frame = spark.read.schema(SCHEMA).parquet(options.path).where("message IS NOT NULL")
     return frame if options.where is None else frame.where(options.where)
 
 
 def preview(spark: "SparkSession", options: ReplayOptions) -> list[tuple[str, str, int]]:
-    """Address, day and number of what would be sent."""
+    """Return address, day and number of the messages that would be sent."""
     groups = selection(spark, options).groupBy("address", DATE).count().orderBy("address", DATE)
     return [(row["address"], row[DATE], row["count"]) for row in groups.collect()]
 
 
 def replay(spark: "SparkSession", sink: WriteOptions, options: ReplayOptions) -> Replayed:
-    """Send. Raises InvalidOption, and the engine's exceptions around ConnectionLost; a refusal is in `problems`."""
+    """Send the selected messages, and commit them if they are staged; a refusal is in `problems` of the result.
+
+    Raises InvalidOption, and the engine's exceptions around ConnectionLost. Long because a staged replay is committed
+    for all addresses or for none.
+    """
     plan = planned(sink, options)
     is_staged = plan.writer is not None
     frame = selection(spark, options).select(
@@ -96,7 +101,7 @@ def replay(spark: "SparkSession", sink: WriteOptions, options: ReplayOptions) ->
     accepted = sum(outcome.accepted for outcome in outcomes)
     is_new = True
     if problems and staged:
-        # All or nothing: what was staged for the other addresses goes with it.
+        # All or nothing: the messages staged for the other addresses are dropped too.
         abort_epoch(plan.options, staged[0].writer, 0)
         accepted = 0
     elif staged:
@@ -110,7 +115,7 @@ def replay(spark: "SparkSession", sink: WriteOptions, options: ReplayOptions) ->
 
 
 def planned(sink: WriteOptions, options: ReplayOptions) -> Resending:
-    """How the tasks send. Raises InvalidOption."""
+    """Return how the tasks send. Raises InvalidOption."""
     if not options.job:
         raise InvalidOption("a replay needs a name: under the same name nothing is sent twice")
     if options.rate is None:
@@ -119,7 +124,7 @@ def planned(sink: WriteOptions, options: ReplayOptions) -> Resending:
         )
     if options.rate <= 0:
         raise InvalidOption("the rate must be more than 0 messages a second")
-    # The pace is looked at when this many are under way: ten times a second.
+    # The pace is checked when this many are unsettled: ten times a second.
     in_flight = min(max(int(options.rate / 10), 1), sink.max_in_flight)
     paced = evolve(
         sink, on_reject="drop", idempotence="none", max_in_flight=in_flight, max_messages_per_second=options.rate

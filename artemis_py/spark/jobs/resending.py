@@ -1,7 +1,8 @@
-"""Sending archived or dead messages again, in a task: rows in, and for each address what the broker took.
+"""Sending archived or dead messages again, in a task: takes rows, and returns an outcome for each address.
 
-Decides what of a message stays (its bare part), what begins anew (attempts, time to live) and what is added (marks and
-an id of the broker's duplicate detection). One sender an address: an address that refuses leaves the others alone.
+Decides which parts of a message stay (the bare message), which are reset (attempts, time to live) and what is added
+(marks and an id for the broker's duplicate detection). Each address has its own sender: if one refuses, the others are
+not affected.
 """
 
 import time
@@ -41,49 +42,49 @@ WANTED: Final = (
     "queue",
     "sequence",
 )
-"""Columns of what is sent. `mark` is the queue it comes from; `redrives` is null for a replay; `id` may be null."""
+"""Columns to send. `mark` is the queue that a message comes from; `redrives` is null for a replay; `id` may be null."""
 CHUNK: Final = 2000
-"""Messages of which it is reported together that they were accepted."""
+"""Number of messages with one outcome together."""
 
 
 @frozen(kw_only=True)
 class Resending:
-    """How a job sends; travels to the tasks."""
+    """How a job sends; it is passed to the tasks."""
 
     options: WriteOptions
     writer: str | None = None
-    """Name under which messages are staged for one commit; None: each appears when it is sent."""
+    """Name under which messages are staged for one commit; None: each message is routed when it is sent."""
     new_times: bool = False
     tells_sequences: bool = False
-    """Whether the outcome names the messages that were accepted: whoever sends millions has no use for it."""
+    """Whether the outcome names the accepted messages; not useful for a job that sends millions."""
 
 
 @frozen(kw_only=True)
 class Outcome:
-    """What became of the messages for one address in one task."""
+    """Result for the messages of one address in one task."""
 
     address: str
     accepted: int = 0
     rejected: int = 0
     problem: str | None = None
-    """Why the rest was not sent."""
+    """Reason why the rest was not sent."""
     staged: Mapping[str, int] = field(factory=dict)
     sequences: tuple[tuple[str, int], ...] = ()
-    """Queue and number of the messages that were accepted, if they were asked for."""
+    """Queue and number of the accepted messages, if requested."""
 
 
 def resend(frame: "DataFrame", plan: Resending) -> list[Outcome]:
-    """Send the rows of a frame with the columns WANTED, sorted by target in each partition; what became of them.
+    """Send the rows of a frame with the columns WANTED, sorted by target in each partition; return the outcomes.
 
     Raises the engine's exceptions around ConnectionLost; a refusal by the broker is in the outcome.
     """
-    # Rows, not Arrow: `mapInArrow` would need pandas, and sending costs more than the rows do.
+    # Rows, not Arrow: `mapInArrow` would need pandas, and sending costs more than converting rows.
     outcomes: list[Outcome] = frame.select(*WANTED).rdd.mapPartitions(partial(send_rows, plan)).collect()
     return outcomes
 
 
 def send_rows(plan: Resending, rows: "Iterable[Row]") -> Iterator[Outcome]:
-    """In a task, rows sorted by target. Raises ConnectionLost when the tries are used up."""
+    """Send rows that are sorted by target; runs in the task. Raises ConnectionLost when the retries are used up."""
     attempt = str(uuid4())
     for index, (address, group) in enumerate(groupby(rows, key=itemgetter("target"))):
         stage = None if plan.writer is None else StageName(plan.writer, 0, f"{attempt}:{index}")
@@ -91,7 +92,7 @@ def send_rows(plan: Resending, rows: "Iterable[Row]") -> Iterator[Outcome]:
 
 
 def _send_all(plan: Resending, sender: Sender, address: str, rows: "Iterable[Row]") -> Iterator[Outcome]:
-    """The rows for one address, until it refuses."""
+    """Send the rows for one address, until it refuses."""
     left = iter(rows)
     try:
         while chunk := list(islice(left, CHUNK)):
@@ -105,7 +106,7 @@ def _send_all(plan: Resending, sender: Sender, address: str, rows: "Iterable[Row
 
 
 def _send(plan: Resending, sender: Sender, address: str, rows: "list[Row]") -> Outcome:
-    """All of these, accepted or rejected when it returns: only then a dead letter may go."""
+    """Send all of these and wait until each is accepted or rejected; only then may a dead letter be removed."""
     before = sender.dropped
     first = sender.number + 1
     sender.send(encoded(plan, row) for row in rows)
@@ -120,7 +121,7 @@ def _send(plan: Resending, sender: Sender, address: str, rows: "list[Row]") -> O
 
 
 def encoded(plan: Resending, row: "Row") -> Encoded:
-    """One row as a message."""
+    """Return one row as a message."""
     annotations = clients_annotations(dict(row["annotations"] or ()))
     if row["redrives"] is None:
         annotations[REPLAYED_FROM] = row["mark"]

@@ -1,8 +1,8 @@
-"""Encoded messages with small changes, as a job must make them before it sends a message again.
+"""Small changes to encoded messages before a job sends them again.
 
-A bare message is passed on octet for octet (AMQP 1.0 §3.2) but for two things: an id that would make the broker take
-the second sending for a duplicate of the first, and, if asked for, its times. Annotations are the broker's and the
-client's own; those that tell of an earlier stay in a queue do not go along.
+A bare message is passed on octet for octet (AMQP 1.0 §3.2), except for two things: an id for which the broker would
+drop the second copy as a duplicate and, if requested, its times. Annotations belong to the broker or to the client;
+those that describe an earlier stay in a queue are removed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _PROPERTIES: Final = 0x73
 _APPLICATION_PROPERTIES: Final = 0x74
 _CODES: Final = {"amqp:properties:list": _PROPERTIES, "amqp:application-properties:map": _APPLICATION_PROPERTIES}
 
-# What a broker wrote about a queue that the message is not in any more.
+# Prefixes of annotations in which a broker described a queue that the message has left.
 _OF_THE_BROKER: Final = (
     extensions.SEQUENCE_NUMBER,
     extensions.ORIGINAL,
@@ -46,18 +46,18 @@ _OF_THE_BROKER: Final = (
     "x-opt-reject",
     DUPLICATE_ID,
 )
-# The JMS mapping of AMQP writes these as bytes; by them JMS clients know a text message from an object.
+# The JMS mapping of AMQP writes these as bytes; JMS clients use them to tell a text message from an object.
 _BYTES: Final = frozenset(("x-opt-jms-msg-type", extensions.JMS_DESTINATION, "x-opt-jms-reply-to"))
 
 
 def head(durable: bool, priority: int, annotations: Mapping[str, object]) -> bytes:
-    """Header and message annotations of a message that begins anew: no attempts, no time to live."""
+    """Return header and message annotations of a message without earlier attempts and time to live."""
     entries: dict[object, object] = {Symbol(name): value for name, value in annotations.items()}
     return header_bytes(durable, min(max(priority, 0), 9), -1, False, 0) + encode_value(Described(ULong(0x72), entries))
 
 
 def clients_annotations(printed: Mapping[str, str | None]) -> dict[str, object]:
-    """Of the annotations that a source printed those that a client wrote; texts, but for the ones of JMS."""
+    """Return the annotations that a client wrote, of those that a source printed; as text, except for those of JMS."""
     return {
         name: Byte(int(value)) if name in _BYTES else value
         for name, value in printed.items()
@@ -66,7 +66,7 @@ def clients_annotations(printed: Mapping[str, str | None]) -> dict[str, object]:
 
 
 def without_duplicate_id(bare: bytes) -> bytes:
-    """The message without the application property `_AMQ_DUPL_ID`: by it a broker would drop what it had before."""
+    """Return the message without the application property `_AMQ_DUPL_ID`, for which a broker would drop it."""
     if DUPLICATE_ID.encode() not in bare:
         return bare
     for code, start, stop in _sections(bare):
@@ -80,7 +80,7 @@ def without_duplicate_id(bare: bytes) -> bytes:
 
 
 def with_new_times(bare: bytes, now_ms: int) -> bytes:
-    """Created now, in milliseconds since 1970; an expiry is as far ahead as it was, or goes if that is not known."""
+    """Return the message created at `now_ms` (since 1970); its time to expiry is kept, or removed if it is unknown."""
     old = read_properties(bare)
     expiry = None
     if old.absolute_expiry_time is not None and old.creation_time is not None:
@@ -98,7 +98,7 @@ def _timed(properties: Properties, creation_ms: int, expiry_ms: int | None) -> P
 
 
 def _sections(bare: bytes) -> Iterator[tuple[int, int, int]]:
-    """Code, begin and end of each section."""
+    """Yield code, beginning and end of each section."""
     offset, end = 0, len(bare)
     while offset < end:
         descriptor, body = read_value(bare, offset + 1, end, 1)

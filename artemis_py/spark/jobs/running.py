@@ -1,4 +1,4 @@
-"""Running a streaming query to its end, or until somebody interrupts it, and counting what it read."""
+"""Running a streaming query to its end, or until it is interrupted, and counting the messages that it read."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 POLL_S: Final = 0.5
-"""How often progress is asked for; the engine keeps the last hundred reports."""
+"""Seconds between two requests for progress; the engine keeps the last hundred reports."""
 
 
 @frozen
 class Progress:
-    """How far a job is."""
+    """Progress of a job."""
 
     done: int
-    """Messages."""
+    """Number of messages so far."""
     total: int | None
-    """None: nobody knows."""
+    """Number of all messages; None: unknown."""
 
 
 OnProgress = Callable[[Progress], None]
 
 
 def quiet(progress: Progress) -> None:
-    """For those who do not look."""
+    """Ignore progress."""
 
 
 @frozen
 class Consumed:
-    """What a streaming query read."""
+    """Result of a streaming query."""
 
     messages: int
     batches: int
-    """With messages in them."""
+    """Number of batches with messages."""
     is_interrupted: bool
     observed: Mapping[str, int] = field(factory=dict)
-    """Sums of what the query observes, by name."""
+    """Sums of the query's observed metrics, by name."""
     late: int = 0
-    """Groups of a batch that the watermark had passed, and that were dropped."""
+    """Groups of a batch that were dropped because the watermark had passed them."""
 
 
 @define
@@ -68,7 +68,7 @@ class _Count:
 
 
 def stream(spark: "SparkSession", source: Mapping[str, str], schema: str | None = None) -> "DataFrame":
-    """The messages of a source as a stream; `source` are options of the connector."""
+    """Return the messages of a source as a stream; `source` are options of the connector."""
     reader = spark.readStream.format(NAME).options(**source)
     return (reader if schema is None else reader.schema(schema)).load()
 
@@ -76,9 +76,9 @@ def stream(spark: "SparkSession", source: Mapping[str, str], schema: str | None 
 def run(
     writer: "DataStreamWriter", checkpoint: str, interval_s: float | None, on_progress: OnProgress = quiet
 ) -> Consumed:
-    """Start the query and follow it: to the end of what is there, or with an interval until Ctrl-C.
+    """Start the query and wait: until the existing messages are read or, with an interval, until Ctrl-C.
 
-    Raises what the query fails with.
+    Raises the exception with which the query fails.
     """
     if interval_s is not None and interval_s <= 0:
         raise InvalidOption("the interval between two batches must be more than 0 seconds")

@@ -1,8 +1,8 @@
 """`telemetry`: measurements of devices in windows of time, to Parquet files and, beyond a threshold, to an address.
 
-A window is closed when the watermark has passed it: then its row is written, and never changed again. What comes later
-than the watermark allows is dropped by the engine. Each batch is written into a folder of its own, replaced if the
-batch is repeated; alerts carry an id of device, window and rule, by which the broker drops a repeated one.
+A window is closed when the watermark has passed it: then its row is written, and never changes again. The engine drops
+measurements that are later than the watermark allows. Each batch is written to its own folder, which is replaced if the
+batch is repeated; alerts carry an id of device, window and rule, by which the broker drops repeated ones.
 """
 
 import json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WINDOWS: Final = (
     "device string, window_start timestamp, window_end timestamp, count bigint, min double, max double, avg double"
 )
-"""Columns of what is written; rules of alerts are conditions on them."""
+"""Columns that are written; rules of alerts are conditions on them."""
 UNUSABLE: Final = "unusable"
 _TAKEN: Final = frozenset((*(part.split()[0] for part in WINDOWS.split(", ")), "span", "value", "rule", "batch"))
 _COLUMN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -38,49 +38,49 @@ _SOURCE: Final = ("address", "sequence", "enqueued_time", "creation_time", "body
 
 @frozen(kw_only=True)
 class TelemetryOptions:
-    """What a message says where, what is made of it, and where that goes."""
+    """Places of the values in a message, their aggregation, and the destination of the results."""
 
     path: str
-    """A folder for the windows."""
+    """Folder for the windows."""
     checkpoint: str | None = None
-    """None: `_checkpoint` in that folder."""
+    """Folder of the checkpoint; None: `_checkpoint` in `path`."""
     device: str = "address"
     """`$.path` in the body, `property:name`, `address`, or `address:N` for its level N, the first one being 1."""
     value: str = "$.value"
-    """Path of the measurement in the body: a number, or a text of one."""
+    """Path of the measurement in the body: a number, or a number as text."""
     time: str | None = None
-    """Path of the moment in the body: ISO 8601, or seconds or milliseconds since 1970; None: when the message came.
+    """Path of the time in the body: ISO 8601, or seconds or milliseconds since 1970; None: the arrival of the message.
 
-    A text without a zone is in that of the session (`spark.sql.session.timeZone`).
+    A time without a zone is in that of the session (`spark.sql.session.timeZone`).
     """
     window: str = "1 minute"
     slide: str | None = None
-    """None: windows follow each other without overlap."""
+    """Distance between the beginnings of windows; None: windows do not overlap."""
     watermark: str = "2 minutes"
-    """How late a measurement may be."""
+    """Longest delay of a measurement."""
     aggregates: Mapping[str, str] = {}
-    """Name of a further column -> aggregate in SQL on `value`, which is written as a double."""
+    """Further columns by name: an aggregate in SQL on `value`, which is written as a double."""
     alerts: Mapping[str, str] = {}
-    """Name of a rule -> condition in SQL on the columns of WINDOWS and `aggregates`."""
+    """Rules by name: a condition in SQL on the columns of WINDOWS and `aggregates`."""
     alert_address: str | None = None
     interval_s: float | None = None
-    """Seconds between two batches of a run that goes on; None: up to what is there now."""
+    """Seconds between two batches of a continuous run; None: stop at the messages that exist now."""
 
 
 @frozen(kw_only=True)
 class Measured:
-    """What a run did."""
+    """Result of a run."""
 
     messages: int
     batches: int
-    """With messages in them."""
+    """Number of batches with messages."""
     is_interrupted: bool
     unusable: int
-    """Messages without device, number or time, and such that are neither JSON nor a map; passed over."""
+    """Messages that were skipped: without device, number or time, or neither JSON nor a map."""
     late: int
-    """Windows of a device, in one batch, for which something came after the watermark; that was dropped."""
+    """Windows of a device, in one batch, for which measurements came after the watermark and were dropped."""
     windows: int
-    """Closed and written."""
+    """Windows that were closed and written."""
     alerts: int
 
 
@@ -91,7 +91,7 @@ def telemetry(
     options: TelemetryOptions,
     on_progress: OnProgress = quiet,
 ) -> Measured:
-    """Aggregate what is new. `source` are options of the connector, `sink` those of its connection for alerts.
+    """Aggregate new messages. `source` are options of the connector, `sink` those of its connection for alerts.
 
     Raises InvalidOption, and the engine's exceptions around the connector's errors.
     """
@@ -103,10 +103,10 @@ def telemetry(
 
     def write(batch: "DataFrame", number: int) -> None:
         nonlocal closed, told
-        # Several actions: without it the messages would be read for each.
+        # There are several actions: without this the messages would be read for each.
         batch.persist()
         count = batch.count()
-        # A repeated batch has what the first attempt had: without a window there is no file to replace.
+        # A repeated batch has the windows of the first attempt: without a window there is no file to replace.
         if count:
             batch.write.mode("overwrite").parquet(f"{folder}/batch={number}")
             told += _send_alerts(batch, sink, options)
@@ -138,7 +138,7 @@ def _send_alerts(batch: "DataFrame", sink: Mapping[str, str], options: Telemetry
 
 
 def windows(frame: "DataFrame", options: TelemetryOptions) -> "DataFrame":
-    """Messages to the rows of WINDOWS. A message without device, number or time is passed over."""
+    """Return the rows of WINDOWS for messages. A message without device, number or time is skipped."""
     text = udf(body_text, "string", useArrow=False)
     measured = (
         frame.withColumn("text", text("body", "body_type"))
@@ -169,7 +169,7 @@ def windows(frame: "DataFrame", options: TelemetryOptions) -> "DataFrame":
 
 
 def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
-    """A message for each window and rule that fits: JSON, under an id that a repetition has as well."""
+    """Return a JSON message for each window and rule that matches; a repetition has the same id."""
     found = [windows.where(rule).withColumn("rule", functions.lit(name)) for name, rule in rules.items()]
     united = found[0]
     for one in found[1:]:
@@ -185,7 +185,7 @@ def alerts(windows: "DataFrame", rules: Mapping[str, str]) -> "DataFrame":
 
 
 def read_windows(spark: "SparkSession", path: str, aggregates: Iterable[str] = ()) -> "DataFrame":
-    """What was written so far, with these columns of `aggregates`; no rows if no window was closed yet."""
+    """Return the windows written so far, with these columns of `aggregates`; no rows if no window was closed yet."""
     schema = ", ".join((WINDOWS, *(f"`{name}` double" for name in aggregates)))
     reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
     try:
@@ -197,7 +197,7 @@ def read_windows(spark: "SparkSession", path: str, aggregates: Iterable[str] = (
 
 
 def body_text(body: bytes | None, body_type: str | None) -> str | None:
-    """A body as JSON text: as it came, or a map, list or number of AMQP written as JSON; None if it is no text."""
+    """Return a body as JSON text: unchanged, or an AMQP value written as JSON; None if it is not text."""
     if body is None:
         return None
     octets = bytes(body)
@@ -212,7 +212,7 @@ def body_text(body: bytes | None, body_type: str | None) -> str | None:
 
 
 def device_of(text: str) -> str:
-    """Where the name of the device is, as SQL. Raises InvalidOption."""
+    """Return the SQL for the name of the device. Raises InvalidOption."""
     if text.startswith("$"):
         return _path(text)
     kind, _, name = text.partition(":")
@@ -221,13 +221,13 @@ def device_of(text: str) -> str:
     if kind == "address" and not name:
         return "address"
     if kind == "address" and name.isdigit() and int(name) > 0:
-        # Of `sensors.a1.temp`, and of topics, `sensors/a1/temp`.
+        # For addresses such as `sensors.a1.temp` and topics such as `sensors/a1/temp`.
         return f"get(split(address, '[./]'), {int(name) - 1})"
     raise InvalidOption(f"device {text!r}: use $.path, property:name, address, or address:N with the first level 1")
 
 
 def time_of(path: str | None) -> str:
-    """The moment of a measurement as SQL. Raises InvalidOption."""
+    """Return the SQL for the time of a measurement. Raises InvalidOption."""
     if path is None:
         return "coalesce(enqueued_time, creation_time, current_timestamp())"
     text = _path(path)
@@ -247,7 +247,7 @@ def _path(path: str) -> str:
 
 
 def rules(texts: Sequence[str]) -> dict[str, str]:
-    """Rules as the command line takes them: `name=condition`, or a condition, which is then its own name."""
+    """Return rules from the command line: `name=condition`, or a condition, which is then its own name."""
     found: dict[str, str] = {}
     for text in texts:
         name, separator, condition = text.partition("=")
@@ -261,7 +261,7 @@ def rules(texts: Sequence[str]) -> dict[str, str]:
 
 
 def aggregates(texts: Sequence[str]) -> dict[str, str]:
-    """Aggregates as the command line takes them: `name=SQL`. Raises InvalidOption."""
+    """Return aggregates from the command line: `name=SQL`. Raises InvalidOption."""
     found: dict[str, str] = {}
     for text in texts:
         name, separator, expression = text.partition("=")
@@ -272,7 +272,7 @@ def aggregates(texts: Sequence[str]) -> dict[str, str]:
 
 
 def check(options: TelemetryOptions) -> None:
-    """Raises InvalidOption for what cannot be, before anything is started."""
+    """Raise InvalidOption for invalid options, before anything is started."""
     if bool(options.alerts) != (options.alert_address is not None):
         raise InvalidOption("alerts need a condition and an address to send them to")
     for name in options.aggregates:

@@ -1,4 +1,4 @@
-"""The page of `telemetry`: what the windows hold that were written so far, by device and over time."""
+"""The report of `telemetry`: the windows written so far, by device and over time."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 POINTS: Final = 200
-"""Of a line: more than that cannot be told apart."""
+"""Points of a line: more could not be told apart."""
 DEVICES: Final = 200
 
 
@@ -28,26 +28,29 @@ class Device:
     max: float
     avg: float
     points: tuple[tuple[float, float], ...] = ()
-    """Seconds since 1970 and average; of the devices that have a line only."""
+    """Seconds since 1970 and average; empty for devices without a line."""
 
 
 @frozen(kw_only=True)
 class Overview:
-    """What a report shows."""
+    """Content of a report."""
 
     devices: tuple[Device, ...]
-    """Those with most measurements first, DEVICES at most."""
+    """Devices with most measurements first, at most DEVICES."""
     device_count: int
     measurement_count: int
     window_count: int
     first: datetime | None
     last: datetime | None
     alerts: Mapping[str, tuple[tuple[str, datetime | None, float, float, int], ...]]
-    """By rule the latest windows that fit: device, begin, max, avg, count."""
+    """Latest windows that match, by rule: device, beginning, max, avg, count."""
 
 
 def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -> Overview:
-    """Read what a report needs; `windows` has the columns of `telemetry.WINDOWS`."""
+    """Return what a report needs; `windows` has the columns of `telemetry.WINDOWS`.
+
+    Long because it runs one query for each part of the report.
+    """
     total = windows.agg(
         functions.count("*").alias("windows"),
         functions.sum("count").alias("measurements"),
@@ -109,12 +112,12 @@ def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -
 
 
 def _moment(seconds: int | None) -> datetime | None:
-    # Spark hands timestamps over in the time zone of the process; seconds mean the same everywhere.
+    # Spark returns timestamps in the time zone of the process; seconds mean the same everywhere.
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def render(title: str, found: Overview, made_at: datetime) -> str:
-    """The HTML of a report."""
+    """Return the HTML of a report."""
     facts = [
         ("devices", f"{found.device_count:,}"),
         ("measurements", f"{found.measurement_count:,}"),

@@ -92,7 +92,7 @@ def read_policy(properties: dict[Symbol, object] | None) -> Policy:
 
 
 def node_properties(asked: dict[Symbol, object] | None, policy: Policy, is_topic: bool) -> dict[Symbol, object]:
-    """Return the actual properties of a new node, for the answer. Raises errors.Condition."""
+    """Return the actual properties of a new node for the answer. Raises errors.Condition."""
     answer: dict[Symbol, object] = {LIFETIME_POLICY: Described(ULong(policy), [])}
     modes = (asked or {}).get(SUPPORTED_MODES)
     if modes is not None:

@@ -41,6 +41,7 @@ _OUTGOING_WINDOW: Final = 0x7FFFFFFF
 class AmqpSession:
     """One session."""
 
+    # Long because all state of a session is declared here, with its meaning.
     def __init__(self, connection: "AmqpConnection", channel: int) -> None:
         self.connection: AmqpConnection = connection
         self.channel: int = channel

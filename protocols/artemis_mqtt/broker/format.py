@@ -78,7 +78,7 @@ class MqttFormat:
         return view
 
     def lookup(self, message: Message, name: str) -> object:
-        """The value a selector finds under `name`: a user property, or what JMS calls it."""
+        """Return the value that a selector finds under `name`: a user property, or a field under its name in JMS."""
         if name == "JMSCorrelationID":
             correlation = message.view.correlation_id
             return correlation.decode("utf-8", "replace") if isinstance(correlation, bytes) else correlation
@@ -168,7 +168,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _text(value: str | None) -> str | None:
-    """A text that fits; MQTT has no way to say what does not, so such a field is left out."""
+    """Return a text that fits, else None: MQTT cannot represent the others, so such a field is left out."""
     if value is None or "\0" in value or len(value.encode("utf-8", "replace")) > _MAX_OCTETS:
         return None
     return value.encode("utf-8", "replace").decode("utf-8")
@@ -182,7 +182,7 @@ def _octets(value: object) -> bytes | None:
 
 
 def _user_property(item: tuple[str, object]) -> tuple[str, str]:
-    """An application property as two texts; an empty name for one that cannot be told."""
+    """Return an application property as two texts; an empty name if it cannot be represented."""
     name, value = item
     if isinstance(value, bool):
         text: str | None = "true" if value else "false"

@@ -56,7 +56,7 @@ def _subscribe_to(
 
 
 def _check_system_topics(handler: "ClientHandler", outlet: Outlet) -> None:
-    """Raises NotAuthorized for a client without a name, unless the acceptor lets it see them."""
+    """Raise NotAuthorized for a client without a name, unless the acceptor lets it see them."""
     if outlet.checks_access and outlet.subject.user is None and not handler.parameters.shows_system_topics:
         raise NotAuthorized("anonymous clients do not see what is below $SYS")
 
