@@ -132,11 +132,11 @@ class ReadOptions:
     pushdown: bool = False
     """Batch only: let the query's filters decide what need not be read."""
     settle: str = "after"
-    """For a drain: accept messages `after` their rows were passed to Spark, or have them settled `before`."""
+    """Settlement in a drain: accept messages `after` their rows were passed to Spark, or have them settled `before`."""
     receive_timeout_s: float = 5.0
-    """For a drain or spool: seconds of silence that mean the end, for brokers that do not answer a drain."""
+    """Seconds of silence that end a drain or spool, for brokers that do not answer a drain."""
     spool_dir: str | None = None
-    """For mode=spool: a folder that driver and tasks share."""
+    """Folder of mode=spool, which driver and tasks share."""
 
     @property
     def kept_batches(self) -> int:
@@ -154,7 +154,7 @@ class WriteOptions:
     payload: str = "body"
     durable: bool = True
     idempotence: str | None = None
-    """None: `column` if there is a column `duplicate_id`, else `epoch`."""
+    """Value of the option; None: `column` if there is a column `duplicate_id`, else `epoch`."""
     job_id: str | None = None
     max_in_flight: int = 5000
     max_messages_per_second: float | None = None
@@ -162,7 +162,7 @@ class WriteOptions:
     send_timeout_s: float = 60.0
     on_reject: str = "fail"
     error_address: str | None = None
-    """For onReject=deadletter: address for rejected messages."""
+    """Address for rejected messages, with onReject=deadletter."""
     max_message_bytes: int | None = None
 
 

@@ -49,7 +49,7 @@ CHUNK: Final = 2000
 
 @frozen(kw_only=True)
 class Resending:
-    """How a job sends; it is passed to the tasks."""
+    """Plan of a job's sending; it is passed to the tasks."""
 
     options: WriteOptions
     writer: str | None = None

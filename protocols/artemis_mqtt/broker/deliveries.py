@@ -57,7 +57,7 @@ class Sent:
 
     def __init__(self, reference: Reference | None, subscription: "Subscription", order: int) -> None:
         self.reference: Reference | None = reference
-        """None after a restart, until the queue hands it over again."""
+        """Reference to the message; None after a restart, until the queue hands it over again."""
         self.subscription: Subscription = subscription
         self.order: int = order
         self.was_sent: bool = False
@@ -419,7 +419,7 @@ class Outlet:
     def _resend(self, delivery: Delivery) -> None:
         token = sent(delivery)
         if token is None or token.reference is None:
-            # A restart came between: the queue hands the message over when it is its turn.
+            # There was a restart since: the queue hands the message over in its order.
             return
         if token.is_stored:
             self.write(delivery.packet_id, delivery.qos, token)

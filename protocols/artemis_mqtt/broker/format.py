@@ -94,7 +94,10 @@ def _properties(annotations: bytes) -> Properties:
 
 
 def _correlation_id(data: bytes | None) -> str | bytes | None:
-    """Text where it is text: many clients of other protocols cannot send octets back. In MQTT both are the same."""
+    """Return printable octets as text, because many clients of other protocols cannot send octets back.
+
+    In MQTT both are the same.
+    """
     if data is None:
         return None
     try:
@@ -118,7 +121,7 @@ def _body(payload: bytes, properties: Properties) -> object:
 
 
 def from_view(view: MessageView, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
-    """Annotations and payload for a message of another protocol. Raises ProtocolError if it cannot be converted."""
+    """Return annotations and payload for a message of another protocol. Raises ProtocolError if that is impossible."""
     body = view.body
     is_text = False
     content_type = view.content_type

@@ -97,7 +97,7 @@ class ClientHandler(MqttHandler):
     def _count_input(self) -> None:
         """Count the input that is kept, and end the connection where the rest of a packet would be too much.
 
-        Input that waits for a share of a turn, or for room, is one read at most: that may stay.
+        Input that waits for a later iteration of the loop, or for room, is at most one read, which may be kept.
         """
         engine = self.engine
         if not self._input.update(engine.kept_bytes) and not (engine.closed or engine.has_input or engine.is_halted):

@@ -43,7 +43,7 @@ class StoredWill:
     qos: int
     retain: bool
     properties: bytes
-    """As `on_publish` would get them."""
+    """Properties of the PUBLISH, in the form of `on_publish`."""
     expiry_s: int
     """-1: none."""
     delay_s: int

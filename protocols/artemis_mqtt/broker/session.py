@@ -40,7 +40,7 @@ class ClientSession:
         self.is_stored: bool = expiry_s > 0
         """Whether it survives restarts. Fixed at its beginning, because its queues are durable or not."""
         self.subscriptions: dict[str, Subscription] = {}
-        """By topic filter, `$share/…` included."""
+        """Subscriptions by topic filter, `$share/…` included."""
         self.incoming: IncomingFlight = IncomingFlight()
         self.outgoing: OutgoingFlight = OutgoingFlight()
         self.awaited: dict[tuple[int, int], Delivery] = {}
@@ -159,7 +159,7 @@ class ClientSession:
     # -- QoS 2 -------------------------------------------------------------------------------------------------
 
     def save_incoming(self, packet_id: int) -> None:
-        """Remember a QoS 2 message that was taken in this turn."""
+        """Remember a QoS 2 message that was accepted in this iteration of the loop."""
         if self.is_stored:
             self.records.save_incoming(packet_id)
 
@@ -180,7 +180,7 @@ class ClientSession:
             self.records.forget_outgoing(packet_id)
 
     def received(self, delivery: Delivery) -> None:
-        """Take the message off its queue and keep the identifier, in one turn: PUBREC came."""
+        """Acknowledge the message and keep the identifier, in one iteration of the loop: PUBREC arrived."""
         token = sent(delivery)
         if token is None or token.reference is None:
             return

@@ -60,7 +60,7 @@ _RETAIN_AS_PUBLISHED: Final = 0x08
 
 
 def read_section(data: bytes, offset: int, end: int, where: int) -> tuple[Properties, int]:
-    """Properties behind their length (MQTT 5.0 §2.2.2.1)."""
+    """Read properties behind their length (MQTT 5.0 §2.2.2.1)."""
     size, offset = read_varint(data, offset, end)
     stop = offset + size
     if stop > end:
@@ -69,7 +69,7 @@ def read_section(data: bytes, offset: int, end: int, where: int) -> tuple[Proper
 
 
 def write_section(properties: Properties) -> bytes:
-    """Properties with their length."""
+    """Encode properties with their length."""
     encoded = write_properties(properties)
     return write_varint(len(encoded)) + encoded
 
@@ -92,7 +92,7 @@ def read_version(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_connect(version: int, data: bytes, offset: int, end: int, limits: ConnectionLimits) -> Connect:
-    """CONNECT from its flags on (MQTT 5.0 §3.1.2.3)."""
+    """Read a CONNECT from its flags on (MQTT 5.0 §3.1.2.3)."""
     flags, offset = read_u8(data, offset, end)
     _check_connect_flags(version, flags)
     keep_alive_s, offset = read_u16(data, offset, end)
@@ -158,7 +158,7 @@ def _read_will(
 
 
 def read_packet_id(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """A packet identifier, which is never 0 [MQTT-2.2.1-3]."""
+    """Read a packet identifier, which is never 0 [MQTT-2.2.1-3]."""
     packet_id, offset = read_u16(data, offset, end)
     if packet_id == 0:
         raise protocol_error("packet identifier 0")
@@ -166,7 +166,7 @@ def read_packet_id(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_subscribe(version: int, data: bytes, offset: int, end: int, limits: ConnectionLimits) -> Subscribe:
-    """SUBSCRIBE (MQTT 5.0 §3.8)."""
+    """Read a SUBSCRIBE (MQTT 5.0 §3.8)."""
     packet_id, offset = read_packet_id(data, offset, end)
     properties = NO_PROPERTIES
     if version == MQTT_5:
@@ -217,7 +217,7 @@ def _check_count(count: int, limits: ConnectionLimits) -> None:
 
 
 def read_unsubscribe(version: int, data: bytes, offset: int, end: int, limits: ConnectionLimits) -> Unsubscribe:
-    """UNSUBSCRIBE (MQTT 5.0 §3.10)."""
+    """Read an UNSUBSCRIBE (MQTT 5.0 §3.10)."""
     packet_id, offset = read_packet_id(data, offset, end)
     properties = NO_PROPERTIES
     if version == MQTT_5:
@@ -234,7 +234,7 @@ def read_unsubscribe(version: int, data: bytes, offset: int, end: int, limits: C
 
 
 def read_disconnect(version: int, data: bytes, offset: int, end: int) -> Disconnect:
-    """DISCONNECT (MQTT 5.0 §3.14); a short one means reason 0 and no properties."""
+    """Read a DISCONNECT (MQTT 5.0 §3.14); a short one means reason 0 and no properties."""
     if version != MQTT_5:
         if offset != end:
             raise malformed("DISCONNECT is longer than its fields")
@@ -248,7 +248,7 @@ def read_disconnect(version: int, data: bytes, offset: int, end: int) -> Disconn
 
 
 def read_auth(data: bytes, offset: int, end: int) -> Auth:
-    """AUTH (MQTT 5.0 §3.15)."""
+    """Read an AUTH (MQTT 5.0 §3.15)."""
     reason, properties = _read_reason(data, offset, end, PacketType.AUTH)
     if reason not in reasons.CLIENT_AUTH_CODES:
         raise protocol_error(f"a client does not send AUTH with {reason:#04x}")
@@ -256,7 +256,7 @@ def read_auth(data: bytes, offset: int, end: int) -> Auth:
 
 
 def _read_reason(data: bytes, offset: int, end: int, where: int) -> tuple[int, Properties]:
-    """A reason code and properties, of which the end may be left out."""
+    """Read a reason code and properties; the end may be omitted."""
     if offset == end:
         return reasons.SUCCESS, NO_PROPERTIES
     reason, offset = read_u8(data, offset, end)
@@ -269,7 +269,7 @@ def _read_reason(data: bytes, offset: int, end: int, where: int) -> tuple[int, P
 
 
 def read_ack(data: bytes, offset: int, end: int, packet_type: int) -> tuple[int, int]:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP of version 5 in its long form: packet identifier and reason code
+    """Read a PUBACK, PUBREC, PUBREL or PUBCOMP of version 5 in its long form: packet identifier and reason code
     (MQTT 5.0 §3.4).
     """
     packet_id, offset = read_packet_id(data, offset, end)
@@ -309,7 +309,7 @@ def without_texts(packet: ServerPacket) -> ServerPacket:
 
 
 def _write_connack(version: int, connack: Connack) -> bytes:
-    """For a `version` of 0 (there was none yet) the form of 3.x."""
+    """Encode a CONNACK; for a `version` of 0 (not known yet) in the form of 3.x."""
     session_present = connack.session_present and connack.reason == reasons.SUCCESS
     if version == MQTT_5:
         return with_header(0x20, bytes((session_present, connack.reason)) + write_section(connack.properties))
@@ -327,7 +327,7 @@ def _write_suback(version: int, suback: Suback) -> bytes:
 
 
 def _write_reason(first_byte: int, reason: int, properties: Properties) -> bytes:
-    """A reason code and properties; these may be left out (MQTT 5.0 §3.14.2.2.1, §3.15.2.2.1)."""
+    """Encode a reason code and properties; empty ones are omitted (MQTT 5.0 §3.14.2.2.1, §3.15.2.2.1)."""
     if properties == NO_PROPERTIES:
         return with_header(first_byte, bytes((reason,)))
     return with_header(first_byte, bytes((reason,)) + write_section(properties))

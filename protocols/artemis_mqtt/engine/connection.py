@@ -87,7 +87,7 @@ class MqttConnection:
     """One client's conversation."""
 
     def __init__(self, handler: MqttHandler, limits: ConnectionLimits, meter: Meter | None = None) -> None:
-        """`meter` says when to stop reading for this turn; without one nothing does."""
+        """Create the start state; `meter` says when to stop reading in this iteration of the loop, None: never."""
         self.handler: MqttHandler = handler
         self.limits: ConnectionLimits = limits
         self.meter: Meter = Meter() if meter is None else meter
@@ -137,13 +137,13 @@ class MqttConnection:
 
     @property
     def has_input(self) -> bool:
-        """Whether something was received that only waits for a share of a turn: for `work`."""
+        """Whether input is kept only because the share of a loop iteration was used up; `work` continues with it."""
         return self.inbox.is_cut_short and self.state != CONNECTING and not self.is_halted
 
     def receive_data(self, data: bytes, now: float) -> None:
         """Work through what the client sent, in pieces of any size. Never raises for anything a client can send.
 
-        What the share of this turn (`Meter.end`) is too small for is kept for `work`.
+        Input beyond the share of this iteration of the loop (`Meter.end`) is kept for `work`.
         """
         self._heard_at = now
         if self.state == CLOSED:
@@ -170,7 +170,7 @@ class MqttConnection:
         self._was_unread = True
 
     def proceed(self) -> None:
-        """Work through what was kept, in the shares of the turns to come. For the handler."""
+        """Process input that was kept, in the shares of later iterations of the loop. For the handler."""
         self.is_halted = False
         self.inbox.is_cut_short = self.inbox.has_rest
 
@@ -192,7 +192,7 @@ class MqttConnection:
             self.handler.on_writable()
 
     def _work_kept(self) -> None:
-        """Work through what arrived while the handler decided, or another turn had to come."""
+        """Process input that arrived while the handler decided, or that was kept for a later iteration of the loop."""
         if self.inbox.has_rest and self.state != CLOSED:
             self._work(self.inbox.take())
 

@@ -27,21 +27,21 @@ ONE_BYTE: Final = [bytes((value,)) for value in range(256)]
 
 
 def read_u8(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """One byte (MQTT 5.0 §1.5.1)."""
+    """Read one byte (MQTT 5.0 §1.5.1)."""
     if offset >= end:
         raise malformed("the packet ends within a field")
     return data[offset], offset + 1
 
 
 def read_u16(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Two Byte Integer (MQTT 5.0 §1.5.2)."""
+    """Read a Two Byte Integer (MQTT 5.0 §1.5.2)."""
     if offset + 2 > end:
         raise malformed("the packet ends within a field")
     return data[offset] << 8 | data[offset + 1], offset + 2
 
 
 def read_u32(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Four Byte Integer (MQTT 5.0 §1.5.3)."""
+    """Read a Four Byte Integer (MQTT 5.0 §1.5.3)."""
     if offset + 4 > end:
         raise malformed("the packet ends within a field")
     high = data[offset] << 24 | data[offset + 1] << 16
@@ -49,7 +49,7 @@ def read_u32(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Variable Byte Integer (MQTT 5.0 §1.5.5), in its shortest form only [MQTT-1.5.5-1]."""
+    """Read a Variable Byte Integer (MQTT 5.0 §1.5.5), in its shortest form only [MQTT-1.5.5-1]."""
     value = 0
     shift = 0
     while True:
@@ -68,7 +68,7 @@ def read_varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_binary(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
-    """Binary Data (MQTT 5.0 §1.5.6)."""
+    """Read Binary Data (MQTT 5.0 §1.5.6)."""
     if offset + 2 > end:
         raise malformed("the packet ends within a field")
     start = offset + 2
@@ -79,7 +79,7 @@ def read_binary(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
 
 
 def read_text(data: bytes, offset: int, end: int) -> tuple[str, int]:
-    """UTF-8 Encoded String (MQTT 5.0 §1.5.4)."""
+    """Read a UTF-8 Encoded String (MQTT 5.0 §1.5.4)."""
     raw, offset = read_binary(data, offset, end)
     return decode_text(raw), offset
 
@@ -111,22 +111,22 @@ def check_text(data: bytes, offset: int, end: int) -> int:
 
 
 def write_u8(value: int) -> bytes:
-    """One byte."""
+    """Encode one byte."""
     return ONE_BYTE[value]
 
 
 def write_u16(value: int) -> bytes:
-    """Two Byte Integer."""
+    """Encode a Two Byte Integer."""
     return ONE_BYTE[value >> 8] + ONE_BYTE[value & 0xFF]
 
 
 def write_u32(value: int) -> bytes:
-    """Four Byte Integer."""
+    """Encode a Four Byte Integer."""
     return _U32.pack(value)
 
 
 def write_varint(value: int) -> bytes:
-    """Variable Byte Integer in its shortest form; at most `MAX_VARINT`."""
+    """Encode a Variable Byte Integer in its shortest form; at most `MAX_VARINT`."""
     if value < 0x80:
         return ONE_BYTE[value]
     if value < 0x4000:
@@ -141,12 +141,12 @@ def write_varint(value: int) -> bytes:
 
 
 def write_binary(value: bytes) -> bytes:
-    """Binary Data; at most `MAX_FIELD_BYTES`."""
+    """Encode Binary Data; at most `MAX_FIELD_BYTES`."""
     return _U16.pack(len(value)) + value
 
 
 def write_text(value: str) -> bytes:
-    """UTF-8 Encoded String; at most `MAX_FIELD_BYTES` octets."""
+    """Encode a UTF-8 Encoded String; at most `MAX_FIELD_BYTES` octets."""
     return write_binary(value.encode("utf-8"))
 
 

@@ -35,7 +35,7 @@ class Delivery:
         self.token: object = token
         """The handler's own; the engine only carries it."""
         self.is_counted: bool = is_counted
-        """Its PUBLISH went out on this connection, and takes one of the window until the delivery is over."""
+        """Whether its PUBLISH was sent on this connection; it uses one of the window until the delivery is over."""
 
 
 class IncomingFlight:
@@ -56,7 +56,7 @@ class OutgoingFlight:
 
     def __init__(self) -> None:
         self.deliveries: dict[int, Delivery] = {}
-        """By packet identifier, in sending order."""
+        """Deliveries by packet identifier, in sending order."""
         self.window: int = MAX_PACKET_ID
         """Unacknowledged messages that the client accepts: its Receive Maximum, or our limit if that is lower."""
         self.quota: int = MAX_PACKET_ID

@@ -11,7 +11,7 @@ class MessageHandler:
     """Messages of a client that was accepted, and their acknowledgements. `MqttConnection.accept` is given one."""
 
     def __init__(self, incoming: IncomingFlight, outgoing: OutgoingFlight) -> None:
-        """Both belong to the client's session."""
+        """Keep the flights of the client's session."""
         self.incoming: IncomingFlight = incoming
         self.outgoing: OutgoingFlight = outgoing
 

@@ -116,10 +116,10 @@ class PacketError(ProtocolError):
 
 
 def malformed(text: str) -> PacketError:
-    """Bytes that are no packet (MQTT 5.0 §1.2, Malformed Packet)."""
+    """Return the error for bytes that are no packet (MQTT 5.0 §1.2, Malformed Packet)."""
     return PacketError(MALFORMED_PACKET, text)
 
 
 def protocol_error(text: str) -> PacketError:
-    """A packet that is well-formed, and wrong (MQTT 5.0 §1.2, Protocol Error)."""
+    """Return the error for a well-formed packet that is wrong (MQTT 5.0 §1.2, Protocol Error)."""
     return PacketError(PROTOCOL_ERROR, text)

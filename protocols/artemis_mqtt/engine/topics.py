@@ -12,7 +12,7 @@ SHARE: Final = "$share/"
 
 
 def check_topic(topic: str, max_levels: int) -> None:
-    """A topic name has at least one character [MQTT-4.7.3-1] and no wildcards [MQTT-3.3.2-2].
+    """Check that a topic name has at least one character [MQTT-4.7.3-1] and no wildcards [MQTT-3.3.2-2].
 
     Raises PacketError: malformed, or 0x90 for more than `max_levels` levels.
     """
@@ -25,8 +25,8 @@ def check_topic(topic: str, max_levels: int) -> None:
 
 
 def check_filter(topic_filter: str, max_levels: int) -> None:
-    """A topic filter has at least one character [MQTT-4.7.3-1], `#` only as its last level [MQTT-4.7.1-1], `+` only as
-    a whole level [MQTT-4.7.1-2]; a shared one names its group [MQTT-4.8.2-1] and a filter [MQTT-4.8.2-2].
+    """Check that a topic filter has at least one character [MQTT-4.7.3-1], `#` only as its last level [MQTT-4.7.1-1],
+    `+` only as a whole level [MQTT-4.7.1-2]; a shared one names its group [MQTT-4.8.2-1] and a filter [MQTT-4.8.2-2].
 
     Raises PacketError: malformed, or 0x8F for more than `max_levels` levels.
     """

@@ -55,7 +55,7 @@ FLAGS: Final = {PUBREL: 2, SUBSCRIBE: 2, UNSUBSCRIBE: 2}
 
 
 def untimely(packet_type: int) -> PacketError:
-    """The error of a packet that may not come now."""
+    """Return the error for a packet that is not allowed now."""
     return protocol_error(f"a packet of type {packet_type} that may not come now")
 
 
