@@ -68,7 +68,7 @@ class Redriven:
     homeless: int = 0
     """Dead letters that stayed because they do not say where they came from."""
     problems: dict[str, str] = field(factory=dict)
-    """Addresses that accepted nothing, with the reason."""
+    """Addresses that refused, with the reason."""
 
 
 def redrive(

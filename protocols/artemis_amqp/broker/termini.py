@@ -147,7 +147,7 @@ class Termini:
             del self._attached[key]
 
     def suspend(self, key: LinkKey, terminus: SuspendedSource | SuspendedTarget, timeout_s: int | None) -> None:
-        """Keep a terminus for resumption, without a timeout until another client consumes from the queue."""
+        """Keep a terminus for resumption until the timeout (None: no limit) or another client consumes its queue."""
         self._forget(key)
         while len(self._suspended) >= SUSPENDED_LIMIT:
             self.drop(next(iter(self._suspended)))

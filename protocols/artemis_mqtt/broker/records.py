@@ -45,7 +45,7 @@ class StoredWill:
     properties: bytes
     """Properties of the PUBLISH, in the form of `on_publish`."""
     expiry_s: int
-    """-1: none."""
+    """Seconds until the message expires; -1: never."""
     delay_s: int
     user: str | None
     roles: tuple[str, ...]
