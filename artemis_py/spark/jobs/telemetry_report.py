@@ -46,11 +46,9 @@ class Overview:
     """Latest windows that match, by rule: device, beginning, max, avg, count."""
 
 
+# Long because it runs one query for each part of the report.
 def overview(windows: "DataFrame", rules: Mapping[str, str], latest: int = 50) -> Overview:
-    """Return what a report needs; `windows` has the columns of `telemetry.WINDOWS`.
-
-    Long because it runs one query for each part of the report.
-    """
+    """Return what a report needs; `windows` has the columns of `telemetry.WINDOWS`."""
     total = windows.agg(
         functions.count("*").alias("windows"),
         functions.sum("count").alias("measurements"),
