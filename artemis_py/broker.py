@@ -24,6 +24,7 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Events
+from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.deployment.apply import Deployment
@@ -89,7 +90,7 @@ class Broker:
             empty_repository(config), dispatcher, config.settings, rules, events, Entropy(seed)
         )
         self.services: Final = Services(Sessions(self.postoffice))
-        self.host: Final = Host(self.services)
+        self.host: Final = Host(Domains(self.services))
         """Access to the core that protocol managers are created with."""
         self._disk: DiskMonitor | None = None
         if self._store is not None:

@@ -14,9 +14,9 @@ from attrs import frozen
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
-from artemis_py.core.routing.domains import Domains
 from artemis_py.core.runtime.access import Subject
-from artemis_py.core.services.services import Services
+from artemis_py.core.services.domains import Domains
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.declaration import Option
 
 # When this much output waits for a slow peer, the connection takes no more deliveries and its transport stops reading
@@ -215,18 +215,19 @@ class Host:
     Clients are served through `sessions`, which check permissions; the protocol needs the rest for itself.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, domains: Domains) -> None:
+        self.domains: Final = domains
+        """Services of each namespace of addresses, by the host name that a client asks for."""
+        services = domains.default
+        domain = self._domain = services.sessions.postoffice
+        dispatcher = domain.dispatcher
         self.sessions: Final = services.sessions
         """Opens sessions for clients that have logged in."""
-        self.postoffice: Final = services.sessions.postoffice
-        """The one domain, for operations that sessions do not offer yet."""
-        self.domains: Final = Domains(self.postoffice)
-        """Namespaces of addresses, by the host name that a client asks for."""
         self.staging: Final = services.staging
         self.retained: Final = services.retained
-        self.events: Final = self.postoffice.events
-        self.options: Final = self.postoffice.options
-        dispatcher = self.postoffice.dispatcher
+        self.events: Final = domain.events
+        self.dispatcher: Final = dispatcher
+        """The clock (`now_ms`) and the shared limits, for code that reads them for every message."""
         self.timers: Final = dispatcher.timers
         self.background: Final = dispatcher.slices
         """Work that takes many turns."""
@@ -234,18 +235,28 @@ class Host:
         """Work done in this turn; see `ProtocolConnection.receive_data`."""
         self.memory: Final = dispatcher.account
         """Account of the memory that messages take, including messages received in part."""
+        self.tables: Final = dispatcher.tables
+        """Account of the memory that links and sessions take."""
         self.storage: Final = dispatcher.storage
         """The store, for answers that wait until something is durable (`when_durable`)."""
-        self._dispatcher: Final = dispatcher
+
+    @property
+    def options(self) -> BrokerSettings:
+        """Settings of the whole broker, as they are now."""
+        return self._domain.options
 
     @property
     def now_ms(self) -> int:
         """Time at the start of this turn, in milliseconds since 1970."""
-        return self._dispatcher.now_ms
+        return self.dispatcher.now_ms
+
+    def check_tables(self, what: str) -> None:
+        """Raise LimitExceeded if there is no memory left for one more of `what`, for example a link."""
+        self.dispatcher.check_tables(what)
 
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, past routing: the broker's message for one subscriber, or a retained copy."""
-        self.postoffice.deposit(message, queue)
+        self._domain.deposit(message, queue)
 
     def records(self, space: str) -> Records:
         """Return the records of one space; its name begins with that of the protocol."""

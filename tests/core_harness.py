@@ -14,6 +14,7 @@ from artemis_py.core.queues.storage import Scratch
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.events import Events
+from artemis_py.core.services.domains import Domains
 from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
@@ -74,14 +75,16 @@ def make_office(
     options: BrokerSettings | None = None,
     scratch: Scratch | None = None,
     events: Events | None = None,
+    beside: Domain | None = None,
 ) -> Domain:
-    """A post office at a fixed time, with these address settings."""
+    """A domain at a fixed time, with these address settings; on the dispatcher of another one if that is given."""
     options = BrokerSettings() if options is None else options
     hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(options.wildcards, options.literal_match_markers)
     repository = SettingsRepository(hierarchy, options)
     for match, values in (settings or {}).items():
         repository.add(match, values)
-    office = Domain(repository, Dispatcher(MemoryStore(), scratch, options), options, events=events)
+    dispatcher = Dispatcher(MemoryStore(), scratch, options) if beside is None else beside.dispatcher
+    office = Domain(repository, dispatcher, options, events=events)
     office.dispatcher.now_ms = START_MS
     return office
 
@@ -93,7 +96,7 @@ def make_services(office: Domain) -> Services:
 
 def make_host(office: Domain) -> Host:
     """What the manager of a protocol is made with."""
-    return Host(make_services(office))
+    return Host(Domains(make_services(office)))
 
 
 def make_session(office: Domain, client_id: str = "client") -> Session:

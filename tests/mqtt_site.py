@@ -13,6 +13,7 @@ from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.storage import Scratch, Storage
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import AccessControl
+from artemis_py.core.services.domains import Domains
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
@@ -49,7 +50,7 @@ class Site:
         self.office = Domain(repository, Dispatcher(storage, scratch, options), options, access)
         self.office.dispatcher.now_ms = now_ms
         self.services = make_services(self.office)
-        self.manager = MqttProtocolManager(Host(self.services))
+        self.manager = MqttProtocolManager(Host(Domains(self.services)))
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.office, formats)

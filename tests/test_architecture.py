@@ -195,7 +195,7 @@ def test_nothing_below_the_command_line_imports_a_protocol() -> None:
     assert wrong == []
 
 
-BEHIND_SESSIONS: Final = ("artemis_py.core.routing", "artemis_py.core.services", "artemis_py.core.queues.queue")
+BEHIND_SESSIONS: Final = ("artemis_py.core.routing", "artemis_py.core.services")
 """What clients reach through sessions, which check permissions, and protocols through `Host`."""
 
 OPEN_TO_PROTOCOLS: Final = {
@@ -204,15 +204,6 @@ OPEN_TO_PROTOCOLS: Final = {
     "artemis_py.core.routing.transaction",
     "artemis_py.core.services.retained",
 }
-
-STILL_REACHING: Final = {
-    ("artemis_amqp", "artemis_py.core.queues.queue"),
-    ("artemis_amqp", "artemis_py.core.routing.domain"),
-    ("artemis_amqp", "artemis_py.core.services.staging"),
-    ("artemis_mqtt", "artemis_py.core.queues.queue"),
-    ("artemis_mqtt", "artemis_py.core.routing.domain"),
-}
-"""What protocols import past the sessions, and should not. This list only gets shorter."""
 
 
 def reached(path: Path, known: dict[str, Path]) -> set[str]:
@@ -227,23 +218,24 @@ def reached(path: Path, known: dict[str, Path]) -> set[str]:
 def test_protocols_reach_the_broker_through_sessions_and_host() -> None:
     """Neither the directory of addresses, nor the queues, nor staging: what they do is checked then, in one place."""
     known = modules()
-    found = {
-        (part_of(module), name)
-        for module, path in known.items()
-        if part_of(module) in PROTOCOLS
-        for name in reached(path, known)
-    }
-
-    assert found == STILL_REACHING
-
-
-def test_the_subscriptions_of_protocols_use_sessions_only() -> None:
-    """As does the example protocol: these two lists are empty already, but for the type of a queue."""
-    known = modules()
-    paths = [known["artemis_amqp.broker.subscriptions"], known["artemis_mqtt.broker.subscriptions"]]
+    paths = [path for module, path in known.items() if part_of(module) in PROTOCOLS]
     paths.append(REPOSITORY / "tests" / "line_protocol.py")
 
-    assert [sorted(reached(path, known) - {"artemis_py.core.queues.queue"}) for path in paths] == [[], [], []]
+    assert [(path.name, name) for path in paths for name in sorted(reached(path, known))] == []
+
+
+def test_protocols_take_nothing_of_a_domain_past_its_sessions() -> None:
+    """An import is not needed for that: `session.postoffice.delete_queue` would delete without a check."""
+    known = modules()
+    found = [
+        f"{module}:{node.lineno}"
+        for module, path in known.items()
+        if part_of(module) in PROTOCOLS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "postoffice"
+    ]
+
+    assert found == []
 
 
 def test_the_spark_connector_is_a_client_like_any_other() -> None:

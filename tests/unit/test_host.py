@@ -8,6 +8,7 @@ from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.runtime.events import AddressAdded, Event, SessionOpened
+from artemis_py.core.services.domains import Domains
 from artemis_py.core.sessions.subscriptions import SubscriptionSpec
 from artemis_py.core.settings.declaration import Option
 from artemis_py.protocol import ConnectionContext, Host, ProtocolConnection
@@ -50,7 +51,7 @@ def test_a_protocol_keeps_records_through_restarts(tmp_path: Path) -> None:
     """In a space of its own."""
     for count in (1, 2):
         with World(tmp_path) as world:
-            manager = Counting(Host(world.services))
+            manager = Counting(Host(Domains(world.services)))
             manager.start()
             world.settle()
         assert manager.starts == count
@@ -73,7 +74,7 @@ def test_a_protocol_acts_through_sessions() -> None:
     opened = SessionOpened(session.id, "ann", "c1", "COUNTING", "192.0.2.1:5")
     assert manager.heard == [opened, AddressAdded("news", True)]
     assert manager.host.now_ms == office.dispatcher.now_ms
-    assert manager.host.domains.find("any.example") is office
+    assert manager.host.domains.find("any.example").sessions.postoffice is office
 
 
 async def test_a_broker_takes_a_protocol_from_outside() -> None:

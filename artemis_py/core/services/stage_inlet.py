@@ -21,6 +21,7 @@ class StageInlet(Inlet):
         self._staging: Final = staging
         self._stage: Final = stage
         self._target: Final = target
+        self._holder: Final = stage.holder
         self.address = target.address
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
@@ -48,5 +49,6 @@ class StageInlet(Inlet):
         self._target.hold()
 
     def let_go(self) -> None:
-        """Undo `hold`."""
+        """Undo `hold`, and let the stage expire unless another link fills it."""
         self._target.let_go()
+        self._staging.release(self._stage, self._holder)

@@ -300,8 +300,8 @@ class Staging:
         self._office.discards.add(address.name, "full with what is staged for it", 1)
         return True
 
-    def release(self, stage: Stage, holder: Holder) -> None:
-        """Note that a link that filled a stage is gone."""
+    def release(self, stage: Stage, holder: Holder | None) -> None:
+        """Note that the link that filled a stage is gone; does nothing if another one fills it now."""
         if stage.holder is holder:
             stage.holder = None
 

@@ -16,7 +16,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.transaction import Transaction
-from artemis_py.core.runtime.access import Permission, Subject
+from artemis_py.core.runtime.access import OpenAccess, Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
 from artemis_py.core.runtime.events import (
     ConsumerClosed,
@@ -33,7 +33,7 @@ from artemis_py.core.sessions.destinations import queue_to_consume
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.producer import Producer, open_producer
 from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec
-from artemis_py.core.sessions.temporary import TemporaryResources
+from artemis_py.core.sessions.temporary import TemporaryNode, TemporaryResources
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     LimitExceeded,
@@ -79,10 +79,27 @@ class Session:
 
     # -- rights ----------------------------------------------------------------------------------------------
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether the rights of clients are checked at all (`security-enabled`)."""
+        return not isinstance(self.postoffice.access, OpenAccess)
+
+    def may(self, permission: Permission, address: str, queue: str | None = None) -> bool:
+        """Tell whether the client has a permission."""
+        return self.postoffice.access.allows(self.subject, permission, address, queue)
+
+    def may_delete(self, queue: Queue) -> bool:
+        """Tell whether the client may delete this queue."""
+        return self.may(delete_permission(queue), queue.address.name, queue.name)
+
+    def denied(self, permission: Permission, address: str, queue: str | None = None) -> None:
+        """Report that the client was denied something for lack of a permission."""
+        self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self.peer))
+
     def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
         """Raise NotAuthorized, and report it, if the client lacks a permission."""
-        if not self.postoffice.access.allows(self.subject, permission, address, queue):
-            self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self.peer))
+        if not self.may(permission, address, queue):
+            self.denied(permission, address, queue)
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
 
@@ -110,8 +127,8 @@ class Session:
         self._check_owner(queue.address)
         if not browse and not self.owns(queue):
             permission = delete_permission(queue)
-            if not self.postoffice.access.allows(self.subject, permission, queue.address.name, queue.name):
-                self.postoffice.events.emit(Denied(self.subject, permission, queue.address.name, queue.name, self.peer))
+            if not self.may_delete(queue):
+                self.denied(permission, queue.address.name, queue.name)
                 raise NotAuthorized(
                     f"queue '{queue.name}' is another user's subscription: it takes the permission "
                     f"'{permission.value}' to consume from it"
@@ -251,19 +268,20 @@ class Session:
         """
         return self._temporary.create_address(self, routing_type, None)
 
-    def delete_temporary(self, name: str) -> None:
-        """Delete a temporary queue or address of this session; do nothing if it is gone."""
-        self._temporary.delete(name)
+    def create_node(self, routing_type: RoutingType) -> TemporaryNode:
+        """Create an address with a random name, and if it is ANYCAST a queue of the same name.
+
+        Both live as long as this session, unless the protocol decides otherwise. Raises NotAuthorized, LimitExceeded.
+        """
+        if routing_type is RoutingType.ANYCAST:
+            return self._temporary.node(self.create_temporary_queue(routing_type).address)
+        return self._temporary.node(self.create_temporary_address(routing_type))
 
     def drop_temporary(self, queue: Queue, reason: str) -> None:
         """Delete a queue that was to end with this session, or with its subscriber; do nothing if it is gone."""
         self._temporary.forget(queue.name)
         if not queue.is_deleted:
             self.postoffice.delete_queue(queue.name, force=True, reason=reason)
-
-    def let_go(self, name: str) -> None:
-        """Keep a temporary queue or address beyond the end of this session; the caller sees to its deletion."""
-        self._temporary.forget(name)
 
     # -- messages --------------------------------------------------------------------------------------------
 

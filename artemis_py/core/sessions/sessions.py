@@ -1,12 +1,28 @@
 """The open sessions of one domain, and the endpoints that clients reach through them."""
 
+from collections.abc import Iterable
 from typing import Final
 
+from attrs import frozen
+
+from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.subscriptions import Subscription, goes
+
+
+@frozen(kw_only=True)
+class Totals:
+    """Sums over all queues and addresses of a domain."""
+
+    messages: int
+    """Number of messages in queues now."""
+    messages_in: int
+    """Number of messages that were sent to addresses since the start."""
+    messages_out: int
+    """Number of messages that were acknowledged since the start."""
 
 
 class Sessions:
@@ -22,6 +38,27 @@ class Sessions:
     def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log."""
         return Session(self.postoffice, subject, client_id, peer, protocol, self.opened, self.endpoints)
+
+    def open_for_absent(self, last_known: Subject, client_id: str, peer: str, protocol: str) -> Session:
+        """Open a session for a client that is not connected, with the rights that its user has now."""
+        return self.open(self.postoffice.subject_now(last_known), client_id, peer, protocol)
+
+    def queues(self) -> Iterable[Queue]:
+        """Return all queues; a protocol finds there what an earlier run left to it."""
+        return self.postoffice.queues.values()
+
+    def totals(self) -> Totals:
+        """Return sums over all addresses and queues."""
+        addresses, queues = self.postoffice.addresses.values(), self.postoffice.queues.values()
+        return Totals(
+            messages=sum(queue.message_count for queue in queues),
+            messages_in=sum(address.routed + address.unrouted for address in addresses),
+            messages_out=sum(queue.messages_acknowledged for queue in queues),
+        )
+
+    def set_user(self, queue: Queue, user: str) -> None:
+        """Make a subscription without a user that of `user`, the first one that its client logs in as."""
+        self.postoffice.update_queue(queue.name, {"user": user})
 
     def end_subscription(self, subscription: Subscription, reason: str) -> None:
         """End a subscription whose client is gone for good, on behalf of the broker: no permission is needed."""

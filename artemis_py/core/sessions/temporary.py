@@ -1,5 +1,6 @@
 """Temporary resources: addresses and queues that live as long as the session that they were made for."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artemis_py.core.addresses.address import Address
@@ -61,8 +62,11 @@ class TemporaryResources:
         self._queues.pop(name, None)
         self._addresses.pop(name, None)
 
-    def delete(self, name: str) -> None:
-        """Delete a temporary queue or address of this session; do nothing if it is gone."""
+    def node(self, address: Address) -> "TemporaryNode":
+        """Return an address that was created here, for a protocol that decides on its lifetime."""
+        return TemporaryNode(self._office, self, address)
+
+    def _delete(self, name: str) -> None:
         queue = self._queues.pop(name, None)
         if queue is not None and not queue.is_deleted:
             self._office.delete_queue(name, force=True, reason="temporary")
@@ -83,8 +87,51 @@ class TemporaryResources:
                     if meter.work >= end:
                         yield None
                         end = meter.work + SLICE_UNITS
-            self.delete(name)
+            self._delete(name)
             if meter.work >= end:
                 yield None
                 end = meter.work + SLICE_UNITS
         return None
+
+
+class TemporaryNode:
+    """A temporary address with its queues, whose lifetime a protocol decides: it may outlive the session."""
+
+    def __init__(self, postoffice: Domain, resources: TemporaryResources, address: Address) -> None:
+        self._office: Domain = postoffice
+        self._resources: TemporaryResources = resources
+        self._address: Address = address
+        self.name: str = address.name
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no messages, including those that an open transaction would add or has consumed."""
+        address = self._address
+        if address.is_deleted:
+            return True
+        # The queues do not count what is in an open transaction; the account of the address does.
+        return address.account.message_count == 0 and not any(queue.message_count for queue in queues_of(address))
+
+    def when_emptied(self, call: Callable[[str], None]) -> None:
+        """Have `call` told the name whenever the last message is gone; it must not delete anything in that call."""
+        self._address.emptied = call
+
+    def outlive_session(self) -> None:
+        """Keep the node beyond the end of its session, until `delete`."""
+        for queue in queues_of(self._address):
+            self._resources.forget(queue.name)
+        self._resources.forget(self.name)
+
+    def open_to_all(self) -> None:
+        """Let the clients of other sessions use the node too, as far as their permissions go."""
+        address = self._address
+        owner, address.owner = address.owner, None
+        for queue in queues_of(address):
+            if queue.owner is owner:
+                queue.owner = None
+
+    def delete(self, reason: str) -> None:
+        """Delete the address with its queues; do nothing if it is gone."""
+        self._resources.forget(self.name)
+        if not self._address.is_deleted:
+            self._office.delete_address(self.name, force=True, reason=reason)

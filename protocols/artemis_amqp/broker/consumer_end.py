@@ -72,7 +72,7 @@ class ConsumerEnd(LinkEnd):
         """Remove what was created for a link that is refused."""
         subscription = self._subscription
         if subscription is not None and subscription.is_temporary:
-            self.handler.core_session.delete_temporary(subscription.queue.name)
+            self.handler.core_session.drop_temporary(subscription.queue, "its link was refused")
         super().undo()
 
     def _open_source(self) -> tuple[Subscription, Source, SourceFilters]:

@@ -60,7 +60,7 @@ class Deliveries(Sink):
     def __init__(self, handler: "AmqpHandler", link: SenderLink, max_message_size: int) -> None:
         self._handler: AmqpHandler = handler
         self._link: SenderLink = link
-        self._dispatcher: Dispatcher = handler.postoffice.dispatcher
+        self._dispatcher: Dispatcher = handler.host.dispatcher
         self._max_message_size: int = max_message_size
         """Largest message in bytes that the client accepts; 0: any size."""
         self._settled: bool = link.snd_settle_mode == SETTLED
@@ -195,7 +195,7 @@ class OutgoingLink(SenderLinkHandler):
     def start(self, consumer: Consumer) -> None:
         """Begin to deliver to the link from `consumer`."""
         self.deliveries.consumer = consumer
-        wildcards = self._handler.postoffice.options.wildcards
+        wildcards = self._handler.host.options.wildcards
         self.deliveries.names_address = consumer.reads_apart and wildcards.is_wild(consumer.queue.address.name)
 
     def stop(self) -> None:

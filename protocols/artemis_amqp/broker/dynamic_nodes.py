@@ -18,10 +18,6 @@ def create_node(end: LinkEnd, terminus: Source | Target) -> tuple[str, dict[Symb
     is_topic = any(capability in TOPIC_CAPABILITIES for capability in terminus.capabilities)
     properties = node_properties(asked, policy, is_topic)
     session = end.handler.core_session
-    if is_topic:
-        name = session.create_temporary_address(RoutingType.MULTICAST).name
-    else:
-        name = session.create_temporary_queue(RoutingType.ANYCAST).name
-    end.dynamic_node = name
-    end.handler.manager.lifetimes.create(name, policy, end.key, session)
-    return name, properties
+    node = end.dynamic_node = session.create_node(RoutingType.MULTICAST if is_topic else RoutingType.ANYCAST)
+    end.handler.manager.lifetimes.create(node, policy, end.key, session)
+    return node.name, properties

@@ -37,26 +37,28 @@ class AmqpHandler:
         self.context: Final = context
         self.parameters: Final = parameters
         self.prefixes: Final[Prefixes] = parameters.prefixes
-        self.postoffice: Final = manager.postoffice
+        self.host: Final = manager.host
         self.brake: Final = manager.brake
         self.source: Final = address_of(context.peer)
         """Peer address; the log counts the lines of one peer together."""
-        self.stores: Final[bool] = manager.postoffice.storage.is_durable
+        self.stores: Final[bool] = manager.host.storage.is_durable
         self.container_id: str = ""
         self.engine: Final = AmqpConnection(
             self,
             parameters.limits(context),
             is_client=False,
-            container_id=manager.postoffice.options.name,
-            meter=manager.postoffice.dispatcher.meter,
+            container_id=manager.host.options.name,
+            meter=manager.host.meter,
         )
         self.answers: Final = Answers(
-            manager.postoffice.storage, self.engine.outbox, lambda: self.is_over, self._store_failed
+            manager.host.storage, self.engine.outbox, lambda: self.is_over, self._store_failed
         )
         self.login: Final = Login(self)
         self.links: Final = Links(self)
         self.transactions: Final = Transactions(self)
-        self._input: Final = PartialInput(manager.postoffice.account)
+        self._input: Final = PartialInput(manager.host.memory)
+        self.services = manager.host.domains.default
+        """Services of the domain that the client opened; the default one before."""
         self._session: Session | None = None
         self._is_lost = False
         self._is_leaving = False
@@ -183,7 +185,7 @@ class AmqpHandler:
             return
         self._is_leaving = True
         session.block()
-        self.postoffice.dispatcher.slices.start(self._leave(session, failed))
+        self.host.background.start(self._leave(session, failed))
 
     def _leave(self, session: Session, failed: bool) -> Steps:
         yield from self.links.connection_ended(failed)
@@ -211,11 +213,12 @@ class AmqpHandler:
     def on_open(self, opening: Open) -> None:
         """Decide about the client's open."""
         self.container_id = opening.container_id
+        self.services = self.host.domains.find(opening.hostname)
         self.login.open(opening)
 
     def admitted(self, subject: Subject) -> None:
         """Give an admitted client a session of the core."""
-        self._session = self.manager.host.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
+        self._session = self.services.sessions.open(subject, self.container_id, self.context.peer, "AMQP")
         self._session.client = self
         self.manager.remember(self)
 
@@ -225,15 +228,15 @@ class AmqpHandler:
     def on_attach(self, link: Link, attach: Attach) -> None:
         """Attach the link that the client asks for, or refuse it with the reason."""
         self.manager.lifetimes.run()
-        self.postoffice.meter.work += LINK_UNITS
-        offset, definitions = len(self.engine.outbox.chunks), self.postoffice.storage.definitions
+        self.host.meter.work += LINK_UNITS
+        offset, definitions = len(self.engine.outbox.chunks), self.host.storage.definitions
         self.links.attach(link, attach)
         self._hold_answer(offset, definitions)
 
     def on_detach(self, link: Link, detach: Detach) -> None:
         """Clean up after a link that the client detaches or closes; the engine answers."""
-        self.postoffice.meter.work += LINK_UNITS
-        offset, definitions = len(self.engine.outbox.chunks), self.postoffice.storage.definitions
+        self.host.meter.work += LINK_UNITS
+        offset, definitions = len(self.engine.outbox.chunks), self.host.storage.definitions
         if detach.closed:
             parting = Parting.CLOSED
         else:
@@ -247,7 +250,7 @@ class AmqpHandler:
 
         Later output of the connection waits behind it, so the order stays the same.
         """
-        if self.postoffice.storage.definitions != definitions:
+        if self.host.storage.definitions != definitions:
             self.answers.hold_output_from(offset)
 
     def on_end(self, session: AmqpSession, end: End) -> None:

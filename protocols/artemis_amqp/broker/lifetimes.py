@@ -20,11 +20,11 @@ from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Source, Target
 from artemis_amqp.engine.session import AmqpSession
 from artemis_amqp.engine.types import Array, Described, Symbol, ULong
-from artemis_py.core.queues.queue import queues_of
-from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.temporary import TemporaryNode
 from artemis_py.errors import LimitExceeded
+from artemis_py.protocol import Host
 
 # Nodes that outlive the connection that created them, in all: each is an address and a queue, some 10 KiB.
 NODES_LIMIT: Final = 10_000
@@ -106,8 +106,9 @@ def node_properties(asked: dict[Symbol, object] | None, policy: Policy, is_topic
 class _Node:
     """One dynamic node."""
 
-    def __init__(self, name: str, policy: Policy, maker: LinkKey, session: Session) -> None:
-        self.name: Final = name
+    def __init__(self, node: TemporaryNode, policy: Policy, maker: LinkKey, session: Session) -> None:
+        self.core_node: Final = node
+        self.name: Final = node.name
         self.policy: Final = policy
         self.maker: Final = maker
         self.session: Final = session
@@ -118,8 +119,8 @@ class _Node:
 class Lifetimes:
     """The dynamic nodes of a broker, and the links that refer to them."""
 
-    def __init__(self, postoffice: Domain) -> None:
-        self._office = postoffice
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._nodes: dict[str, _Node] = {}
         self._made_by: dict[Session, set[str]] = {}
         """Names of nodes, by the session of the connection that created them, while it lasts."""
@@ -131,18 +132,18 @@ class Lifetimes:
         self._lasting = 0
         """Number of nodes that are not deleted with their connection."""
 
-    def create(self, name: str, policy: Policy, maker: LinkKey, session: Session) -> None:
+    def create(self, node: TemporaryNode, policy: Policy, maker: LinkKey, session: Session) -> None:
         """Add a node that was created for a link as a temporary one of its session. Raises LimitExceeded."""
         if policy is not Policy.ON_CLOSE:
             if self._lasting >= NODES_LIMIT:
                 raise LimitExceeded(f"{NODES_LIMIT} dynamic nodes wait for the end of their links or messages")
             self._lasting += 1
-            session.let_go(name)
-        self._refer(maker, name)
-        self._nodes[name] = _Node(name, policy, maker, session)
-        self._made_by.setdefault(session, set()).add(name)
+            node.outlive_session()
+        self._refer(maker, node.name)
+        self._nodes[node.name] = _Node(node, policy, maker, session)
+        self._made_by.setdefault(session, set()).add(node.name)
         if policy in (Policy.NO_MESSAGES, Policy.NO_LINKS_OR_MESSAGES):
-            self._office.address(name).emptied = self._emptied
+            node.when_emptied(self._emptied)
 
     def attached(self, key: LinkKey, address: str) -> None:
         """Record that a link refers to this address."""
@@ -163,8 +164,8 @@ class Lifetimes:
         if ending < since:
             return ending is not Ending.CONNECTION
         if terminus is not None and terminus.timeout > 0:
-            when_ms = self._office.dispatcher.now_ms + 1000 * terminus.timeout
-            self._expiring[key] = self._office.dispatcher.timers.at(when_ms, lambda: self._expired(key))
+            when_ms = self._host.now_ms + 1000 * terminus.timeout
+            self._expiring[key] = self._host.timers.at(when_ms, lambda: self._expired(key))
         else:
             self.gone(key)
         return False
@@ -184,13 +185,8 @@ class Lifetimes:
             node = self._nodes[name]
             if node.policy is Policy.ON_CLOSE:
                 self._forget(node)
-                continue
-            address = self._office.addresses.get(node.name)
-            if address is not None:
-                address.owner = None
-                for queue in queues_of(address):
-                    if queue.owner is session:
-                        queue.owner = None
+            else:
+                node.core_node.open_to_all()
         self.run()
 
     def run(self) -> None:
@@ -199,7 +195,7 @@ class Lifetimes:
             node = self._nodes.get(self._due.pop())
             if node is not None and self._is_over(node):
                 self._forget(node)
-                self._delete(node)
+                node.core_node.delete("its lifetime policy")
 
     # -- decisions ---------------------------------------------------------------------------------------------
 
@@ -208,25 +204,11 @@ class Lifetimes:
             return node.maker not in node.links
         if node.policy is Policy.NO_LINKS:
             return not node.links
-        if not self._is_empty(node):
+        if not node.core_node.is_empty:
             return False
         if node.policy is Policy.NO_MESSAGES:
             return node.had_messages or node.maker not in node.links
         return not node.links
-
-    def _is_empty(self, node: _Node) -> bool:
-        address = self._office.addresses.get(node.name)
-        if address is None:
-            return True
-        # The address' account also counts what an open transaction will add to the queues or has consumed from them.
-        return address.account.message_count == 0 and not any(queue.message_count for queue in queues_of(address))
-
-    def _delete(self, node: _Node) -> None:
-        if node.policy is Policy.ON_CLOSE:
-            node.session.delete_temporary(node.name)
-            return
-        if node.name in self._office.addresses:
-            self._office.delete_address(node.name, force=True, reason="its lifetime policy")
 
     def _forget(self, node: _Node) -> None:
         del self._nodes[node.name]
@@ -266,7 +248,7 @@ class Lifetimes:
 
     def _plan(self, name: str) -> None:
         if not self._due:
-            self._office.dispatcher.timers.at(self._office.dispatcher.now_ms, self.run)
+            self._host.timers.at(self._host.now_ms, self.run)
         self._due.add(name)
 
 

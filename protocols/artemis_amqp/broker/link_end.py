@@ -11,6 +11,7 @@ from artemis_amqp.broker.lingering import resumption_timeout_s, seconds
 from artemis_amqp.broker.termini import LinkKey, SuspendedSource, SuspendedTarget
 from artemis_amqp.engine.link import Link
 from artemis_amqp.engine.performatives import Attach, Source, Target
+from artemis_py.core.sessions.temporary import TemporaryNode
 
 if TYPE_CHECKING:
     from artemis_amqp.broker.handler import AmqpHandler
@@ -40,8 +41,8 @@ class LinkEnd:
         self.link: Final = link
         self.attach: Final = attach
         self.key: Final[LinkKey] = (handler.container_id, attach.role, attach.name, user)
-        self.dynamic_node: str | None = None
-        """Name of the node that was created for the link; None if there is none."""
+        self.dynamic_node: TemporaryNode | None = None
+        """The node that was created for the link; None if there is none."""
 
     @property
     def terminus(self) -> Source | Target | None:
@@ -61,7 +62,7 @@ class LinkEnd:
         """Remove what was created for a link that is refused."""
         if self.dynamic_node is not None:
             self.handler.manager.lifetimes.gone(self.key)
-            self.handler.core_session.delete_temporary(self.dynamic_node)
+            self.dynamic_node.delete("its link was refused")
 
     def leave(self, parting: Parting) -> None:
         """Return the link's deliveries and resources, or keep them for a client that may come back."""

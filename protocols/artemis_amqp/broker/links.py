@@ -50,7 +50,7 @@ class Links:
             for terminus in (attach.source, attach.target):
                 if isinstance(terminus, Source | Target):
                     check_terminus(terminus)
-            handler.postoffice.dispatcher.check_tables(f"link '{attach.name}'")
+            handler.host.check_tables(f"link '{attach.name}'")
             end.open()
         except (Refusal, MalformedFrame, errors.Condition) as error:
             template = "link refused: peer=%s link=%s reason=%s"
@@ -89,13 +89,13 @@ class Links:
     def register(self, end: LinkEnd) -> None:
         """Register a link under its name; another link under the same name is detached first."""
         self._handler.manager.termini.attach(end.key, end)
-        self._handler.postoffice.dispatcher.tables.occupy(LINK_BYTES)
+        self._handler.host.tables.occupy(LINK_BYTES)
         self._ends[end.link] = end
 
     def _unregister(self, link: Link) -> LinkEnd | None:
         end = self._ends.pop(link, None)
         if end is not None:
-            self._handler.postoffice.dispatcher.tables.vacate(LINK_BYTES)
+            self._handler.host.tables.vacate(LINK_BYTES)
         return end
 
     def part(self, link: Link, parting: Parting) -> None:
@@ -145,7 +145,7 @@ class Links:
 
     def connection_ended(self, failed: bool) -> Iterator[None]:
         """End all links, in slices: a client may have thousands, each with its own queue."""
-        meter = self._handler.postoffice.meter
+        meter = self._handler.host.meter
         end = meter.work + SLICE_UNITS
         for link in list(self._ends):
             self.part(link, Parting.LOST if failed else Parting.ENDED)

@@ -137,4 +137,4 @@ class Login:
             Symbol("product"): "artemis_py",
             Symbol("version"): self._handler.manager.version,
         }
-        return self._engine.our_open(self._handler.postoffice.options.name, OFFERED, properties | extra)
+        return self._engine.our_open(self._handler.host.options.name, OFFERED, properties | extra)

@@ -123,9 +123,8 @@ class AmqpProtocolManager:
 
     def __init__(self, host: Host) -> None:
         self.host: Final = host
-        postoffice = self.postoffice = host.postoffice
-        self.lifetimes: Final = Lifetimes(postoffice)
-        self.termini: Final = Termini(postoffice.dispatcher.timers, lambda: postoffice.dispatcher.now_ms)
+        self.lifetimes: Final = Lifetimes(host)
+        self.termini: Final = Termini(host.timers, lambda: host.now_ms)
         self.version: Final = _version()
         self.brake: Final = LogBrake(named_logger("artemis_amqp"))
         """Rate limit for log lines that clients can cause."""

@@ -12,13 +12,12 @@ from artemis_amqp.broker.dynamic_nodes import create_node
 from artemis_amqp.broker.lingering import UNSETTLED_LIMIT, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
 from artemis_amqp.broker.producers import IncomingLink
-from artemis_amqp.broker.stages import open_stage, stage_properties
+from artemis_amqp.broker.stages import open_stage
 from artemis_amqp.broker.termini import SuspendedTarget
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Attach, Target
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.services.staging import Stage
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.errors import NoSuchQueue
 
@@ -43,7 +42,6 @@ class ProducerEnd(LinkEnd):
         self._link: Final = link
         self._target: Final = target
         self._incoming: IncomingLink | None = None
-        self._stage: Stage | None = None
 
     @property
     def terminus(self) -> Target | None:
@@ -62,7 +60,7 @@ class ProducerEnd(LinkEnd):
             # This sender only asks what we remember of its terminus (amqp10 §9).
             raise NoSuchQueue(f"nothing is known of a target for link '{attach.name}'")
         answer, producer = self._open_target(self._target)
-        stage = self._stage = open_stage(self, producer)
+        staged = open_stage(self, producer)
         incoming = self._incoming = IncomingLink(handler, link, producer, supports_rejected(attach))
         link.handler = incoming
         handler.links.register(self)
@@ -75,7 +73,7 @@ class ProducerEnd(LinkEnd):
             max_message_size=handler.parameters.max_message_size,
             offered_capabilities=(DELAYED_DELIVERY,) if DELAYED_DELIVERY in attach.desired_capabilities else (),
             unsettled=errors.decode_states(incoming.unsettled) if incoming.unsettled else None,
-            properties=stage_properties(stage),
+            properties=staged,
         )
         handler.manager.lifetimes.attached(self.key, "" if producer is None else producer.name)
         incoming.start()
@@ -120,5 +118,3 @@ class ProducerEnd(LinkEnd):
             if len(session.unsettled_in) > UNSETTLED_LIMIT:
                 session.drop_deliveries(self.link)
         self.depart(parting)
-        if self._stage is not None:
-            self.handler.manager.host.staging.release(self._stage, self)

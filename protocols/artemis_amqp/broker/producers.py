@@ -111,7 +111,7 @@ class IncomingLink(ReceiverLinkHandler):
         self._relayed: dict[tuple[str, int], Producer] = {}
         self._supports_rejected: bool = supports_rejected
         self._session: Session = handler.core_session
-        self._dispatcher: Dispatcher = handler.postoffice.dispatcher
+        self._dispatcher: Dispatcher = handler.host.dispatcher
         self._container_id: str = handler.container_id
         self._stores: bool = handler.stores
         self._credit: int = handler.parameters.credits
@@ -187,7 +187,7 @@ class IncomingLink(ReceiverLinkHandler):
         refusal: Refusal | None = None
         if handler.links.arriving_count >= ARRIVING_LIMIT:
             refusal = LimitExceeded(f"{ARRIVING_LIMIT} large messages arrive on this connection")
-        stream = self._stream = IncomingBody(handler.postoffice.storage, refusal)
+        stream = self._stream = IncomingBody(handler.host.storage, refusal)
         return stream
 
     @property

@@ -3,13 +3,13 @@
 from artemis_amqp.broker.link_end import LinkEnd
 from artemis_amqp.engine import errors, extensions
 from artemis_amqp.engine.types import Symbol
-from artemis_py.core.services.staging import Stage
 from artemis_py.core.sessions.producer import Producer
 
 
-def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
-    """Open and return the stage that the link property `artemis:stage` asks for; None without that property.
+def open_stage(end: LinkEnd, producer: Producer | None) -> dict[Symbol, object] | None:
+    """Open the stage that the link property `artemis:stage` asks for, and have it take what `producer` sends.
 
+    Returns the properties of the answer, which say how many messages are in the stage; None without that property.
     Raises Refusal, errors.Condition.
     """
     wanted = (end.attach.properties or {}).get(extensions.STAGE)
@@ -20,17 +20,11 @@ def open_stage(end: LinkEnd, producer: Producer | None) -> Stage | None:
         text = "artemis:stage is a list of writer, epoch and attempt, on a link whose target is an address"
         raise errors.Condition(errors.INVALID_FIELD, text)
     writer, epoch, attempt = names
-    handler = end.handler
-    user = handler.core_session.subject.name
-    staging = handler.manager.host.staging
+    user = end.handler.core_session.subject.name
+    staging = end.handler.services.staging
     stage = staging.open(user, writer, epoch, attempt, producer.name, end)
     staging.plug(stage, producer)
-    return stage
-
-
-def stage_properties(stage: Stage | None) -> dict[Symbol, object] | None:
-    """Return the properties of the answer, which say how many messages are in the stage; None without a stage."""
-    return None if stage is None else {extensions.STAGED: stage.count, extensions.REFUSED: stage.refused}
+    return {extensions.STAGED: stage.count, extensions.REFUSED: stage.refused}
 
 
 def _stage_names(value: object) -> tuple[str, int, str] | None:

@@ -132,7 +132,7 @@ def _subscription_name(
         is_durable,
         SHARED in capabilities,
         GLOBAL in capabilities,
-        handler.manager.host.options.amqp_use_core_subscription_naming,
+        handler.host.options.amqp_use_core_subscription_naming,
     )
 
 

@@ -24,9 +24,11 @@ from artemis_mqtt.engine.flight import SENT, Delivery, OutgoingFlight
 from artemis_mqtt.engine.publish import encode_publish, expiry_property
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, REJECTED, RELEASED, Consumer, Sink
+from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import DELIVERING, Reference
-from artemis_py.core.runtime.access import AccessControl, OpenAccess, Permission, Subject
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.sessions.session import Session
 from artemis_py.errors import ProtocolError, StoreError
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Subscription(Sink):
         if outlet.claims and self.kind == SHARED and self._is_claimed(outlet.claims, consumer, reference):
             return
         message = reference.message
-        if self.is_wild and outlet.checks_access and not outlet.may_read(message.address):
+        if self.is_wild and outlet.is_checked and not outlet.may_read(message.address):
             # The filter may be read, this address may not (MQTT 5.0 §5.4.2): as if it did not match.
             if self.kind == OWN:
                 self._drop(consumer, reference)
@@ -200,19 +202,19 @@ class Subscription(Sink):
 class Outlet:
     """The way to one connected client."""
 
-    def __init__(self, handler: "ClientHandler", session: "ClientSession", subject: Subject) -> None:
-        office = handler.postoffice
+    def __init__(self, handler: "ClientHandler", session: "ClientSession", core: Session) -> None:
         self.handler: ClientHandler = handler
         self.engine: MqttConnection = handler.engine
         self.writer: PublishWriter = handler.engine.writer
         self.session: ClientSession = session
         self.outgoing: OutgoingFlight = session.outgoing
         self.format: MqttFormat = handler.manager.format
-        self.access: AccessControl = office.access
-        self.checks_access: bool = not isinstance(office.access, OpenAccess)
+        self.dispatcher: Dispatcher = handler.host.dispatcher
+        self.core: Session = core
+        self.is_checked: bool = core.is_checked
+        """Whether the rights of clients are checked."""
         self.is_v5: bool = handler.engine.version >= 5
-        self.subject: Subject = subject
-        self.stores: bool = session.is_stored and office.storage.is_durable
+        self.stores: bool = session.is_stored and handler.host.storage.is_durable
         """Whether QoS 2 deliveries are recorded before they go out."""
         self.claims: dict[tuple[int, int], Delivery] = handler.manager.sessions.claims
         self.waiting: deque[tuple[Subscription, Reference, int]] = deque()
@@ -226,18 +228,17 @@ class Outlet:
 
     # -- rights ----------------------------------------------------------------------------------------------
 
-    def rights_changed(self, subject: Subject) -> None:
+    def rights_changed(self) -> None:
         """Forget what was allowed before."""
-        self.subject = subject
         self._allowed.clear()
 
     def may_read(self, address: str) -> bool:
         """Tell whether the client may consume from an address that a wildcard led to."""
         allowed = self._allowed.get(address)
         if allowed is None:
-            allowed = self.access.allows(self.subject, Permission.CONSUME, address)
+            allowed = self.core.may(Permission.CONSUME, address)
             if not allowed:
-                self.handler.denied(address)
+                self.core.denied(Permission.CONSUME, address)
             if len(self._allowed) >= ALLOWED_CACHE_LIMIT:
                 self._allowed.clear()
             self._allowed[address] = allowed
@@ -364,7 +365,7 @@ class Outlet:
             return b""
         properties = annotations[1:]
         if message.expires_ms:
-            left_ms = message.expires_ms - self.handler.dispatcher.now_ms
+            left_ms = message.expires_ms - self.dispatcher.now_ms
             properties += expiry_property(max((left_ms + 999) // 1000, 0))
         if subscription.identifier:
             properties += subscription.identifier

@@ -18,16 +18,12 @@ from artemis_mqtt.engine import packets, reasons
 from artemis_mqtt.engine.connection import MqttConnection
 from artemis_mqtt.engine.handler import MqttHandler
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties
-from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.domain import Domain
-from artemis_py.core.runtime.access import Permission
-from artemis_py.core.runtime.events import Denied
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import NotAuthorized, Refusal
 from artemis_py.logs import LogBrake
 from artemis_py.peers import address_of
-from artemis_py.protocol import ConnectionContext
+from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.answers import Answers
 from artemis_py.wire.partial_input import PartialInput
 
@@ -45,16 +41,13 @@ class ClientHandler(MqttHandler):
         self.manager: MqttProtocolManager = manager
         self.context: ConnectionContext = context
         self.parameters: Parameters = parameters
-        self.postoffice: Domain = manager.postoffice
-        self.dispatcher: Dispatcher = manager.postoffice.dispatcher
+        self.host: Host = manager.host
         self.client_id: str = ""
         self.brake: LogBrake = manager.brake
         self.source: str = address_of(context.peer)
         """Peer address; the log counts the lines of one peer together."""
-        self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), self.dispatcher.meter)
-        self.answers: Answers = Answers(
-            manager.postoffice.storage, self.engine.outbox, self.is_over, self._store_failed
-        )
+        self.engine: MqttConnection = MqttConnection(self, parameters.limits(context), manager.host.meter)
+        self.answers: Answers = Answers(manager.host.storage, self.engine.outbox, self.is_over, self._store_failed)
         self.session: ClientSession | None = None
         """Set once the credentials are checked, and never reset."""
         self.core: Session | None = None
@@ -63,7 +56,7 @@ class ClientHandler(MqttHandler):
         """Messages in both directions, between CONNACK and the end."""
         self._is_lost: bool = False
         self._left_out: bool = False
-        self._input: PartialInput = PartialInput(manager.postoffice.account)
+        self._input: PartialInput = PartialInput(manager.host.memory)
 
     # -- the transport's side --------------------------------------------------------------------------------
 
@@ -203,7 +196,7 @@ class ClientHandler(MqttHandler):
         if session is None or core is None or exchange is None or self.engine.closed:
             return
         outlet = exchange.outlet
-        outlet.rights_changed(core.subject)
+        outlet.rights_changed()
         exchange.publisher.forget_rights()
         references = under_way(session)
         for subscription in list(session.subscriptions.values()):
@@ -280,11 +273,6 @@ class ClientHandler(MqttHandler):
         self.wake()
 
     # -- what the log should know ----------------------------------------------------------------------------------
-
-    def denied(self, address: str) -> None:
-        """Report an address that a wildcard led to and the client may not read."""
-        assert self.core is not None
-        self.postoffice.events.emit(Denied(self.core.subject, Permission.CONSUME, address, None, self.context.peer))
 
     def left_out(self, subscription: Subscription, reference: Reference) -> None:
         """Log the first message that did not go to this client."""

@@ -90,7 +90,7 @@ class Login:
         if will is None:
             return None
         core.check(Permission.SEND, self._handler.manager.names.address(will.topic))
-        self._handler.dispatcher.check_tables("a will")
+        self._handler.host.check_tables("a will")
         expiry_s = will.properties.message_expiry_interval
         return StoredWill(
             topic=will.topic,
@@ -181,18 +181,18 @@ class Login:
         Until then nothing is delivered.
         """
         handler = self._handler
-        outlet = Outlet(handler, session, core.subject)
+        outlet = Outlet(handler, session, core)
 
         def resumed(is_whole: object) -> None:
             if is_whole and not handler.is_over():
                 self._welcome(session, core, outlet)
 
-        handler.dispatcher.slices.start(self._resume(session, outlet, core), resumed)
+        handler.host.background.start(self._resume(session, outlet, core), resumed)
 
     def _resume(self, session: ClientSession, outlet: Outlet, core: Session) -> Steps:
         """Take up the subscriptions; one that the client may not read any more rests. False: the client left."""
         handler = self._handler
-        meter = handler.dispatcher.meter
+        meter = handler.host.meter
         end = meter.work + SLICE_UNITS
         references = under_way(session)
         for subscription in list(session.subscriptions.values()):
@@ -228,7 +228,7 @@ class Login:
     def _welcome(self, session: ClientSession, core: Session, outlet: Outlet) -> None:
         """Answer CONNECT."""
         handler, connect, manager = self._handler, self._connect, self._handler.manager
-        publisher = Publisher(core, manager.host.retained, manager.names, manager.format, manager.limits)
+        publisher = Publisher(core, manager.host, manager.names, manager.format, manager.limits)
         exchange = handler.exchange = Exchange(handler, session, publisher, outlet)
         handler.engine.accept(
             packets.Connack(

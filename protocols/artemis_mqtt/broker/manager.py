@@ -32,8 +32,7 @@ class MqttProtocolManager:
 
     def __init__(self, host: Host) -> None:
         self.host: Final = host
-        postoffice = self.postoffice = host.postoffice
-        syntax = postoffice.options.wildcards
+        syntax = host.options.wildcards
         self.names: Final = Names(syntax)
         self.format: Final = MqttFormat(syntax)
         self.formats: Sequence[MessageFormat] = (self.format,)

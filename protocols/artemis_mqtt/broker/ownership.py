@@ -15,7 +15,7 @@ from artemis_mqtt.broker.deliveries import OWN, SHARED, Subscription
 from artemis_mqtt.broker.session import ClientSession
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.sessions.session import Session, delete_permission
+from artemis_py.core.sessions.session import Session
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.sessions import Sessions
@@ -40,7 +40,7 @@ def check_takeover(
         core.check_delete(queue)
     if not queues and session.handler is not None:
         # There is no queue to have a permission on, but a connection that would be cut off.
-        core.check(Permission.MANAGE, core.postoffice.options.management_address)
+        core.check(Permission.MANAGE, sessions.host.options.management_address)
 
 
 def check_unsubscribe(sessions: "Sessions", subscription: Subscription, core: Session) -> None:
@@ -59,11 +59,8 @@ def expiry_allowed(sessions: "Sessions", session: ClientSession, core: Session, 
     """
     if wanted_s >= session.expiry_s or not session.is_stored:
         return wanted_s
-    access, subject = core.postoffice.access, core.subject
-    for queue in queues_that_go(sessions, session):
-        if not access.allows(subject, delete_permission(queue), queue.address.name, queue.name):
-            return session.expiry_s
-    return wanted_s
+    may_end = all(core.may_delete(queue) for queue in queues_that_go(sessions, session))
+    return wanted_s if may_end else session.expiry_s
 
 
 def queues_that_go(sessions: "Sessions", session: ClientSession) -> list[Queue]:
@@ -78,7 +75,7 @@ def _goes(sessions: "Sessions", subscription: Subscription) -> bool:
     return subscription.kind == OWN or (subscription.kind == SHARED and sessions.is_last(subscription))
 
 
-def adopt(session: ClientSession, core: Session) -> None:
+def adopt(sessions: "Sessions", session: ClientSession, core: Session) -> None:
     """Make the client the owner of a session that has none."""
     user = core.subject.user
     if session.user is not None or user is None:
@@ -86,4 +83,4 @@ def adopt(session: ClientSession, core: Session) -> None:
     session.user = user
     for subscription in session.subscriptions.values():
         if subscription.kind == OWN and not subscription.queue.is_deleted:
-            core.postoffice.update_queue(subscription.queue.name, {"user": user})
+            sessions.host.sessions.set_user(subscription.queue, user)

@@ -15,6 +15,7 @@ from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.core.sessions.producer import Producer
 from artemis_py.core.sessions.session import Session
 from artemis_py.errors import LimitExceeded, NotAuthorized
+from artemis_py.protocol import Host
 
 # Producers kept ready, by topic. Each costs about 1 KiB and saves a permission check per message.
 PRODUCER_CACHE_LIMIT: Final = 256
@@ -32,12 +33,10 @@ _FLAGS: Final = [bytes((value,)) for value in range(8)]
 class Publisher:
     """The sending side of one client, or of its will."""
 
-    def __init__(
-        self, session: Session, retained: RetainedMessages, names: Names, format: MqttFormat, limits: BrokerLimits
-    ) -> None:
+    def __init__(self, session: Session, host: Host, names: Names, format: MqttFormat, limits: BrokerLimits) -> None:
         self._session: Session = session
-        self._dispatcher: Dispatcher = session.postoffice.dispatcher
-        self._retained: RetainedMessages = retained
+        self._dispatcher: Dispatcher = host.dispatcher
+        self._retained: RetainedMessages = host.retained
         self._names: Names = names
         self._format: MqttFormat = format
         self._limits: BrokerLimits = limits

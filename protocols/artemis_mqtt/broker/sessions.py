@@ -33,7 +33,6 @@ class Sessions:
 
     def __init__(self, host: Host, names: "Names", format: "MqttFormat", brake: LogBrake, limits: BrokerLimits) -> None:
         self.host: Final = host
-        self.postoffice: Final = host.postoffice
         self._brake: Final = brake
         self._limits: Final = limits
         self._names: Final = names
@@ -77,7 +76,7 @@ class Sessions:
         user = core.subject.user
         session = self._sessions.get(client_id)
         if session is not None:
-            adopt(session, core)
+            adopt(self, session, core)
         if session is not None and session.user != user:
             template = "session of another user ended: client=%s user=%s by=%s"
             self._brake.warning(core.subject.name, template, client_id, session.user, user)
@@ -93,10 +92,8 @@ class Sessions:
         limit = self._limits.values.max_sessions
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
             raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
-        self.postoffice.dispatcher.check_tables(f"a session of '{client_id}'")
-        session = ClientSession(
-            self.postoffice.storage, self.postoffice.dispatcher.tables, self._next_number, client_id, expiry_s, user
-        )
+        self.host.check_tables(f"a session of '{client_id}'")
+        session = ClientSession(self.host.storage, self.host.tables, self._next_number, client_id, expiry_s, user)
         self._next_number += 1
         self._add(session)
         return session, False
@@ -123,7 +120,7 @@ class Sessions:
         if session.expiry_s == 0:
             self.end(session, "its connection ended")
             return
-        session.ended_ms = self.postoffice.dispatcher.now_ms
+        session.ended_ms = self.host.now_ms
         will = session.will
         if will is not None and will.delay_s == 0:
             self._publish_will(session)
@@ -132,7 +129,7 @@ class Sessions:
 
     def _plan(self, session: ClientSession) -> None:
         """Plan the end of an absent client's session, and its will."""
-        timers = self.postoffice.dispatcher.timers
+        timers = self.host.timers
         if session.will is not None and (session.expiry_s == NEVER or session.will.delay_s < session.expiry_s):
             when_ms = session.ended_ms + 1000 * session.will.delay_s
             session.will_timer = timers.at(when_ms, partial(self._will_due, session))
@@ -159,10 +156,10 @@ class Sessions:
         session.save_end()
         for subscription in session.subscriptions.values():
             self._ending.setdefault(subscription.queue.name, []).append(subscription)
-        self.postoffice.dispatcher.slices.start(self._end(session, reason))
+        self.host.background.start(self._end(session, reason))
 
     def _end(self, session: ClientSession, reason: str) -> Steps:
-        meter = self.postoffice.meter
+        meter = self.host.meter
         end = meter.work + SLICE_UNITS
         for subscription in list(session.subscriptions.values()):
             self.finish(subscription.queue.name)
@@ -197,15 +194,15 @@ class Sessions:
         session.will = None
         if will is None:
             return
-        subject = self.postoffice.subject_now(Subject(will.user, frozenset(will.roles)))
-        core = self.host.sessions.open(subject, session.client_id, "will", "MQTT")
+        last_known = Subject(will.user, frozenset(will.roles))
+        core = self.host.sessions.open_for_absent(last_known, session.client_id, "will", "MQTT")
         try:
-            Publisher(core, self.host.retained, self._names, self._format, self._limits).publish(
+            Publisher(core, self.host, self._names, self._format, self._limits).publish(
                 will.topic, will.payload, will.qos, will.retain, will.properties, will.expiry_s
             )
         except Refusal as refusal:
             template = "will not published: client=%s reason=%s"
-            self._brake.warning(subject.name, template, session.client_id, refusal)
+            self._brake.warning(core.subject.name, template, session.client_id, refusal)
         finally:
             core.close()
 
@@ -237,12 +234,12 @@ class Sessions:
 
     def restore(self) -> None:
         """Take up what an earlier run of the broker left. Called once, when addresses and queues are there again."""
-        queues = {queue.name: queue for queue in self.postoffice.queues.values()}
+        queues = {queue.name: queue for queue in self.host.sessions.queues()}
         count = 0
-        for stored in records.load(self.postoffice.storage):
+        for stored in records.load(self.host.storage):
             self._next_number = max(self._next_number, stored.number + 1)
             if stored.session is None or stored.session.client_id in self._sessions:
-                records.forget(self.postoffice.storage, stored.keys)
+                records.forget(self.host.storage, stored.keys)
                 continue
             session = self._restored(stored, queues)
             count += 1
@@ -258,8 +255,8 @@ class Sessions:
         record = stored.session
         assert record is not None
         session = ClientSession(
-            self.postoffice.storage,
-            self.postoffice.dispatcher.tables,
+            self.host.storage,
+            self.host.tables,
             stored.number,
             record.client_id,
             record.expiry_s,
@@ -270,7 +267,7 @@ class Sessions:
         self._add(session)
         session.will = record.will
         # Connected at the crash: that ended the connection, now.
-        session.ended_ms = record.ended_ms or self.postoffice.dispatcher.now_ms
+        session.ended_ms = record.ended_ms or self.host.now_ms
         session.incoming = IncomingFlight(stored.incoming)
         for subscription in stored.subscriptions:
             self._restore_subscription(session, subscription, queues)
@@ -315,5 +312,5 @@ class Sessions:
         session.subscriptions[record.topic_filter] = subscription
         if record.kind == OWN and queue.user is None and session.user is not None:
             # Stored by a version that did not write it to the queue.
-            self.postoffice.update_queue(queue.name, {"user": session.user})
+            self.host.sessions.set_user(queue, session.user)
         self.joined(subscription)

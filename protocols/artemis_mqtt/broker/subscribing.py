@@ -57,7 +57,7 @@ def _subscribe_to(
 
 def _check_system_topics(handler: "ClientHandler", outlet: Outlet) -> None:
     """Raise NotAuthorized for a client without a name, unless the acceptor lets it see them."""
-    if outlet.checks_access and outlet.subject.user is None and not handler.parameters.shows_system_topics:
+    if outlet.is_checked and outlet.core.subject.user is None and not handler.parameters.shows_system_topics:
         raise NotAuthorized("anonymous clients do not see what is below $SYS")
 
 

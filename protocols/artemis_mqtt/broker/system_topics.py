@@ -12,7 +12,6 @@ from artemis_mqtt.broker.format import RETAIN, RETAINED_COPY
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.domain import Domain
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.manager import MqttProtocolManager
@@ -34,11 +33,10 @@ class SystemTopics:
 
     def __init__(self, manager: "MqttProtocolManager") -> None:
         self._manager: Final = manager
-        self._office: Final[Domain] = manager.postoffice
+        self._host: Final = manager.host
         self._version: Final = version("artemis_py")
         self._is_planned = False
-        self._retained: Final = manager.host.retained
-        self._started_ms = manager.postoffice.dispatcher.now_ms
+        self._started_ms = manager.host.now_ms
 
     def wanted(self, queue: Queue) -> None:
         """Serve a subscription to `$SYS`: it gets the numbers now, and as long as it lasts."""
@@ -48,14 +46,14 @@ class SystemTopics:
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + INTERVAL_MS, self._due)
+            self._host.timers.at(self._host.now_ms + INTERVAL_MS, self._due)
 
     def _due(self) -> None:
         self._is_planned = False
-        delimiter = self._office.options.wildcards.delimiter
+        delimiter = self._host.options.wildcards.delimiter
         queues = [
             queue
-            for queue in self._office.queues.values()
+            for queue in self._host.sessions.queues()
             if queue.address.name.startswith(PREFIX + delimiter) and queue.routing_type is RoutingType.MULTICAST
         ]
         if queues:
@@ -64,29 +62,29 @@ class SystemTopics:
 
     def _publish(self, queues: list[Queue], flags: int) -> None:
         names = self._manager.names
-        wildcards = self._office.options.wildcards
+        wildcards = self._host.options.wildcards
         for topic, value in self._numbers().items():
             address = names.address(f"{PREFIX}/broker/{topic}")
             for queue in queues:
                 if wildcards.matches(queue.address.name, address):
                     message = Message(self._manager.format, address, value.encode(), bytes((flags,)))
-                    self._manager.host.deposit(message, queue)
+                    self._host.deposit(message, queue)
 
     def _numbers(self) -> dict[str, str]:
-        office = self._office
+        host = self._host
+        totals = host.sessions.totals()
         sessions = self._manager.sessions
         connected = sessions.connected_count
-        messages = sum(queue.message_count for queue in office.queues.values())
         return {
             "version": f"artemis_py {self._version}",
-            "uptime": f"{(office.dispatcher.now_ms - self._started_ms) // 1000} seconds",
+            "uptime": f"{(host.now_ms - self._started_ms) // 1000} seconds",
             "clients/connected": str(connected),
             "clients/disconnected": str(len(sessions) - connected),
             "clients/total": str(len(sessions)),
             "subscriptions/count": str(sessions.subscription_count),
-            "retained messages/count": str(self._retained.count),
-            "store/messages/count": str(messages),
-            "store/messages/bytes": str(office.account.size_bytes),
-            "messages/received": str(sum(address.routed + address.unrouted for address in office.addresses.values())),
-            "messages/sent": str(sum(queue.messages_acknowledged for queue in office.queues.values())),
+            "retained messages/count": str(host.retained.count),
+            "store/messages/count": str(totals.messages),
+            "store/messages/bytes": str(host.memory.size_bytes),
+            "messages/received": str(totals.messages_in),
+            "messages/sent": str(totals.messages_out),
         }

@@ -23,6 +23,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.states import AMQP_HEADER
 from artemis_amqp.engine.types import Symbol
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.services.domains import Domains
 from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, kinds, read_frames
@@ -39,7 +40,7 @@ class Client:
     def __init__(self, folder: Path) -> None:
         self.world = World(folder)
         self.woken = 0
-        manager = AmqpProtocolManager(Host(self.world.services))
+        manager = AmqpProtocolManager(Host(Domains(self.world.services)))
         context = ConnectionContext(
             connection_id=1, peer="peer", is_loopback=True, authenticator=OpenAuthenticator(), wake=self.wake
         )

@@ -3,9 +3,12 @@
 import pytest
 
 from artemis_amqp.broker.manager import Parameters
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.wire.parameters import read_parameters
+from tests.amqp_broker import Broker
+from tests.core_harness import make_office, make_queue, make_services
 
 
 def context(idle_timeout_override_ms: int | None) -> ConnectionContext:
@@ -37,3 +40,20 @@ def test_idle_timeout_of_the_broker_wins_over_the_acceptors(
     limits = read_parameters(Parameters, parameters).limits(context(override_ms))
 
     assert limits.idle_timeout_s == expected_s
+
+
+def test_a_connection_is_in_the_domain_of_the_host_that_it_opens() -> None:
+    """AMQP 1.0 §2.7.1, hostname: a namespace of its own, and the default one for hosts without one."""
+    broker = Broker()
+    broker.queue()
+    blue = make_office(beside=broker.office)
+    make_queue(blue, "q", RoutingType.ANYCAST)
+    broker.host.domains.add("blue.example", make_services(blue))
+
+    for host in ("Blue.example", "red.example", None):
+        peer = broker.connect(hostname=host)
+        peer.send()
+        peer.say(peer.transfer(b"m"))
+
+    assert blue.queue("q").message_count == 1
+    assert broker.count() == 2

@@ -7,13 +7,22 @@ from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.domain import Domain
-from artemis_py.core.routing.domains import Domains
+from artemis_py.core.services.domains import Domains
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.errors import AddressFull, InvalidRequest
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import START_MS, attach, make_message, make_queue, make_session, send, settle_down
+from tests.core_harness import (
+    START_MS,
+    attach,
+    make_message,
+    make_queue,
+    make_services,
+    make_session,
+    send,
+    settle_down,
+)
 
 
 def make_domain(dispatcher: Dispatcher, settings: AddressSettings | None = None) -> Domain:
@@ -125,8 +134,8 @@ def test_one_run_of_the_dispatcher_delivers_in_all_domains() -> None:
 
 
 def test_a_connection_finds_its_domain_by_the_host_it_names() -> None:
-    """Hosts that nobody added are those of the default domain."""
-    red, blue = two()
+    """Hosts that were not added are those of the default domain."""
+    red, blue = map(make_services, two())
     domains = Domains(red)
     domains.add("blue.example", blue)
 
@@ -138,8 +147,8 @@ def test_a_connection_finds_its_domain_by_the_host_it_names() -> None:
 
 def test_a_domain_of_another_dispatcher_is_refused() -> None:
     """It would have a clock and a memory of its own."""
-    red, _ = two()
-    stranger, _ = two()
+    red, _ = map(make_services, two())
+    stranger, _ = map(make_services, two())
     domains = Domains(red)
 
     with pytest.raises(InvalidRequest):
@@ -148,7 +157,7 @@ def test_a_domain_of_another_dispatcher_is_refused() -> None:
 
 def test_a_host_has_one_domain() -> None:
     """The second is refused, not put in the place of the first."""
-    red, blue = two()
+    red, blue = map(make_services, two())
     domains = Domains(red)
     domains.add("blue.example", blue)
 

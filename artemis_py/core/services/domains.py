@@ -2,31 +2,31 @@
 
 from typing import Final
 
-from artemis_py.core.routing.domain import Domain
+from artemis_py.core.services.services import Services
 from artemis_py.errors import InvalidRequest
 
 
 class Domains:
-    """The domains by the host name that a client says it connects to; upper and lower case are the same."""
+    """The domains, each with its services, by the host name that a client says it connects to, in any case."""
 
-    def __init__(self, default: Domain) -> None:
+    def __init__(self, default: Services) -> None:
         """Begin with the `default` domain, for clients that name no host, or a host without a domain."""
         self.default: Final = default
-        self._by_host: Final[dict[str, Domain]] = {}
+        self._by_host: Final[dict[str, Services]] = {}
 
-    def add(self, hostname: str, domain: Domain) -> None:
+    def add(self, hostname: str, services: Services) -> None:
         """Have clients of this host use a domain. Raises InvalidRequest for another dispatcher, or a host twice."""
-        if domain.dispatcher is not self.default.dispatcher:
+        if services.sessions.postoffice.dispatcher is not self.default.sessions.postoffice.dispatcher:
             raise InvalidRequest(f"the domain of host '{hostname}' has a dispatcher of its own")
         host = hostname.lower()
         if host in self._by_host:
             raise InvalidRequest(f"host '{hostname}' has a domain already")
-        self._by_host[host] = domain
+        self._by_host[host] = services
 
-    def find(self, hostname: str | None) -> Domain:
-        """Return the domain of a host; `hostname` is None if the protocol cannot name one or the client does not."""
+    def find(self, hostname: str | None) -> Services:
+        """Return the services of a host; `hostname` is None if the protocol or the client does not name one."""
         return self.default if hostname is None else self._by_host.get(hostname.lower(), self.default)
 
-    def all(self) -> list[Domain]:
-        """Return each domain once, the default one first."""
+    def all(self) -> list[Services]:
+        """Return the services of each domain once, those of the default domain first."""
         return list(dict.fromkeys([self.default, *self._by_host.values()]))
