@@ -19,6 +19,9 @@ from artemis_py.config.values import suggest
 SCHEMA_FILES: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-login.xsd")
 
 _XSD: Final = "{http://www.w3.org/2001/XMLSchema}"
+_ELEMENT: Final = f"{_XSD}element"
+_ATTRIBUTE: Final = f"{_XSD}attribute"
+_TYPE: Final = f"{_XSD}complexType"
 _XINCLUDE: Final = "{http://www.w3.org/2001/XInclude}"
 # Tells editors where the schema is; legal on any element.
 _SCHEMA_LOCATION: Final = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
@@ -26,14 +29,22 @@ _SCHEMA_LOCATION: Final = "{http://www.w3.org/2001/XMLSchema-instance}schemaLoca
 
 @frozen(kw_only=True)
 class Content:
-    """Content that one element may have."""
+    """Content that an element may have at one place; elements of the same name elsewhere may have another."""
 
+    name: str
     namespace: str
-    children: Mapping[str, bool]
-    """Names of child elements, and whether they may be repeated."""
+    may_repeat: bool
+    """Whether its parent may have several of it."""
+    children: Mapping[str, "Content"]
     attributes: Mapping[str, bool]
     """Names of attributes, and whether they are required."""
     has_text: bool
+
+    def walk(self) -> Iterator["Content"]:
+        """Yield it and everything below it, in the order of the schema."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
 
 
 class Schema:
@@ -42,33 +53,11 @@ class Schema:
     def __init__(self, folder: Path) -> None:
         """Read the schema files in `folder`. They are part of the installation, so no errors are handled."""
         self._schema: Final = etree.XMLSchema(file=str(folder / SCHEMA_FILES[0]))
-        self.contents: Final[Mapping[str, Content]] = {
-            name: content for file in SCHEMA_FILES for name, content in _contents(etree.parse(str(folder / file)))
-        }
+        self.root: Final = _root(folder)
 
-    def check_structure(self, element: Any, report: Report) -> None:
-        """Report everything misplaced in the whole tree below `element`, and remove it from the tree."""
-        content = self.contents[local_name(element)]
-        self._check_attributes(element, content, report)
-        text = " ".join(
-            (element.text or "").split() + [word for child in element for word in (child.tail or "").split()]
-        )
-        if text and not content.has_text:
-            report.problem(report.place(element), f'has the text "{text}", but holds elements only; remove the text')
-        seen: set[str] = set()
-        for child in list(element):
-            name = local_name(child)
-            if name in known.WITHOUT_MEANING and local_name(element) == "core":
-                report.warning(report.place(child), f"has no effect in artemis_py: {known.WITHOUT_MEANING[name]}")
-                element.remove(child)
-                continue
-            wrong = self._wrong(child, content, name in seen)
-            if wrong is None:
-                seen.add(name)
-                self.check_structure(child, report)
-            else:
-                report.problem(report.place(child), wrong)
-                element.remove(child)
+    def check_structure(self, root: Any, report: Report) -> None:
+        """Report everything misplaced in a tree whose root element is the right one, and remove it from the tree."""
+        self._check(root, self.root, report)
 
     def check_values(self, root: Any, report: Report) -> None:
         """Report values that the schema objects to, unless a better message was reported already."""
@@ -79,71 +68,120 @@ class Schema:
             if not report.has_problem_in(place):
                 report.problem(place, "the schema does not allow this value; see docs/configuration.md")
 
+    def _check(self, element: Any, content: Content, report: Report) -> None:
+        _check_attributes(element, content, report)
+        text = " ".join(
+            (element.text or "").split() + [word for child in element for word in (child.tail or "").split()]
+        )
+        if text and not content.has_text:
+            report.problem(report.place(element), f'has the text "{text}", but holds elements only; remove the text')
+        seen: set[str] = set()
+        for child in list(element):
+            name = local_name(child)
+            if name in known.WITHOUT_MEANING and content.name == "core":
+                report.warning(report.place(child), f"has no effect in artemis_py: {known.WITHOUT_MEANING[name]}")
+                element.remove(child)
+                continue
+            wrong = self._wrong(child, content, name in seen)
+            if wrong is None:
+                seen.add(name)
+                self._check(child, content.children[name], report)
+            else:
+                report.problem(report.place(child), wrong)
+                element.remove(child)
+
     def _wrong(self, child: Any, parent: Content, is_second: bool) -> str | None:
         """Return what is wrong with a child, or None."""
-        name, parent_name = local_name(child), local_name(child.getparent())
+        name = local_name(child)
         if child.tag.startswith(_XINCLUDE):
             return "other files are not included; write everything into this one"
-        if name in parent.children:
-            namespace = self.contents[name].namespace
-            if child.tag != f"{{{namespace}}}{name}":
-                return f'is in the wrong XML namespace; it belongs to xmlns="{namespace}"'
-            if is_second and not parent.children[name]:
-                return f"stands in {parent_name} a second time; keep one"
+        content = parent.children.get(name)
+        if content is not None:
+            if child.tag != f"{{{content.namespace}}}{name}":
+                return f'is in the wrong XML namespace; it belongs to xmlns="{content.namespace}"'
+            if is_second and not content.may_repeat:
+                return f"stands in {parent.name} a second time; keep one"
             return None
-        if name in known.CHILDREN.get(parent_name, ()):
+        if name in known.CHILDREN.get(parent.name, ()):
             return known.unsupported(name)
         if not parent.children:
             what = "a text" if parent.has_text else "attributes"
-            return f"{parent_name} holds {what} only; remove this element"
-        home = next((other for other, content in self.contents.items() if name in content.children), None)
+            return f"{parent.name} holds {what} only; remove this element"
+        home = next((other.name for other in self.root.walk() if name in other.children), None)
         if home is not None:
-            return f"does not belong into {parent_name}; move it into {home}"
-        return f"is no element of {parent_name}; {suggest(name, parent.children)}"
-
-    def _check_attributes(self, element: Any, content: Content, report: Report) -> None:
-        name = local_name(element)
-        for attribute in element.attrib:
-            if attribute in content.attributes or attribute == _SCHEMA_LOCATION:
-                continue
-            if attribute in known.ATTRIBUTES.get(name, ()):
-                message = known.unsupported(attribute)
-            else:
-                message = f"is no attribute of {name}; {suggest(attribute, content.attributes)}"
-            report.problem(report.place(element, f"attribute {attribute}"), message)
-            del element.attrib[attribute]
-        for attribute, is_required in content.attributes.items():
-            if is_required and attribute not in element.attrib:
-                message = f'is missing; write <{name} {attribute}="…">'
-                report.problem(report.place(element, f"attribute {attribute}"), message)
+            return f"does not belong into {parent.name}; move it into {home}"
+        return f"is no element of {parent.name}; {suggest(name, parent.children)}"
 
 
-def _contents(document: Any) -> Iterator[tuple[str, Content]]:
-    """Yield the content of each element declared in one schema file; the types of children are all named."""
-    schema = document.getroot()
-    named = {definition.get("name"): definition for definition in schema.iterchildren(f"{_XSD}complexType")}
-    for element in schema.iter(f"{_XSD}element"):
-        if element.get("ref") is not None:
+def _check_attributes(element: Any, content: Content, report: Report) -> None:
+    name = content.name
+    for attribute in element.attrib:
+        if attribute in content.attributes or attribute == _SCHEMA_LOCATION:
             continue
-        definition = element.find(f"{_XSD}complexType")
-        if definition is None:
-            definition = named.get(element.get("type"))
-        yield element.get("name"), _content(definition, schema.get("targetNamespace"))
+        if attribute in known.ATTRIBUTES.get(name, ()):
+            message = known.unsupported(attribute)
+        else:
+            message = f"is no attribute of {name}; {suggest(attribute, content.attributes)}"
+        report.problem(report.place(element, f"attribute {attribute}"), message)
+        del element.attrib[attribute]
+    for attribute, is_required in content.attributes.items():
+        if is_required and attribute not in element.attrib:
+            message = f'is missing; write <{name} {attribute}="…">'
+            report.problem(report.place(element, f"attribute {attribute}"), message)
 
 
-def _content(definition: Any, namespace: str) -> Content:
-    if definition is None:  # a simple type
-        return Content(namespace=namespace, children={}, attributes={}, has_text=True)
+# What the schema files define: an element or type by its tag and its name with the namespace.
+_Definitions = Mapping[tuple[str, str], Any]
+
+
+def _root(folder: Path) -> Content:
+    """Return the content of the root element, which is the one that the first schema file defines."""
+    schemas = [etree.parse(str(folder / file)).getroot() for file in SCHEMA_FILES]
+    definitions = {
+        (each.tag, f"{{{schema.get('targetNamespace')}}}{each.get('name')}"): each
+        for schema in schemas
+        for each in schema.iterchildren(_ELEMENT, _TYPE)
+    }
+    return _content(schemas[0].find(_ELEMENT), definitions)
+
+
+def _content(element: Any, definitions: _Definitions) -> Content:
+    """Return the content of an element of the schema. No type contains itself, so this ends."""
+    may_repeat = "unbounded" in (element.get("maxOccurs"), element.getparent().get("maxOccurs"))
+    reference = element.get("ref")
+    if reference is not None:
+        element = definitions[_ELEMENT, _full_name(element, reference)]
+    definition = element.find(_TYPE)
+    if definition is None and element.get("type") is not None:
+        definition = definitions.get((_TYPE, _full_name(element, element.get("type"))))
+    children: dict[str, Content] = {}
+    attributes: dict[str, bool] = {}
+    has_text = True  # unless its type is a complex one
+    if definition is not None:
+        contents = [_content(child, definitions) for child in _parts(definition, _ELEMENT)]
+        children = {child.name: child for child in contents}
+        attributes = {each.get("name"): each.get("use") == "required" for each in _parts(definition, _ATTRIBUTE)}
+        has_text = definition.find(f"{_XSD}simpleContent") is not None
     return Content(
-        namespace=namespace,
-        children={
-            (child.get("name") or child.get("ref").partition(":")[2]): "unbounded"
-            in (child.get("maxOccurs"), child.getparent().get("maxOccurs"))
-            for child in definition.iter(f"{_XSD}element")
-        },
-        attributes={
-            attribute.get("name"): attribute.get("use") == "required"
-            for attribute in definition.iter(f"{_XSD}attribute")
-        },
-        has_text=definition.find(f"{_XSD}simpleContent") is not None,
+        name=element.get("name"),
+        namespace=element.getroottree().getroot().get("targetNamespace"),
+        may_repeat=may_repeat,
+        children=children,
+        attributes=attributes,
+        has_text=has_text,
     )
+
+
+def _parts(definition: Any, tag: str) -> Iterator[Any]:
+    """Yield the elements or attributes of a type, and not those of the elements in it."""
+    for each in definition.iterchildren("*"):
+        if each.tag == tag:
+            yield each
+        elif each.tag != _ELEMENT:
+            yield from _parts(each, tag)
+
+
+def _full_name(element: Any, text: str) -> str:
+    """Return the name that a text such as `core:core` means, with its namespace."""
+    prefix, _, name = text.rpartition(":")
+    return f"{{{element.nsmap[prefix or None]}}}{name}"

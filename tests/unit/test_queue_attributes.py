@@ -9,8 +9,6 @@ import pytest
 from attrs import frozen
 
 from artemis_py.cli.queue import create, update
-from artemis_py.config.reader import shipped_folder
-from artemis_py.config.schema import Schema
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings, merge
 from artemis_py.core.settings.declaration import Kind
@@ -27,13 +25,12 @@ from artemis_py.errors import InvalidRequest
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, value_of
 from artemis_py.store.definitions import QueueRecord, read_queue, write_queue
 from tests.core_harness import make_office, make_queue
-from tests.unit.config.samples import read
+from tests.unit.config.samples import QUEUE, content, read
 from tests.unit.config.test_documentation import help_of
 from tests.unit.management.world import World
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 SETTINGS: Final = REPOSITORY / "artemis_py" / "core" / "settings"
-CONTENTS: Final = Schema(shipped_folder()).contents
 MANAGED: Final = list(ATTRIBUTES.values())
 CHANGED: Final = [each for each in MANAGED if each.json != "name"]
 
@@ -84,9 +81,9 @@ def test_broker_xml_can_say_it(attribute: QueueAttribute) -> None:
 
     assert (value.name if isinstance(value, RoutingType) else value) == other(attribute)
     if attribute.place is Place.ATTRIBUTE:
-        assert attribute.name in CONTENTS["queue"].attributes
+        assert attribute.name in content(QUEUE).attributes
     if attribute.place is Place.ELEMENT:
-        assert attribute.name in CONTENTS["queue"].children
+        assert attribute.name in content(QUEUE).children
 
 
 def test_what_broker_xml_cannot_say_is_written_down_here() -> None:

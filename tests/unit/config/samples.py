@@ -4,10 +4,17 @@ from enum import Enum
 from pathlib import Path
 
 from artemis_py.config import BrokerConfig, parse
+from artemis_py.config.reader import shipped_folder
+from artemis_py.config.schema import Content, Schema
 from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.errors import ConfigError
 
 FILE = "broker.xml"
+SCHEMA = Schema(shipped_folder())
+
+# Elements of the schema, named by their parents.
+SETTING = "core/address-settings/address-setting"
+QUEUE = "core/addresses/address/anycast/queue"
 
 
 def whole(core: str = "", after: str = "") -> bytes:
@@ -38,6 +45,14 @@ def mistakes_in(data: bytes, folder: Path = Path(), **variables: str) -> list[st
     except ConfigError as error:
         return [str(problem) for problem in error.problems]
     raise AssertionError("the configuration was accepted")
+
+
+def content(path: str) -> Content:
+    """What the schema allows in an element at this place."""
+    found = SCHEMA.root
+    for name in path.split("/"):
+        found = found.children[name]
+    return found
 
 
 def other_value(option: Option) -> tuple[str, object]:

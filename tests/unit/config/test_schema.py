@@ -6,6 +6,7 @@ Run this module (`python -m`) to write what the schema of `<core>` has of them.
 import re
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,13 +15,14 @@ from lxml import etree
 from artemis_py.config import known
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.config.reader import shipped_folder
+from artemis_py.config.report import Report
 from artemis_py.config.schema import SCHEMA_FILES, Schema
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.core.settings.declaration import Kind, Option
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
-from tests.unit.config.samples import other_value, whole
+from tests.unit.config.samples import QUEUE, SETTING, content, other_value, whole
 
 SCHEMA: Final = shipped_folder() / SCHEMA_FILES[1]
 GENERATED: Final = re.compile(r"( *<!-- generated: ([\w -]+) -->\n).*?( *<!-- end -->)", re.DOTALL)
@@ -76,7 +78,6 @@ EXPECTED: Final = {
 }
 
 CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "address-settings", "security-settings"}
-CONTENTS = Schema(shipped_folder()).contents
 
 
 @pytest.mark.parametrize("part", EXPECTED)
@@ -96,19 +97,19 @@ def names(options: tuple[Option, ...]) -> set[str]:
     ("element", "expected"),
     [
         ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | CONTAINERS),
-        ("address-setting", names(ADDRESS_SETTINGS)),
-        ("wildcard-addresses", names(WILDCARD_OPTIONS)),
+        (SETTING, names(ADDRESS_SETTINGS)),
+        ("core/wildcard-addresses", names(WILDCARD_OPTIONS)),
         ("login", names(LOGIN_OPTIONS)),
     ],
 )
 def test_an_element_may_hold_what_is_read_from_it(element: str, expected: set[str]) -> None:
     """No element that nobody reads, and no option that nobody can write."""
-    assert set(CONTENTS[element].children) == expected
+    assert set(content(element).children) == expected
 
 
 def test_a_queue_may_hold_what_is_read_from_it() -> None:
     """Half of its options are attributes, as in Artemis."""
-    queue = CONTENTS["queue"]
+    queue = content(QUEUE)
 
     assert set(queue.attributes) | set(queue.children) == names(QUEUE_OPTIONS) | {"name", "filter"}
 
@@ -116,9 +117,9 @@ def test_a_queue_may_hold_what_is_read_from_it() -> None:
 @pytest.mark.parametrize(
     ("legal", "known_names"),
     [
-        (set(CONTENTS["core"].children), known.CORE_ELEMENTS),
-        (set(CONTENTS["address-setting"].children), known.ADDRESS_SETTINGS),
-        (set(CONTENTS["queue"].attributes), known.QUEUE_ATTRIBUTES),
+        (set(content("core").children), known.CORE_ELEMENTS),
+        (set(content(SETTING).children), known.ADDRESS_SETTINGS),
+        (set(content(QUEUE).attributes), known.QUEUE_ATTRIBUTES),
     ],
 )
 def test_we_have_no_names_that_artemis_has_not(legal: set[str], known_names: frozenset[str]) -> None:
@@ -135,6 +136,62 @@ def test_libxml2_agrees_about_legal_values(option: Option) -> None:
     setting = f'<address-settings><address-setting match="#">{element}</address-setting></address-settings>'
 
     assert schema.validate(etree.fromstring(whole(setting))), schema.error_log
+
+
+OWN_SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns="urn:activemq"
+    targetNamespace="urn:activemq" elementFormDefault="qualified">
+  <xs:element name="configuration">
+    <xs:complexType><xs:all>
+      <xs:element name="places" type="places"/>
+      <xs:element name="journey" type="journey"/>
+    </xs:all></xs:complexType>
+  </xs:element>
+  <xs:complexType name="places">
+    <xs:sequence><xs:element name="place" type="place" maxOccurs="unbounded"/></xs:sequence>
+  </xs:complexType>
+  <xs:complexType name="place">
+    <xs:all><xs:element name="house" type="xs:token" minOccurs="0"/></xs:all>
+    <xs:attribute name="name" type="xs:token" use="required"/>
+  </xs:complexType>
+  <xs:complexType name="journey">
+    <xs:all>
+      <xs:element name="place" type="xs:token"/>
+      <xs:element name="stay">
+        <xs:complexType><xs:all><xs:element name="night" type="xs:token"/></xs:all></xs:complexType>
+      </xs:element>
+    </xs:all>
+  </xs:complexType>
+</xs:schema>"""
+
+
+def test_what_an_element_may_hold_depends_on_where_it_stands(tmp_path: Path) -> None:
+    """As `<address>` is a container within `<addresses>`, and a text within `<divert>`."""
+    (tmp_path / SCHEMA_FILES[0]).write_text(OWN_SCHEMA)
+    for name in SCHEMA_FILES[1:]:
+        (tmp_path / name).write_text('<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"/>')
+    root = etree.fromstring(
+        """<configuration xmlns="urn:activemq">
+        <places><place name="a"/><place name="b">text</place><place name="c"><house>x</house></place></places>
+        <journey>
+          <place name="a">text</place>
+          <stay>
+            <night>text</night>
+            <place>text</place>
+          </stay>
+          <night>text</night>
+        </journey>
+        </configuration>"""
+    )
+    report = Report("broker.xml")
+
+    Schema(tmp_path).check_structure(root, report)
+
+    assert [str(problem) for problem in report.problems] == [
+        'broker.xml:2: place: has the text "text", but holds elements only; remove the text',
+        "broker.xml:4: place: attribute name: is no attribute of place; remove it",
+        "broker.xml:7: place: does not belong into stay; move it into places",
+        "broker.xml:9: night: does not belong into journey; move it into stay",
+    ]
 
 
 def write_schema() -> None:
