@@ -21,6 +21,7 @@ SCHEMA_FILES: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-logi
 _XSD: Final = "{http://www.w3.org/2001/XMLSchema}"
 _ELEMENT: Final = f"{_XSD}element"
 _ATTRIBUTE: Final = f"{_XSD}attribute"
+_ALL: Final = f"{_XSD}all"
 _TYPE: Final = f"{_XSD}complexType"
 _XINCLUDE: Final = "{http://www.w3.org/2001/XInclude}"
 # Tells editors where the schema is; legal on any element.
@@ -35,6 +36,8 @@ class Content:
     namespace: str
     may_repeat: bool
     """Whether its parent may have several of it."""
+    is_required: bool
+    """Whether its parent must have it."""
     children: Mapping[str, "Content"]
     attributes: Mapping[str, bool]
     """Names of attributes, and whether they are required."""
@@ -75,6 +78,10 @@ class Schema:
         )
         if text and not content.has_text:
             report.problem(report.place(element), f'has the text "{text}", but holds elements only; remove the text')
+        there = {local_name(child) for child in element}
+        for name in content.children:
+            if content.children[name].is_required and name not in there:
+                report.problem(report.place(element), f"has no {name}; write <{name}>…</{name}> inside")
         seen: set[str] = set()
         for child in list(element):
             name = local_name(child)
@@ -147,7 +154,9 @@ def _root(folder: Path) -> Content:
 
 def _content(element: Any, definitions: _Definitions) -> Content:
     """Return the content of an element of the schema. No type contains itself, so this ends."""
-    may_repeat = "unbounded" in (element.get("maxOccurs"), element.getparent().get("maxOccurs"))
+    group = element.getparent()
+    may_repeat = "unbounded" in (element.get("maxOccurs"), group.get("maxOccurs"))
+    is_required = group.tag == _ALL and element.get("minOccurs") != "0"
     reference = element.get("ref")
     if reference is not None:
         element = definitions[_ELEMENT, _full_name(element, reference)]
@@ -166,6 +175,7 @@ def _content(element: Any, definitions: _Definitions) -> Content:
         name=element.get("name"),
         namespace=element.getroottree().getroot().get("targetNamespace"),
         may_repeat=may_repeat,
+        is_required=is_required,
         children=children,
         attributes=attributes,
         has_text=has_text,

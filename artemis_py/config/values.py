@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeVar
 
+from attrs import NOTHING
+
 from artemis_py.core.settings.declaration import Kind, Option
 
 Number = TypeVar("Number", int, float)
@@ -65,7 +67,8 @@ def suggest(name: str, legal: Iterable[str]) -> str:
 
 def _text(option: Option, text: str) -> str:
     if option.minimum is not None and len(text) < option.minimum and not text:
-        raise ValueError("is empty; write a value, or remove it to have the default")
+        default = "" if option.default is NOTHING else ", or remove it to have the default"
+        raise ValueError(f"is empty; write a value{default}")
     if option.minimum is not None and option.minimum == option.maximum and len(text) != option.minimum:
         raise ValueError(f'"{text}" has {len(text)} characters; write {option.minimum:g}')
     return text

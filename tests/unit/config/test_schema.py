@@ -164,12 +164,20 @@ OWN_SCHEMA = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns="ur
 </xs:schema>"""
 
 
+def checked(folder: Path, text: str) -> Report:
+    """What is said about a text by our own schema, written to this folder."""
+    (folder / SCHEMA_FILES[0]).write_text(OWN_SCHEMA)
+    for name in SCHEMA_FILES[1:]:
+        (folder / name).write_text('<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"/>')
+    report = Report("broker.xml")
+    Schema(folder).check_structure(etree.fromstring(text), report)
+    return report
+
+
 def test_what_an_element_may_hold_depends_on_where_it_stands(tmp_path: Path) -> None:
     """As `<address>` is a container within `<addresses>`, and a text within `<divert>`."""
-    (tmp_path / SCHEMA_FILES[0]).write_text(OWN_SCHEMA)
-    for name in SCHEMA_FILES[1:]:
-        (tmp_path / name).write_text('<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"/>')
-    root = etree.fromstring(
+    report = checked(
+        tmp_path,
         """<configuration xmlns="urn:activemq">
         <places><place name="a"/><place name="b">text</place><place name="c"><house>x</house></place></places>
         <journey>
@@ -180,17 +188,33 @@ def test_what_an_element_may_hold_depends_on_where_it_stands(tmp_path: Path) -> 
           </stay>
           <night>text</night>
         </journey>
-        </configuration>"""
+        </configuration>""",
     )
-    report = Report("broker.xml")
-
-    Schema(tmp_path).check_structure(root, report)
 
     assert [str(problem) for problem in report.problems] == [
         'broker.xml:2: place: has the text "text", but holds elements only; remove the text',
         "broker.xml:4: place: attribute name: is no attribute of place; remove it",
         "broker.xml:7: place: does not belong into stay; move it into places",
         "broker.xml:9: night: does not belong into journey; move it into stay",
+    ]
+
+
+def test_an_element_that_must_be_there_is_missed_by_name(tmp_path: Path) -> None:
+    """Once, and not if it is there with a mistake in it."""
+    report = checked(
+        tmp_path,
+        """<configuration xmlns="urn:activemq">
+        <journey>
+          <place xmlns="urn:other">text</place>
+          <stay/>
+        </journey>
+        </configuration>""",
+    )
+
+    assert [str(problem) for problem in report.problems] == [
+        "broker.xml:1: configuration: has no places; write <places>…</places> inside",
+        'broker.xml:3: place: is in the wrong XML namespace; it belongs to xmlns="urn:activemq"',
+        "broker.xml:4: stay: has no night; write <night>…</night> inside",
     ]
 
 
