@@ -20,6 +20,11 @@ CORE_NAMESPACE: Final = "urn:activemq:core"
 OWN_NAMESPACE: Final = "urn:artemis-py"
 
 
+def in_core(name: str) -> str:
+    """Return an element's name with the namespace of `<core>`, as lxml wants it."""
+    return f"{{{CORE_NAMESPACE}}}{name}"
+
+
 def read_document(data: bytes, report: Report) -> Any:
     """Return the root element. Raises ConfigError, with one mistake, for anything but harmless XML."""
     if len(data) > SIZE_LIMIT_BYTES:

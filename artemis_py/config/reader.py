@@ -1,7 +1,7 @@
 """Reads a whole broker.xml: every mistake is found and reported before anything is used."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -11,21 +11,20 @@ from attrs import evolve
 from artemis_py.config import known
 from artemis_py.config.acceptor_url import read_acceptor
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS, BrokerConfig, LoginConfig
-from artemis_py.config.document import CORE_NAMESPACE, OWN_NAMESPACE, SIZE_LIMIT_BYTES, read_document
+from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
+from artemis_py.config.elements import Elements
 from artemis_py.config.memory import half_of_memory
-from artemis_py.config.report import Place, Report, local_name
+from artemis_py.config.report import Report, local_name
 from artemis_py.config.schema import Schema
-from artemis_py.config.values import parse_value, split_names, suggest
+from artemis_py.config.values import split_names, suggest
 from artemis_py.config.variables import Overrides, Written, substitute
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.names.syntax import FQQN_SEPARATOR, MatchHierarchy, WildcardSyntax
+from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS, BrokerSettings
-from artemis_py.core.settings.declaration import Option
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS, AddressConfig, QueueConfig
-from artemis_py.errors import ConfigError, InvalidFilter, InvalidRequest, Problem
+from artemis_py.errors import ConfigError, InvalidRequest, Problem
 from artemis_py.transport.config import AcceptorConfig
 
 Value = TypeVar("Value")
@@ -83,14 +82,15 @@ class _Reader:
 
     def __init__(self, root: Any, folder: Path, overrides: Overrides, report: Report) -> None:
         self._root: Final = root
-        self._core: Final = root.find(_core("core"))
+        self._core: Final = root.find(in_core("core"))
         self._folder: Final = folder
         self._overrides: Final = overrides
+        self._elements: Final = Elements(overrides, report)
         self._report: Final = report
 
     def read(self) -> BrokerConfig:
         """Read the whole tree."""
-        values = self._children(self._core, MAIN_OPTIONS, "core")
+        values = self._elements.children(self._core, MAIN_OPTIONS, "core")
         self._warn_of_half_sync(values)
         settings = self._broker_settings()
         mapped = self._role_mappings()
@@ -119,60 +119,18 @@ class _Reader:
                 self._report.place(self._core), f"{names[0]} and {names[1]} differ; only both false have an effect"
             )
 
-    # --- options: an attribute, an element or a variable each ---
-
-    def _children(self, element: Any, options: Iterable[Option], section: str | None = None) -> dict[str, Any]:
-        """Return values by attribute, from the children of an element (None: it is missing) or their overrides."""
-        children = {} if element is None else {local_name(child): child for child in element}
-        values: dict[str, Any] = {}
-        for option in options:
-            child = children.get(option.name)
-            override = None if section is None else self._overrides.take(section, option.name)
-            if override is not None:
-                self._parse(option, override, values)
-            elif child is not None:
-                self._parse(option, Written(child.text or "", self._report.place(child)), values)
-        return values
-
-    def _attributes(self, element: Any, options: Iterable[Option]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for option in options:
-            text = element.get(option.name)
-            if text is not None:
-                self._parse(option, Written(text, self._report.place(element, f"attribute {option.name}")), values)
-        return values
-
-    def _parse(self, option: Option, written: Written, values: dict[str, Any]) -> None:
-        if self._report.has_problem_at(written.place):  # a variable without a value
-            return
-        try:
-            values[option.attribute] = parse_value(option, written.text)
-        except ValueError as error:
-            self._report.problem(written.place, str(error))
-
-    def _name(self, element: Any, attribute: str = "name") -> str | None:
-        """Return a name; None if it is missing, which the schema reports, or empty, which is reported here."""
-        name: str | None = element.get(attribute)
-        if name is None:
-            return None
-        name = name.strip()
-        if not name:
-            self._report.problem(self._report.place(element, f"attribute {attribute}"), "is empty; write a name")
-            return None
-        return name
-
     # --- the broker as a whole ---
 
     def _broker_settings(self) -> BrokerSettings:
-        values = self._children(self._core, BROKER_OPTIONS, "core")
+        values = self._elements.children(self._core, BROKER_OPTIONS, "core")
         values.setdefault("global_max_size_bytes", half_of_memory())
         return BrokerSettings(**values, wildcards=self._wildcards())
 
     def _wildcards(self) -> WildcardSyntax:
-        element = self._core.find(_core("wildcard-addresses"))
+        element = self._core.find(in_core("wildcard-addresses"))
         if element is None:
             return WildcardSyntax()
-        values = self._children(element, WILDCARD_OPTIONS)
+        values = self._elements.children(element, WILDCARD_OPTIONS)
         values.setdefault("routing_enabled", values.pop("enabled", True))
         try:
             return WildcardSyntax(**values)
@@ -182,15 +140,15 @@ class _Reader:
 
     def _login(self) -> LoginConfig:
         element = self._root.find(f"{{{OWN_NAMESPACE}}}login")
-        return LoginConfig(**self._children(element, LOGIN_OPTIONS, "login"), folder=self._folder)
+        return LoginConfig(**self._elements.children(element, LOGIN_OPTIONS, "login"), folder=self._folder)
 
     # --- acceptors ---
 
     def _acceptors(self) -> Iterator[AcceptorConfig]:
         names: set[str] = set()
         endpoints: dict[tuple[str, int], str] = {}
-        for element in self._core.iterfind(f"{_core('acceptors')}/{_core('acceptor')}"):
-            name = self._name(element)
+        for element in self._core.iterfind(f"{in_core('acceptors')}/{in_core('acceptor')}"):
+            name = self._elements.name(element)
             if name is None:
                 continue
             place = self._report.place(element)
@@ -216,8 +174,8 @@ class _Reader:
     def _addresses(self) -> Iterator[AddressConfig]:
         names: set[str] = set()
         queues: dict[str, str] = {}
-        for element in self._core.iterfind(f"{_core('addresses')}/{_core('address')}"):
-            name = self._name(element)
+        for element in self._core.iterfind(f"{in_core('addresses')}/{in_core('address')}"):
+            name = self._elements.name(element)
             if name is None:
                 continue
             place = self._report.place(element)
@@ -225,7 +183,7 @@ class _Reader:
                 self._report.problem(place, f'address "{name}" was there before; put all its queues into one element')
                 continue
             names.add(name)
-            self._check_separator(name, place)
+            self._elements.check_separator(name, place)
             routing_types = frozenset(RoutingType[local_name(child).upper()] for child in element)
             if not routing_types:
                 self._report.problem(
@@ -236,8 +194,8 @@ class _Reader:
             )
 
     def _queues(self, address: Any, address_name: str, seen: dict[str, str]) -> Iterator[QueueConfig]:
-        for element in address.iterfind(f"*/{_core('queue')}"):
-            name = self._name(element)
+        for element in address.iterfind(f"*/{in_core('queue')}"):
+            name = self._elements.name(element)
             if name is None:
                 continue
             place = self._report.place(element)
@@ -249,35 +207,18 @@ class _Reader:
                 )
                 continue
             seen[name] = address_name
-            self._check_separator(name, place)
-            values = self._attributes(element, QUEUE_OPTIONS) | self._children(element, QUEUE_OPTIONS)
+            self._elements.check_separator(name, place)
+            values = self._elements.attributes(element, QUEUE_OPTIONS) | self._elements.children(element, QUEUE_OPTIONS)
             # As in Artemis, some defaults of the address do not reach queues declared here (artemis-model §2.2).
             fixed = {each.attribute: each.in_file for each in QUEUE_OPTIONS if each.in_file is not None}
             yield QueueConfig(
                 name=name,
                 address=address_name,
                 routing_type=RoutingType[local_name(element.getparent()).upper()],
-                filter=self._filter(element),
+                filter=self._elements.filter(element),
                 configuration_managed=True,
                 **(fixed | values),
             )
-
-    def _check_separator(self, name: str, place: Place) -> None:
-        if FQQN_SEPARATOR in name:
-            self._report.problem(
-                place, f'"{name}" contains {FQQN_SEPARATOR}, which separates an address from a queue; remove it'
-            )
-
-    def _filter(self, queue: Any) -> str | None:
-        element = queue.find(_core("filter"))
-        text: str | None = None if element is None else element.get("string")
-        if text is None or not text.strip():
-            return None
-        try:
-            parse_filter(text)
-        except InvalidFilter as error:
-            self._report.problem(self._report.place(element, "attribute string"), str(error))
-        return text
 
     # --- matches ---
 
@@ -290,9 +231,9 @@ class _Reader:
         """
         hierarchy: MatchHierarchy[int] = MatchHierarchy(settings.wildcards, settings.literal_match_markers)
         found: dict[str, Value] = {}
-        for element in self._core.iterfind(f"{_core(name + 's')}/{_core(name)}"):
+        for element in self._core.iterfind(f"{in_core(name + 's')}/{in_core(name)}"):
             value = read(element)
-            match = self._name(element, "match")
+            match = self._elements.name(element, "match")
             if match is None:
                 continue
             place = self._report.place(element, "attribute match")
@@ -311,15 +252,15 @@ class _Reader:
         return found
 
     def _address_settings(self, element: Any) -> AddressSettings:
-        return AddressSettings(**self._children(element, ADDRESS_SETTINGS))
+        return AddressSettings(**self._elements.children(element, ADDRESS_SETTINGS))
 
     # --- permissions ---
 
     def _role_mappings(self) -> dict[str, set[str]]:
         """Return, for each role, the foreign roles that include it (artemis-model §6.3)."""
         mapped: dict[str, set[str]] = {}
-        for element in self._core.iterfind(f"{_core('security-settings')}/{_core('role-mapping')}"):
-            foreign = self._name(element, "from")
+        for element in self._core.iterfind(f"{in_core('security-settings')}/{in_core('role-mapping')}"):
+            foreign = self._elements.name(element, "from")
             for role in split_names(element.get("to", "")):
                 if foreign is not None:
                     mapped.setdefault(role, set()).add(foreign)
@@ -328,7 +269,7 @@ class _Reader:
     def _permissions(self, setting: Any, mapped: Mapping[str, set[str]]) -> dict[Permission, frozenset[str]]:
         granted: dict[Permission, frozenset[str]] = {}
         for element in setting:
-            name = self._name(element, "type")
+            name = self._elements.name(element, "type")
             permission = _PERMISSIONS.get(name or "")
             if permission is not None:
                 roles = split_names(element.get("roles", ""))
@@ -338,7 +279,3 @@ class _Reader:
                 message = known.unsupported(name) if name in known.PERMISSIONS else suggest(name, _PERMISSIONS)
                 self._report.problem(self._report.place(element, "attribute type"), f"{name}: {message}")
         return granted
-
-
-def _core(name: str) -> str:
-    return f"{{{CORE_NAMESPACE}}}{name}"
