@@ -198,7 +198,7 @@ class Directory:
         self.queues[config.name] = queue
         self.creations.add(config.creator)
         address.bindings.append(queue)
-        self._bindings_changed(address)
+        self.bindings_changed(address)
         if queue.is_stored:
             self.storage.save_queue(queue)
             queue.reserve_sequences()
@@ -228,7 +228,7 @@ class Directory:
         queue.configure(config)
         queue.routing_type = routing_type
         # Routing tables remember types and whether there is a filter.
-        self._bindings_changed(queue.address)
+        self.bindings_changed(queue.address)
         if queue.is_stored:
             self.storage.save_queue(queue)
         return queue
@@ -289,7 +289,7 @@ class Directory:
             raise NoSuchAddress(f"address '{address.name}' was deleted, and another one has its name")
         self.others[binding.name] = binding
         address.bindings.append(binding)
-        self._bindings_changed(address)
+        self.bindings_changed(address)
         self._tell_bound(binding)
 
     def unbind(self, binding: Binding) -> None:
@@ -308,9 +308,10 @@ class Directory:
         address = binding.address
         address.bindings.remove(binding)
         address.binding_removed_ms = self.dispatcher.now_ms
-        self._bindings_changed(address)
+        self.bindings_changed(address)
 
-    def _bindings_changed(self, address: Address) -> None:
+    def bindings_changed(self, address: Address) -> None:
+        """Have the routers of an address made again, because one of its bindings has changed."""
         address.unrouted_reported = False
         self.routers.bindings_changed(address)
 

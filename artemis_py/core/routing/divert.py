@@ -13,7 +13,7 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.undeliverable import BOTH_TYPES, note_origin
-from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.divert_config import DivertConfig, DivertType
 from artemis_py.errors import Refusal
 
@@ -28,15 +28,22 @@ class Divert(Binding):
         """Make a divert of an address in the domain `routing`, to be bound there. Raises InvalidFilter."""
         super().__init__(config.name, address, RoutingType.MULTICAST)
         self.takes_any_type = True
-        self.supersedes = config.exclusive
-        selector: Filter | None = parse_filter(config.filter) if config.filter else None
-        self.filter = selector
-        self.forwarding_address: str = config.forwarding_address
-        self.copy_type: DivertType = config.routing_type
+        self.configure(config)
         self.forwarded: int = 0
         """Number of copies that it sent on; their address may drop those it has no room for."""
         self._routing: Routing = routing
         self._is_forwarding: bool = False
+
+    def configure(self, config: DivertConfig) -> None:
+        """Follow a configuration, whose address must be the one it is bound to. Raises InvalidFilter.
+
+        Routers remember whether it supersedes others, so a bound divert is changed with `update_divert`.
+        """
+        self.filter = parse_filter(config.filter) if config.filter else None
+        self.supersedes = config.exclusive
+        self.config: DivertConfig = config
+        self.forwarding_address: str = config.forwarding_address
+        self.copy_type: DivertType = config.routing_type
 
     def accepts(self, message: Message) -> bool:
         """Tell whether its filter matches the message, and the message is not a copy that it is sending on right now.
@@ -95,9 +102,37 @@ def create_divert(routing: "Routing", config: DivertConfig) -> Divert:
 
     Raises QueueExists if a queue or another divert has the name, InvalidFilter, InvalidRequest.
     """
+    divert = _made(routing, config)
+    routing.bind(divert)
+    return divert
+
+
+def update_divert(routing: "Routing", divert: Divert, config: DivertConfig) -> None:
+    """Change a bound divert to another configuration with its name.
+
+    It is changed in place, so transactions that have sent to it follow the new configuration at their commits. If its
+    address changes, another divert takes its place. Raises InvalidFilter or InvalidRequest, and nothing has changed
+    then.
+    """
+    if config.address == divert.address.name:
+        divert.configure(config)
+        routing.bindings_changed(divert.address)
+        return
+    other = _made(routing, config)
+    remove_divert(routing, divert)
+    routing.bind(other)
+
+
+def remove_divert(routing: "Routing", divert: Divert) -> None:
+    """Unbind a divert; transactions that have sent to it still send through it at their commits."""
+    routing.unbind(divert)
+    # A commit would pass a deleted divert by and lose the message: an exclusive one has kept it from the queues.
+    divert.is_deleted = False
+
+
+def _made(routing: "Routing", config: DivertConfig) -> Divert:
+    """Make a divert, and its address if it does not exist."""
     address = routing.addresses.get(config.address)
     if address is None:
         address = routing.create_address(config.address, BOTH_TYPES)
-    divert = Divert(config, address, routing)
-    routing.bind(divert)
-    return divert
+    return Divert(config, address, routing)

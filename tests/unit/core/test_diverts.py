@@ -1,14 +1,17 @@
 """Diverts: copies of what an address gets, sent through another one (artemis-model §3.2)."""
 
+from typing import Any
+
 import pytest
+from attrs import evolve
 
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.routing.divert import Divert, create_divert
+from artemis_py.core.routing.divert import Divert, create_divert, remove_divert, update_divert
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.divert_config import DivertConfig, DivertType
-from artemis_py.errors import InUse, QueueExists
+from artemis_py.errors import InUse, InvalidFilter, InvalidRequest, QueueExists
 from tests.core_harness import attach, make_message, make_office, make_queue, make_session, send
 
 
@@ -227,3 +230,83 @@ def test_a_divert_can_be_unbound() -> None:
     send(office, "a", "m")
 
     assert counts(*queues) == [1, 1]
+
+
+# Changes.
+
+
+def test_a_bound_divert_is_changed_in_place() -> None:
+    """The way of the next message is another one."""
+    office = make_office()
+    queues = [*two_queues(office), make_queue(office, "c")]
+    the_divert = divert(office, filter="colour = 'red'")
+    send(office, "a", "m")
+    assert counts(*queues) == [1, 0, 0]
+
+    config = evolve(the_divert.config, filter=None, exclusive=True, forwarding_address="c")
+    update_divert(office, the_divert, config)
+    send(office, "a", "m")
+
+    assert counts(*queues) == [1, 0, 1]
+    assert office.others["d"] is the_divert
+    assert the_divert.config == config
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"exclusive": False, "forwarding_address": "c"}, [0, 0, 1]),
+        ({"address": "c"}, [0, 1, 0]),
+        (None, [0, 1, 0]),
+    ],
+)
+def test_what_a_transaction_has_sent_is_diverted_whatever_becomes_of_the_divert(
+    change: dict[str, Any] | None, expected: list[int]
+) -> None:
+    """Changed in place, moved, removed: an exclusive divert has kept it from the queues, so it must not be lost."""
+    office = make_office()
+    queues = [*two_queues(office), make_queue(office, "c")]
+    the_divert = divert(office, exclusive=True)
+    session = make_session(office)
+    transaction = session.begin()
+    office.route(make_message(), office.addresses["a"], transaction=transaction)
+
+    if change is None:
+        remove_divert(office, the_divert)
+    else:
+        update_divert(office, the_divert, evolve(the_divert.config, **change))
+    session.commit(transaction)
+
+    assert counts(*queues) == expected
+
+
+def test_a_divert_moves_to_another_address() -> None:
+    """Which is made if it does not exist; the old address has its way through one queue again."""
+    office = make_office()
+    queues = two_queues(office)
+    the_divert = divert(office, exclusive=True)
+
+    update_divert(office, the_divert, evolve(the_divert.config, address="new"))
+    send(office, "a", "m")
+    send(office, "new", "m")
+
+    assert counts(*queues) == [1, 1]
+    assert office.others["d"].address is office.addresses["new"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"), [({"filter": "a ="}, InvalidFilter), ({"address": "a::b"}, InvalidRequest)]
+)
+def test_a_change_that_is_refused_changes_nothing(change: dict[str, Any], error: type[Exception]) -> None:
+    """Whether in place or not."""
+    office = make_office()
+    queues = two_queues(office)
+    the_divert = divert(office, exclusive=True)
+    before = the_divert.config
+
+    with pytest.raises(error):
+        update_divert(office, the_divert, evolve(before, exclusive=False, **change))
+    send(office, "a", "m")
+
+    assert counts(*queues) == [0, 1]
+    assert the_divert.config == before
