@@ -1,7 +1,7 @@
 """The possible differences between the configuration in force and the one that is wanted.
 
-Each kind of change is a record that knows its consequences for the broker's users. A new kind of element in broker.xml
-needs a record here, lines in `plan` that find it, and a case in `apply`.
+Each kind of change is a record that knows its consequences for the broker's users. The records of a kind of element may
+be in a module of their own.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class ChangeOption(Change):
 
     @property
     def consequence(self) -> str:
-        return f"{_text(self.before)} becomes {_text(self.after)}"
+        return f"{text_of(self.before)} becomes {text_of(self.after)}"
 
 
 @frozen(kw_only=True)
@@ -77,7 +77,7 @@ class SetAddressSettings(Change):
         for option in ADDRESS_SETTINGS:
             before, after = getattr(self.before, option.attribute), getattr(self.after, option.attribute)
             if before != after:
-                changes.append(f"{option.name} {_text(before)} becomes {_text(after)}")
+                changes.append(f"{option.name} {text_of(before)} becomes {text_of(after)}")
         return ", ".join(changes) or "says nothing"
 
 
@@ -222,7 +222,9 @@ class ChangeQueue(Change):
     @property
     def consequence(self) -> str:
         names = [each for each in sorted(CHANGEABLE) if differs(self.before, self.after, each)]
-        changes = [f"{_text(getattr(self.before, name))} becomes {_text(getattr(self.after, name))}" for name in names]
+        changes = [
+            f"{text_of(getattr(self.before, name))} becomes {text_of(getattr(self.after, name))}" for name in names
+        ]
         return ", ".join(f"{name} {change}" for name, change in zip(names, changes, strict=True))
 
 
@@ -266,7 +268,8 @@ def differs(before: QueueConfig, after: QueueConfig, attribute: str) -> bool:
     return bool(getattr(before, attribute) != getattr(after, attribute))
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """Return a value as a plan shows it."""
     return "(unset)" if value is None else str(getattr(value, "value", value))
 
 
