@@ -105,8 +105,8 @@ class Broker:
         self._acceptors: list[Acceptor] = []
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
-        # Recovery needs the settings, so they are applied first; addresses are applied after recovery.
-        self._apply(plan(EMPTY, evolve(config, addresses=())))
+        # Recovery needs the settings, so they are applied first; addresses and diverts are applied after recovery.
+        self._apply(plan(EMPTY, evolve(config, addresses=(), diverts=())))
 
     # -- life ------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from artemis_mqtt.broker.parameters import Parameters as MqttParameters
 from artemis_py.config import BrokerConfig, LoginConfig
 from artemis_py.core.settings.address_settings import ResolvedSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.core.settings.queue_settings import QueueSettings
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
@@ -31,6 +32,7 @@ OWNERS: Final = (
     QueueConfig,
     QueueSettings,
     AddressConfig,
+    DivertConfig,
     BrokerConfig,
     AcceptorConfig,
     TlsConfig,

@@ -1,7 +1,7 @@
 """The names that Artemis knows, so that a message about a file made for it says what this broker lacks.
 
 The schema has the names that this broker supports; a name is looked up here only if the schema does not have it
-(artemis-model §2.1, §2.2, §4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
+(artemis-model §2.1, §2.2, §3.2, §4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
 """
 
 from typing import Final
@@ -67,6 +67,12 @@ ADDRESS_SETTINGS: Final = _names(
     redelivery-delay redelivery-delay-multiplier redistribution-delay retroactive-message-count
     send-to-dla-on-no-route slow-consumer-check-period slow-consumer-policy slow-consumer-threshold
     slow-consumer-threshold-measurement-unit
+    """
+)
+
+DIVERT_ELEMENTS: Final = _names(
+    """
+    address exclusive filter forwarding-address routing-name routing-type transformer transformer-class-name
     """
 )
 
@@ -161,6 +167,7 @@ _REASONS: Final = {
 CHILDREN: Final = {
     "core": CORE_ELEMENTS,
     "address-setting": ADDRESS_SETTINGS,
+    "divert": DIVERT_ELEMENTS,
     "security-settings": frozenset(["security-setting-plugin"]),
 }
 ATTRIBUTES: Final = {"queue": QUEUE_ATTRIBUTES}

@@ -11,6 +11,7 @@ from attrs import evolve
 from artemis_py.config import known
 from artemis_py.config.acceptor_url import read_acceptor
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS, BrokerConfig, LoginConfig
+from artemis_py.config.diverts import read_diverts
 from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
 from artemis_py.config.elements import Elements
 from artemis_py.config.memory import half_of_memory
@@ -95,10 +96,12 @@ class _Reader:
         settings = self._broker_settings()
         mapped = self._role_mappings()
         places: dict[str, tuple[str, int]] = {}
+        addresses = tuple(self._addresses())
         config = BrokerConfig(
             settings=settings,
             acceptors=tuple(self._acceptors()),
-            addresses=tuple(self._addresses()),
+            addresses=addresses,
+            diverts=tuple(read_diverts(self._core, self._elements, addresses)),
             address_settings=self._matches("address-setting", settings, self._address_settings, places),
             places=places,
             security_settings=self._matches(

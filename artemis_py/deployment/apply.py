@@ -30,6 +30,7 @@ from artemis_py.deployment.changes import (
     SetAddressSettings,
     SetPermissions,
 )
+from artemis_py.deployment.diverts import DivertChange, declared_addresses, existing_diverts, make_divert_change
 from artemis_py.deployment.plan import EMPTY, Plan, may_delete
 from artemis_py.errors import Problem, Refusal
 from artemis_py.logs import named_logger
@@ -56,21 +57,24 @@ class Deployment:
         self._disk: Final = disk
 
     def running(self, wanted: BrokerConfig) -> BrokerConfig:
-        """Return the configuration in force, with the existing addresses and queues, to compare it with `wanted`.
+        """Return the configuration in force, with the addresses, queues and diverts that exist.
 
-        It contains only what a plan to `wanted` can change. If the plan may delete, these are all addresses that
-        were not created on demand; otherwise only those that `wanted` names, so a start need not look at every queue.
+        It is compared with `wanted`, and contains only what a plan to `wanted` can change. If the plan may delete,
+        these are all addresses that were not created on demand; otherwise only those that `wanted` names, so a start
+        need not look at every queue.
         """
         if self.config is EMPTY:
             return EMPTY
         office = self._office
-        names = {address.name for address in wanted.addresses}
+        names = {address.name for address in declared_addresses(wanted)}
         for address in wanted.addresses:
             names |= {office.queues[each.name].address.name for each in address.queues if each.name in office.queues}
         if may_delete(wanted):
             names |= {address.name for address in office.addresses.values() if _is_declared(address)}
         found = [office.addresses[name] for name in sorted(names) if name in office.addresses]
-        return evolve(self.config, addresses=tuple([_described(address) for address in found]))
+        addresses = tuple([_described(address) for address in found])
+        diverts = existing_diverts(office, [*self.config.diverts, *wanted.diverts])
+        return evolve(self.config, addresses=addresses, diverts=diverts)
 
     def apply(self, plan: Plan) -> list[Problem]:
         """Apply the plan, except for changes that need a restart; return the changes that were refused.
@@ -136,6 +140,8 @@ class Deployment:
                 self._have_queue(change.after)
             case DeleteQueue() if change.name in office.queues:
                 office.delete_queue(change.name, force=True, reason=REASON)
+            case DivertChange():
+                make_divert_change(office, change)
 
     def _have_address(self, name: str, routing_types: frozenset[RoutingType]) -> None:
         """Create an address or set its routing types; it keeps the types that its queues need."""

@@ -1,13 +1,13 @@
 """Finds what must change for a broker to match a configuration. Pure: it reads and changes nothing.
 
 A start is the plan from `EMPTY`, in which nothing needs a restart; a reload is the plan from the configuration in
-force. The addresses and queues of `running` are those that exist, however they were created (`Deployment.running`),
-so the plan of a change can be shown before it is applied.
+force. The addresses, queues and diverts of `running` are those that exist (`Deployment.running`), so the plan of a
+change can be shown before it is applied.
 
-Nothing is deleted unless the settings of its address say so (`config-delete-queues`, `config-delete-addresses`).
+No address and no queue is deleted unless the settings of its address say so (`config-delete-queues`, `config-delete-addresses`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from attrs import evolve, fields, frozen
@@ -35,6 +35,7 @@ from artemis_py.deployment.changes import (
     SetPermissions,
     differs,
 )
+from artemis_py.deployment.diverts import declared_addresses, diverts_after, removed_diverts, wanted_diverts
 
 EMPTY: Final = BrokerConfig()
 """Empty configuration: every option has its default, and nothing else is declared."""
@@ -56,7 +57,17 @@ AT_RUN_TIME: Final = frozenset(
 """Options of the whole broker that can change while it runs; all others need a restart."""
 
 _NOT_OPTIONS: Final = frozenset(
-    {"acceptors", "address_settings", "addresses", "login", "places", "security_settings", "settings", "warnings"}
+    {
+        "acceptors",
+        "address_settings",
+        "addresses",
+        "diverts",
+        "login",
+        "places",
+        "security_settings",
+        "settings",
+        "warnings",
+    }
 )
 """Attributes of BrokerConfig that are compared separately, or only describe the file."""
 
@@ -77,7 +88,7 @@ class Plan:
         """Whether any change takes effect only at the next start."""
         return any(change.needs_restart for change in self.changes)
 
-    def reached(self, missed: Iterable[Change]) -> BrokerConfig:
+    def reached(self, missed: Sequence[Change]) -> BrokerConfig:
         """Return the configuration in force after all changes except the `missed` ones."""
         running, wanted = self.running, self.wanted
         settings, permissions = dict(wanted.address_settings), dict(wanted.security_settings)
@@ -98,6 +109,7 @@ class Plan:
             address_settings=settings,
             security_settings=permissions,
             acceptors=acceptors,
+            diverts=diverts_after(running, wanted, missed),
             settings=evolve(wanted.settings, **kept[BrokerSettings]),
             login=evolve(wanted.login, **kept[LoginConfig]),
             **kept[BrokerConfig],
@@ -126,7 +138,9 @@ def plan(running: BrokerConfig, wanted: BrokerConfig) -> Plan:
         *_settings(running, wanted, not is_same_syntax),
         *_permissions(running, wanted, not is_same_syntax),
         *_acceptors(running, wanted, is_start),
+        *removed_diverts(running, wanted),
         *_addresses(running, wanted),
+        *wanted_diverts(running, wanted),
     ]
     return Plan(running, wanted, tuple(changes))
 
@@ -189,7 +203,7 @@ def _addresses(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:
         for queue in address.queues
         if (DeleteQueue, queue.name) not in gone
     }
-    for address in wanted.addresses:
+    for address in declared_addresses(wanted):
         there = existing.get(address.name)
         if there is None:
             yield CreateAddress(name=address.name, routing_types=address.routing_types)
@@ -218,7 +232,7 @@ def _deletions(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[DeleteAd
     if not running.addresses or not may_delete(wanted):
         return
     repository = repository_of(wanted)
-    addresses = {address.name for address in wanted.addresses}
+    addresses = {address.name for address in declared_addresses(wanted)}
     queues = {queue.name for address in wanted.addresses for queue in address.queues}
     for address in running.addresses:
         settings = repository.resolve(address.name)

@@ -29,11 +29,13 @@ class DivertConfig:
     forwarding_address: str = option(Kind.TEXT, NOTHING, "Where the copies go.", minimum=1)
     exclusive: bool = option(Kind.BOOLEAN, False, "Whether queues of the address get nothing of what is copied.")
     routing_type: DivertType = option(  # noqa: RUF009  it makes a field
-        DivertType, DivertType.STRIP, "Which routing type the copies ask for: none, that of the message, or this one."
+        DivertType,
+        DivertType.STRIP,
+        "Routing type of the copies. PASS: that of the message; STRIP: none, so queues of both types get them.",
     )
     filter: str | None = None
     """Only messages that satisfy this selector are copied."""
 
 
 DIVERT_OPTIONS: Final = options_of(DivertConfig)
-"""The child elements of `<divert>` in broker.xml, beside its filter."""
+"""The child elements of `<divert>` in broker.xml, beside its filter and its routing name."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from attrs import NOTHING
 
 from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
 from artemis_mqtt.broker.parameters import PARAMETERS as MQTT_PARAMETERS
@@ -17,6 +18,7 @@ from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCAR
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.core.settings.declaration import FIRST_RELEASE, Kind, Option
+from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
@@ -31,6 +33,8 @@ def shown(default: object) -> str:
     match default:
         case None | "" | ():
             return "-"
+        case _ if default is NOTHING:
+            return "required"
         case bool():
             return f"`{str(default).lower()}`"
         case Enum():
@@ -95,6 +99,7 @@ CONFIGURATION: Final = {
     "amqp": of_options(*AMQP_PARAMETERS),
     "mqtt": of_options(*MQTT_PARAMETERS),
     "queue": of_queues(*QUEUE_OPTIONS),
+    "divert": of_options(*DIVERT_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
 }

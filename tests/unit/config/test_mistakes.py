@@ -28,7 +28,7 @@ def in_queue(text: str) -> str:
 @pytest.mark.parametrize(
     ("core", "expected"),
     [
-        ("<diverts/>", f"diverts: {NOT_YET}"),
+        ("<bridges/>", f"bridges: {NOT_YET}"),
         ("<queues/>", "queues: is an old name; write addresses"),
         (
             "<wild-card-routing-enabled>true</wild-card-routing-enabled>",
@@ -321,7 +321,7 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
     core = """<acceptors>
       <acceptor name="a">http://x</acceptor>
     </acceptors>
-    <diverts/>
+    <federations/>
     <address-settings>
       <address-setting match="a.#.b">
         <max-size-bytes>x</max-size-bytes>
@@ -333,7 +333,7 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
 
     assert mistakes(core, ARTEMIS_PY_CORE_NAM="n") == [
         "broker.xml:5: acceptor: scheme http: only tcp is possible",
-        f"broker.xml:7: diverts: {NOT_YET}",
+        f"broker.xml:7: federations: {NOT_YET}",
         (
             "broker.xml:9: address-setting: attribute match: match 'a.#.b': '#' is only allowed as the last word "
             "of a match"

@@ -4,12 +4,13 @@ Run this module (`python -m`) to write what the schema of `<core>` has of them.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 import pytest
+from attrs import NOTHING
 from lxml import etree
 
 from artemis_py.config import known
@@ -20,6 +21,7 @@ from artemis_py.config.schema import SCHEMA_FILES, Schema
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
 from artemis_py.core.settings.declaration import Kind, Option
+from artemis_py.core.settings.divert_config import DIVERT_OPTIONS
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Place
 from tests.unit.config.samples import QUEUE, SETTING, content, other_value, whole
@@ -46,11 +48,12 @@ def type_of(option: Option) -> str:
             return re.sub(r"\B([A-Z])", r"-\1", kind.__name__).lower()
 
 
-def elements(options: Iterable[Option], indent: int = 6) -> str:
-    """What an element may hold."""
+def elements(options: Sequence[Option], indent: int = 6) -> str:
+    """What an element may hold, and must hold where there is no default."""
     margin = " " * indent
+    least = {each.name: "" if each.default is NOTHING else ' minOccurs="0"' for each in options}
     return "".join(
-        f'{margin}<xs:element name="{each.name}" type="{type_of(each)}" minOccurs="0"/>\n' for each in options
+        f'{margin}<xs:element name="{each.name}" type="{type_of(each)}"{least[each.name]}/>\n' for each in options
     )
 
 
@@ -63,12 +66,15 @@ def words(kind: type[Enum], option: Option) -> str:
     )
 
 
-ENUMS: Final = {each.kind: each for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS) if not isinstance(each.kind, Kind)}
+ENUMS: Final = {
+    each.kind: each for each in (*ADDRESS_SETTINGS, *QUEUE_OPTIONS, *DIVERT_OPTIONS) if not isinstance(each.kind, Kind)
+}
 EXPECTED: Final = {
     "options of the broker": elements((*MAIN_OPTIONS, *BROKER_OPTIONS), indent=8),
     "wildcards": elements(WILDCARD_OPTIONS),
     "address settings": elements(ADDRESS_SETTINGS),
-    "elements of a queue": elements(each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT),
+    "elements of a queue": elements([each for each in QUEUE_OPTIONS if each.place is Place.ELEMENT]),
+    "elements of a divert": elements(DIVERT_OPTIONS),
     "attributes of a queue": "".join(
         f'    <xs:attribute name="{each.name}" type="{type_of(each)}"/>\n'
         for each in QUEUE_OPTIONS
@@ -77,7 +83,7 @@ EXPECTED: Final = {
     "words of settings": "".join(words(kind, option) for kind, option in ENUMS.items()),
 }
 
-CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "address-settings", "security-settings"}
+CONTAINERS = {"wildcard-addresses", "acceptors", "addresses", "diverts", "address-settings", "security-settings"}
 
 
 @pytest.mark.parametrize("part", EXPECTED)
@@ -98,6 +104,7 @@ def names(options: tuple[Option, ...]) -> set[str]:
     [
         ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | CONTAINERS),
         (SETTING, names(ADDRESS_SETTINGS)),
+        ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "routing-name"}),
         ("core/wildcard-addresses", names(WILDCARD_OPTIONS)),
         ("login", names(LOGIN_OPTIONS)),
     ],
@@ -120,6 +127,7 @@ def test_a_queue_may_hold_what_is_read_from_it() -> None:
         (set(content("core").children), known.CORE_ELEMENTS),
         (set(content(SETTING).children), known.ADDRESS_SETTINGS),
         (set(content(QUEUE).attributes), known.QUEUE_ATTRIBUTES),
+        (set(content("core/diverts/divert").children), known.DIVERT_ELEMENTS),
     ],
 )
 def test_we_have_no_names_that_artemis_has_not(legal: set[str], known_names: frozenset[str]) -> None:

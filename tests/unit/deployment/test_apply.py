@@ -12,10 +12,12 @@ from artemis_py.broker import Broker
 from artemis_py.config.broker_config import BrokerConfig, LoginConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.divert import Divert
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.plan import EMPTY, Plan, plan
@@ -417,9 +419,14 @@ CONFIGURATIONS = (
         address(queue("s", "b", enabled=False), name="b"),
         address_settings={"#": FORCED, "a": AddressSettings(default_exclusive_queue=True, max_size_messages=9)},
         settings=BrokerSettings(global_max_messages=7),
+        diverts=(
+            DivertConfig(name="d", address="a", forwarding_address="b"),
+            DivertConfig(name="p", address="c", forwarding_address="b"),
+        ),
     ),
     config(
         address(queue("s", "b"), name="b"),
+        diverts=(DivertConfig(name="d", address="a", forwarding_address="b", exclusive=True),),
         address_settings={"#": FORCED, "b": AddressSettings(max_delivery_attempts=2)},
         login=LoginConfig(max_auto_created_per_user=1),
     ),
@@ -440,6 +447,11 @@ def state(broker: Broker) -> dict[str, object]:
                 str(each.filter),
             )
             for each in office.queues.values()
+        },
+        "diverts": {
+            each.name: (each.config, each.address.name, each.supersedes)
+            for each in office.others.values()
+            if isinstance(each, Divert)
         },
         "limits": (office.account.max_messages, office.account.max_bytes, office.creations.limit),
         "options": office.options,

@@ -115,6 +115,7 @@ OPTIONS = [
         "acceptors",
         "address_settings",
         "addresses",
+        "diverts",
         "login",
         "places",
         "security_settings",

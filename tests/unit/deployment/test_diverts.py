@@ -1,0 +1,220 @@
+"""Diverts of a configuration: the plan, and a broker that follows it."""
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from artemis_py.broker import Broker
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.embedded import embedded_config
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.divert import create_divert
+from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
+from artemis_py.core.settings.divert_config import DivertConfig, DivertType
+from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
+from artemis_py.deployment.changes import CreateAddress, CreateQueue, DeleteAddress, DeleteQueue
+from artemis_py.deployment.diverts import ChangeDivert, CreateDivert, RemoveDivert
+from artemis_py.deployment.plan import EMPTY, plan
+from artemis_py.errors import ConfigError, Problem
+from tests.core_harness import send, settle_down
+from tests.line_protocol import LineProtocolManager
+
+LINE = [LineProtocolManager]
+FORCE = {"#": AddressSettings(config_delete_queues=DeletionPolicy.FORCE, config_delete_addresses=DeletionPolicy.FORCE)}
+
+
+def divert(name: str = "d", address: str = "a", to: str = "b", **values: Any) -> DivertConfig:
+    return DivertConfig(name=name, address=address, forwarding_address=to, **values)
+
+
+def address(name: str, *queues: str) -> AddressConfig:
+    """An address with queues, by default one of its own name."""
+    anycast = RoutingType.ANYCAST
+    configs = [
+        QueueConfig(name=queue, address=name, routing_type=anycast, configuration_managed=True)
+        for queue in queues or (name,)
+    ]
+    return AddressConfig(name=name, routing_types=frozenset((anycast,)), queues=tuple(configs))
+
+
+def config(*diverts: DivertConfig, **parts: Any) -> BrokerConfig:
+    """With the addresses and queues `a` and `b`."""
+    parts = {"addresses": (address("a"), address("b"))} | parts
+    return evolve(embedded_config(), diverts=diverts, **parts)
+
+
+# The plan.
+
+
+def test_the_start_makes_diverts_after_their_addresses() -> None:
+    start = plan(EMPTY, config(divert()))
+
+    kinds = [type(change) for change in start.changes if isinstance(change, CreateAddress | CreateQueue | CreateDivert)]
+    assert kinds == [CreateAddress, CreateQueue, CreateAddress, CreateQueue, CreateDivert]
+    assert not start.needs_restart
+    assert start.reached([]) == config(divert())
+
+
+def test_diverts_are_compared_by_name() -> None:
+    changed = divert("changed", exclusive=True)
+    running = config(divert("same"), divert("gone"), divert("changed"))
+    wanted = config(divert("new"), changed, divert("same"))
+
+    found = plan(running, wanted)
+
+    assert found.changes == (
+        RemoveDivert(divert=divert("gone")),
+        CreateDivert(divert=divert("new")),
+        ChangeDivert(before=divert("changed"), divert=changed),
+    )
+    assert not found.needs_restart
+    assert found.reached([]) == wanted
+    assert set(found.reached(found.changes).diverts) == set(running.diverts)
+
+
+def test_the_text_of_a_change_says_what_it_means() -> None:
+    """Names as in broker.xml; a dry run shows these lines."""
+    running = config(divert("gone"), divert("changed", filter="x = 1"))
+    wanted = config(
+        divert("copies"),
+        divert("takes", exclusive=True),
+        divert("changed", address="b", to="a", exclusive=True, routing_type=DivertType.PASS),
+    )
+
+    assert [str(change) for change in plan(running, wanted).changes] == [
+        'divert "gone": messages of address "a" no longer go to "b"',
+        'divert "copies": copies messages of address "a" to "b"',
+        'divert "takes": takes messages from address "a" to "b"',
+        (
+            'divert "changed": filter x = 1 becomes (unset), address a becomes b, forwarding-address b becomes a, '
+            "exclusive False becomes True, routing-type STRIP becomes PASS"
+        ),
+    ]
+
+
+def test_a_divert_gives_its_name_to_a_queue_and_the_other_way_round() -> None:
+    """They share one set of names, so removals come first and diverts last."""
+    running = config(divert("x"), addresses=(address("a", "y"),), address_settings=FORCE)
+    wanted = config(divert("y"), addresses=(address("a", "x"),), address_settings=FORCE)
+
+    kinds = [type(change) for change in plan(running, wanted).changes]
+
+    assert kinds == [RemoveDivert, DeleteQueue, CreateQueue, CreateDivert]
+
+
+def test_the_address_of_a_divert_counts_as_declared() -> None:
+    """FORCE would delete it at each start otherwise, with the queues that clients have made on it."""
+    wanted = config(divert(), divert("e", to="c"), addresses=(), address_settings=FORCE)
+    there = AddressConfig(name="a", routing_types=frozenset(RoutingType))
+    running = evolve(wanted, addresses=(there, address("c")))
+
+    assert plan(running, wanted).changes == (DeleteAddress(name="c"),)
+    start = [change for change in plan(EMPTY, wanted).changes if isinstance(change, CreateAddress)]
+    assert start == [CreateAddress(name="a", routing_types=frozenset(RoutingType))]
+
+
+# A broker.
+
+
+def reload(broker: Broker, wanted: BrokerConfig) -> list[Problem]:
+    """Do it, in a turn."""
+    problems = broker.deployment.apply(plan(broker.deployment.running(wanted), wanted))
+    settle_down(broker.postoffice)
+    return problems
+
+
+def arrivals(broker: Broker) -> dict[str, int]:
+    """How many messages each queue gets of one that is sent to `a`."""
+    office = broker.postoffice
+    before = {queue.name: queue.message_count for queue in office.queues.values()}
+    send(office, "a", "m")
+    return {queue.name: queue.message_count - before[queue.name] for queue in office.queues.values()}
+
+
+async def test_a_broker_starts_with_its_diverts_and_a_reload_finds_no_difference() -> None:
+    wanted = config(divert())
+    async with Broker(wanted, LINE) as broker:
+        assert arrivals(broker) == {"a": 1, "b": 1}
+        assert plan(broker.deployment.running(wanted), wanted).changes == ()
+
+
+async def test_diverts_come_change_and_go_while_the_broker_runs() -> None:
+    """A divert has no messages to lose, so it needs no FORCE to go."""
+    three = (address("a"), address("b"), address("c"))
+    steps = [
+        (config(addresses=three), {"a": 1, "b": 0, "c": 0}),
+        (config(divert(), addresses=three), {"a": 1, "b": 1, "c": 0}),
+        (config(divert(exclusive=True), addresses=three), {"a": 0, "b": 1, "c": 0}),
+        (config(divert(exclusive=True, to="c"), addresses=three), {"a": 0, "b": 0, "c": 1}),
+        (config(divert(address="b", to="c"), addresses=three), {"a": 1, "b": 0, "c": 0}),
+        (config(addresses=three), {"a": 1, "b": 0, "c": 0}),
+    ]
+    async with Broker(steps[0][0], LINE) as broker:
+        for wanted, expected in steps:
+            assert reload(broker, wanted) == []
+            assert arrivals(broker) == expected
+            assert plan(broker.deployment.running(wanted), wanted).changes == ()
+
+
+async def test_a_divert_that_went_with_its_address_is_made_again() -> None:
+    """An administrator deleted the address; the configuration still has the divert."""
+    wanted = config(divert())
+    async with Broker(wanted, LINE) as broker:
+        broker.postoffice.delete_address("a", force=True)
+
+        assert reload(broker, wanted) == []
+
+        assert arrivals(broker) == {"a": 1, "b": 1}
+
+
+async def test_diverts_made_by_code_stay_unless_the_configuration_has_one_of_the_name() -> None:
+    """As those that management makes stay in Artemis."""
+    async with Broker(config(), LINE) as broker:
+        create_divert(broker.postoffice, divert("mine"))
+        create_divert(broker.postoffice, divert("taken over"))
+
+        assert reload(broker, config(divert("taken over", exclusive=True, filter="x = 1"))) == []
+        assert set(broker.postoffice.others) == {"mine", "taken over"}
+        assert broker.postoffice.others["taken over"].supersedes
+
+        assert reload(broker, config()) == []
+        assert set(broker.postoffice.others) == {"mine"}
+
+
+async def test_what_is_refused_is_as_it_was_and_is_planned_again() -> None:
+    """The name belongs to a queue that a client has made; the filter of code was never read."""
+    async with Broker(config(divert()), LINE) as broker:
+        broker.postoffice.create_queue(QueueConfig(name="made", address="a", routing_type=RoutingType.ANYCAST))
+        wanted = config(divert("made"), divert(filter="x ="))
+
+        problems = reload(broker, wanted)
+
+        assert [problem.element for problem in problems] == ['divert "made"', 'divert "d"']
+        assert "queue 'made' exists already, on address 'a'" in problems[0].message
+        assert broker.deployment.config.diverts == (divert(),)
+        assert arrivals(broker)["b"] == 1
+        assert [type(each) for each in plan(broker.deployment.running(wanted), wanted).changes] == [
+            CreateDivert,
+            ChangeDivert,
+        ]
+
+
+async def test_a_plan_is_applied_to_what_is_there_when_it_is_applied() -> None:
+    """Code removed one divert and made another since the plan was shown."""
+    async with Broker(config(divert("goes"), divert("changes")), LINE) as broker:
+        office = broker.postoffice
+        wanted = config(divert("changes", exclusive=True), divert("comes", exclusive=True))
+        shown = plan(broker.deployment.running(wanted), wanted)
+        office.unbind(office.others["goes"])
+        office.unbind(office.others["changes"])
+        create_divert(office, divert("comes"))
+
+        assert broker.deployment.apply(shown) == []
+
+        assert {name: each.supersedes for name, each in office.others.items()} == {"changes": True, "comes": True}
+
+
+async def test_a_divert_that_cannot_be_made_ends_the_start() -> None:
+    with pytest.raises(ConfigError, match=r'divert "a": queue .a. exists already'):
+        await Broker(config(divert("a")), LINE).start()
