@@ -1,7 +1,7 @@
 """Finds dead-letter and expiry addresses without a queue: every message sent to them would be discarded.
 
-A file can be checked only against its own `<addresses>`. A broker that starts knows more: the queues that clients
-created in earlier runs also exist.
+A file can be checked only against its own `<addresses>` and `<diverts>`. A broker that starts knows more: the queues
+that clients created in earlier runs also exist.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -68,15 +68,14 @@ def problems_of_letters(config: BrokerConfig, places: Mapping[str, tuple[str, in
 
 
 def _is_declared(config: BrokerConfig, address: str, queue: str | None) -> bool:
+    names = [each.name for each in config.addresses if any(queue in (None, found.name) for found in each.queues)]
+    if queue is None:  # a divert takes messages as a queue does
+        names += [divert.address for divert in config.diverts]
     wildcards = config.settings.wildcards
-    for declared in config.addresses:
-        if not any(queue is None or each.name == queue for each in declared.queues):
-            continue
-        if declared.name == address or not address:
-            return True
-        if wildcards.routing_enabled and wildcards.matches(declared.name, address):
-            return True
-    return False
+    return any(
+        name == address or not address or (wildcards.routing_enabled and wildcards.matches(name, address))
+        for name in names
+    )
 
 
 def _plain(match: str, markers: str | None) -> str:

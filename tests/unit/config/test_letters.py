@@ -95,3 +95,15 @@ def test_wildcard_queues_count_only_where_wildcards_route() -> None:
     addresses = '<address name="dead.*"><multicast><queue name="q"/></multicast></address>'
 
     assert len(found(match("#", dead_letter_address="dead.eu"), addresses, core)) == 1
+
+
+@pytest.mark.parametrize("address", ["DLA", "DLA.#"])
+def test_a_divert_takes_messages_as_a_queue_does(address: str) -> None:
+    """But it is no queue that a fully qualified name could mean."""
+    core = (
+        f'<diverts><divert name="d"><address>{address}</address><forwarding-address>DLQ</forwarding-address></divert>'
+        "</diverts>"
+    )
+
+    assert found(match("a", dead_letter_address="DLA"), core=core) == []
+    assert len(found(match("a", dead_letter_address="DLA::d"), core=core)) == 1
