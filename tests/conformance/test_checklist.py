@@ -13,10 +13,12 @@ from artemis_py.config.reader import parse
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import WildcardSyntax
+from artemis_py.core.routing.divert import create_divert
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.runtime.access import Permission, Subject
-from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.errors import InvalidRequest, NotAuthorized, Refusal, RoutingTypeMismatch
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.facts import BrokerFacts
@@ -157,6 +159,26 @@ def test_row_3_address_is_not_widened_when_auto_create_is_off() -> None:
         world.send("a", routing_type=MULTICAST)
 
     assert world.office.address("a").routing_types == {ANYCAST}
+
+
+# ---- 5. An exclusive divert suppresses normal routing, even if its target drops the message.
+
+
+@pytest.mark.parametrize("target", ["full", "missing"])
+def test_row_5_exclusive_divert_takes_messages_that_its_target_drops(target: str) -> None:
+    """artemis-model §1.2: ordinary bindings get nothing of what it accepts."""
+    world = World({"full": AddressSettings(max_size_messages=0, address_full_policy=FullPolicy.DROP)})
+    world.address("a", ANYCAST)
+    world.queue("q", "a")
+    world.address("full", ANYCAST)
+    world.queue("full", "full")
+    config = DivertConfig(name="d", address="a", forwarding_address=target, filter="colour = 'red'", exclusive=True)
+    create_divert(world.office, config)
+    world.send("a", "red", colour="red")
+    world.send("a", "blue", colour="blue")
+
+    assert world.bodies("q") == ["blue"]
+    assert world.bodies("full") == []
 
 
 # ---- 6. DLA resolves on the queue's address, expiry on the message's address.
