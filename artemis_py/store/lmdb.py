@@ -28,6 +28,7 @@ from artemis_py.store.definitions import address_record, queue_record
 from artemis_py.store.environment import FILE_NAME, INITIAL_MAP_BYTES, Environment
 from artemis_py.store.failure import reason_of
 from artemis_py.store.large import LargeFiles, Worker
+from artemis_py.store.reserved_numbers import ReservedNumbers
 
 LOGGER: Final = named_logger(__name__)
 
@@ -36,9 +37,6 @@ LOGGER: Final = named_logger(__name__)
 UNHURRIED_S: Final = 0.005
 
 LARGE_MESSAGES_NAME: Final = "large-messages"
-
-# Message ids are reserved ahead like sequences, see `core.queues.storage`.
-RESERVED_MESSAGE_IDS: Final = 65536
 
 
 class Scheduler(Protocol):
@@ -72,6 +70,7 @@ class LmdbStore:
         self.folder: Final = folder
         self.files: Final = LargeFiles(large_messages_folder or folder / LARGE_MESSAGES_NAME)
         self.answers_wait: Final = answers_wait
+        self.reserved: Final = ReservedNumbers()
         self._map_bytes: Final = map_bytes
         self._environment: Environment | None = None
         self._scheduler: Scheduler | None = None
@@ -89,12 +88,8 @@ class LmdbStore:
         self._address_ids: dict[str, int] = {}
         self._next_address_id = 1
         self._formats: Mapping[str, MessageFormat] = {}
-        self._next_scheduled = 1
-        self._reserved_scheduled = 0
         self._dropped_scheduled: dict[int, int] = {}
         """Running numbers by queue id; scheduled references up to this one are deleted, or will be."""
-        self._highest_message_id = 0
-        self._reserved_message_id = 0
         self._highest_queue_id = 0
         self.definitions = 0
         """See `Storage`."""
@@ -151,7 +146,7 @@ class LmdbStore:
                         key = schema.U32.pack(queue.id)
                         batch.definitions[(schema.MARKS, key)] = schema.number_value(key, queue.next_sequence)
                 if batch.puts:
-                    self._reserve_numbers(batch)
+                    self.reserved.reserve(batch)
                 environment.write(batch)
                 for id in batch.freed:
                     self.files.no_longer_stored(id, batch.bodies.get(id))
@@ -169,14 +164,6 @@ class LmdbStore:
         self._address_ids[name] = id
         self._next_address_id = max(self._next_address_id, id + 1)
 
-    def know_message_id(self, next_id: int) -> None:
-        """Note that ids below `next_id` may be taken; the mark only goes up, even if nothing is put in this run."""
-        self._highest_message_id = next_id - 1
-
-    def know_scheduled(self, number: int) -> None:
-        """Note that running numbers below this one may be taken."""
-        self._next_scheduled = max(self._next_scheduled, number)
-
     # -- messages --------------------------------------------------------------------------------------------
 
     @property
@@ -193,18 +180,21 @@ class LmdbStore:
         """Gather a reference; see `Storage`."""
         if self.failure is not None:
             return
+        message = reference.message
+        reserved = self.reserved
         sequence = reference.sequence
         if sequence:
-            priority = 4 if reference.queue.internal else reference.message.priority
+            priority = 4 if reference.queue.internal else message.priority
             handle = schema.handle_of(priority, sequence)
         else:
-            handle = schema.scheduled_handle(self._next_scheduled)
-            self._next_scheduled += 1
-        reference.handle = self._gathering.put(reference, handle)
-        if reference.message.stored_first:
-            reference.batch = self._gathering.number
-        if reference.message.id > self._highest_message_id:
-            self._highest_message_id = reference.message.id
+            handle = schema.scheduled_handle(reserved.next_scheduled)
+            reserved.next_scheduled += 1
+        batch = self._gathering
+        reference.handle = batch.put(reference, handle)
+        if message.stored_first:
+            reference.batch = batch.number
+        if message.id > reserved.highest_message_id:
+            reserved.highest_message_id = message.id
         if not self._is_planned:
             self._plan()
 
@@ -228,7 +218,7 @@ class LmdbStore:
         self, queue: Queue, rank: int, after: int, upto: int, kept: frozenset[int], count: int, size_bytes: int
     ) -> None:
         """Gather the removal of a range; see `Storage`."""
-        highest = self._next_scheduled - 1
+        highest = self.reserved.next_scheduled - 1
         if rank == SCHEDULED_RANK:
             self._dropped_scheduled[queue.id] = highest
         if self.failure is None:
@@ -434,25 +424,11 @@ class LmdbStore:
             return
         if self._environment is None or self._worker is None:
             return
-        self._reserve_numbers(batch)
+        self.reserved.reserve(batch)
         self._gathering = Batch(batch.number + 1)
         self._in_flight = batch
         environment = self._environment
         self._worker.submit(lambda: environment.try_write(batch), self._committed)
-
-    def _reserve_numbers(self, batch: Batch) -> None:
-        """Reserve message ids and running numbers ahead of their use, so that a restart never uses one again.
-
-        A shared message is stored under its id, and a scheduled reference under its running number.
-        """
-        if self._highest_message_id + RESERVED_MESSAGE_IDS // 2 > self._reserved_message_id:
-            self._reserved_message_id = self._highest_message_id + RESERVED_MESSAGE_IDS
-            mark = schema.number_value(schema.NEXT_MESSAGE_ID, self._reserved_message_id)
-            batch.definitions[(schema.META, schema.NEXT_MESSAGE_ID)] = mark
-        if self._next_scheduled > self._reserved_scheduled:
-            self._reserved_scheduled = self._next_scheduled + RESERVED_MESSAGE_IDS
-            mark = schema.number_value(schema.NEXT_SCHEDULED, self._reserved_scheduled)
-            batch.definitions[(schema.META, schema.NEXT_SCHEDULED)] = mark
 
     def _committed(self, failure: str | None) -> None:
         batch = self._in_flight

@@ -243,9 +243,9 @@ class _Recovery:
 
     def _numbers(self) -> None:
         self._scheduled_below = self._meta_number(schema.NEXT_SCHEDULED)
-        self._store.know_scheduled(self._scheduled_below)
+        self._store.reserved.know_scheduled(self._scheduled_below)
         next_message_id = self._meta_number(schema.NEXT_MESSAGE_ID)
-        self._store.know_message_id(next_message_id)
+        self._store.reserved.know_message_id(next_message_id)
         self._office.dispatcher.numbers.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
 
     def _counts(self) -> None:
