@@ -2,7 +2,7 @@
 
 Three families: `ConfigError` (the operator's text is wrong), `ProtocolError` (a peer broke its protocol; its
 connection ends) and `Refusal` (the broker understood a request and says no). None carries a wire code: each
-protocol package has one table that turns a `Refusal` into its own words.
+protocol package has one table that turns a `Refusal` into its own words. `DamagedValue` stays inside the broker.
 """
 
 from typing import Final
@@ -42,6 +42,10 @@ class ProtocolError(ArtemisError):
 
 class MalformedFrame(ProtocolError):
     """Bytes that cannot be decoded."""
+
+
+class DamagedValue(ArtemisError):
+    """A stored value is not what was written; its reader continues without it."""
 
 
 class Refusal(ArtemisError):

@@ -10,8 +10,8 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
-from artemis_py.store.schema import DamagedValue
 
 
 @frozen(kw_only=True)

@@ -16,6 +16,7 @@ from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
+from artemis_py.errors import DamagedValue
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.definitions import address_record, queue_record
@@ -221,7 +222,7 @@ class LmdbStore(GroupCommit):
             for key, value in self._environment.read_all(schema.DUPLICATES, schema.U32.pack(address_id)):
                 try:
                     found.append((schema.duplicate_number(key), schema.unseal(key, value)))
-                except schema.DamagedValue as error:
+                except DamagedValue as error:
                     LOGGER.error("damaged duplicate id passed over: address=%s reason=%s", address.name, error)
         except lmdb.Error as error:
             LOGGER.error("duplicate ids cannot be read: address=%s reason=%s", address.name, error)
@@ -243,7 +244,7 @@ class LmdbStore(GroupCommit):
             for key, value in self._environment.read_all(schema.RECORDS, prefix):
                 try:
                     found.append((key[len(prefix) :], schema.unseal(key, value)))
-                except schema.DamagedValue as error:
+                except DamagedValue as error:
                     LOGGER.error("damaged record passed over: space=%s key=%s reason=%s", space, key.hex(), error)
         except lmdb.Error as error:
             LOGGER.error("records cannot be read: space=%s reason=%s", space, error)

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message, MessageFormat
 from artemis_py.core.messages.view import MessageView
-from artemis_py.errors import ProtocolError, StoreError
-from artemis_py.store.schema import U32, U64, DamagedValue, seal
+from artemis_py.errors import DamagedValue, ProtocolError, StoreError
+from artemis_py.store.schema import U32, U64, seal
 
 _HEAD: Final = Struct(">QQQBbHIIII")
 _BODY: Final = Struct(">QQI")

@@ -7,8 +7,8 @@ number continues far above: a queue that uses 30,000 sequences a second reaches 
 from typing import Any, Final
 
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.errors import DamagedValue
 from artemis_py.store import message_record, schema
-from artemis_py.store.schema import DamagedValue
 
 FAR: Final = 1 << 40
 FAR_QUEUES: Final = 1 << 20

@@ -10,9 +10,9 @@ from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
+from artemis_py.errors import DamagedValue
 from artemis_py.store import message_record, schema
 from artemis_py.store.message_record import Bodies
-from artemis_py.store.schema import DamagedValue
 
 _U64: Final = (1 << 64) - 1
 

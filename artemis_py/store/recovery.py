@@ -32,7 +32,7 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.retained import RetainedMessages
-from artemis_py.errors import Refusal, StoreError
+from artemis_py.errors import DamagedValue, Refusal, StoreError
 from artemis_py.logs import named_logger
 from artemis_py.store import schema
 from artemis_py.store.definitions import (
@@ -46,7 +46,6 @@ from artemis_py.store.environment import FILE_NAME, Environment
 from artemis_py.store.failure import reason_of
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.numbers import FAR, Numbers
-from artemis_py.store.schema import DamagedValue
 
 LOGGER: Final = named_logger(__name__)
 

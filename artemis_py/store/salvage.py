@@ -18,12 +18,12 @@ from typing import Any, Final
 import lmdb
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.errors import DamagedValue
 from artemis_py.store import message_record, schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name
 from artemis_py.store.numbers import Numbers
 from artemis_py.store.page_file import PageFile
-from artemis_py.store.schema import DamagedValue
 from artemis_py.store.structure import Walk
 from artemis_py.store.writer import ALONE_OFFSET, DROP_SLICE, SHARED_OFFSET, Writer
 

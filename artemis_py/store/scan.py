@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import lmdb
 
+from artemis_py.errors import DamagedValue
 from artemis_py.store import message_record, schema
 from artemis_py.store.definitions import (
     queue_name,
@@ -24,7 +25,6 @@ from artemis_py.store.definitions import (
     recovered_queue,
 )
 from artemis_py.store.page_file import META_BYTES, Meta, PageFile
-from artemis_py.store.schema import DamagedValue
 from artemis_py.store.structure import Walk
 
 # Most octets in one commit of the copy, so that memory stays flat.

@@ -103,7 +103,7 @@ from typing import Final
 from zlib import crc32
 
 from artemis_py.core.queues.page import SCHEDULED_RANK
-from artemis_py.errors import ArtemisError
+from artemis_py.errors import DamagedValue
 
 FORMAT_VERSION: Final = 3
 UNSEALED_FORMAT: Final = 2
@@ -195,10 +195,6 @@ KEY_LENGTHS: Final = {
 
 
 UNKNOWN_COUNT: Final = 1 << 31
-
-
-class DamagedValue(ArtemisError):
-    """A value that is not what was written."""
 
 
 def handle_of(priority: int, sequence: int) -> int:

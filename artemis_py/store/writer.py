@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.errors import DamagedValue
 from artemis_py.store import message_record, schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.schema import Drop
@@ -166,7 +167,7 @@ class Writer:
             self._transaction.delete(key, db=self._attempts)
             try:
                 shared_id = message_record.shared_id(schema.unseal(key, value))
-            except schema.DamagedValue:
+            except DamagedValue:
                 return
             if shared_id is not None:
                 self._release(shared_id)
@@ -224,7 +225,7 @@ class Writer:
             key = bytes(cursor.key())
             try:
                 drop = schema.read_drop(key, bytes(cursor.value()))
-            except schema.DamagedValue:
+            except DamagedValue:
                 self._set_aside(schema.DROPS, key, bytes(cursor.value()))
                 continue
             for references in (self._attempts, self._references):

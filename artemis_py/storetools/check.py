@@ -31,12 +31,11 @@ from struct import error as StructError
 from attrs import define, field
 
 from artemis_py.core.messages.message import Message
-from artemis_py.errors import StoreError
+from artemis_py.errors import DamagedValue, StoreError
 from artemis_py.store import message_record, schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_files, body_path, read_body
-from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.bodies import bodies_folder
 from artemis_py.storetools.drops import Drops
 from artemis_py.storetools.snapshot import Progress, Snapshot, opened

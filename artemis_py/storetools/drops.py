@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
-from artemis_py.store.schema import DamagedValue, Drop
+from artemis_py.store.schema import Drop
 from artemis_py.store.writer import goes
 from artemis_py.storetools.snapshot import Snapshot
 

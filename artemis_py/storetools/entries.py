@@ -13,7 +13,7 @@ from attrs import frozen
 
 from artemis_py.core.messages.message import Message, MessageFormat
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.errors import StoreError
+from artemis_py.errors import DamagedValue, StoreError
 from artemis_py.store import message_record, schema
 from artemis_py.store.definitions import (
     AddressRecord,
@@ -23,7 +23,6 @@ from artemis_py.store.definitions import (
     recovered_queue,
 )
 from artemis_py.store.large import body_path, read_body
-from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.bodies import StoredBodies
 from artemis_py.storetools.drops import Drops
 from artemis_py.storetools.snapshot import Snapshot

@@ -14,12 +14,11 @@ import lmdb
 from attrs import asdict, define, evolve, field
 
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
-from artemis_py.errors import StoreError
+from artemis_py.errors import DamagedValue, StoreError
 from artemis_py.store import message_record, schema
 from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import body_files
-from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.entries import (
     AddressEntry,
     DuplicateEntry,

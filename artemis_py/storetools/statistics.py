@@ -9,11 +9,11 @@ from attrs import frozen
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.queues.page import SCHEDULED_RANK
+from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
 from artemis_py.store.definitions import read_queue
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_path
-from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.bodies import bodies_folder
 from artemis_py.storetools.snapshot import Snapshot, opened
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from artemis_py.core.messages.message import Message
+from artemis_py.errors import DamagedValue
 from artemis_py.store import message_record, schema
-from artemis_py.store.schema import DamagedValue
 from artemis_py.store.writer import ALONE_OFFSET, SHARED_OFFSET
 from artemis_py.storetools.bodies import UnseenBodies
 from artemis_py.storetools.snapshot import Snapshot

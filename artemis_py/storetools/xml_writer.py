@@ -29,9 +29,8 @@ from typing import BinaryIO, Final
 from xml.sax.saxutils import quoteattr
 
 from artemis_py.core.messages.message import Message
-from artemis_py.errors import ProtocolError, StoreError
+from artemis_py.errors import DamagedValue, ProtocolError, StoreError
 from artemis_py.store import message_record
-from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.core_message import to_core
 from artemis_py.storetools.entries import AddressEntry, Entry, QueueEntry, RecordEntry, ReferenceEntry
 

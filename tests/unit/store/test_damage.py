@@ -9,13 +9,12 @@ import pytest
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.settlement import acknowledge
-from artemis_py.errors import ProtocolError, StoreError
+from artemis_py.errors import DamagedValue, ProtocolError, StoreError
 from artemis_py.store import message_record, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles
 from artemis_py.store.message_record import MissingFormat
 from artemis_py.store.numbers import FAR
-from artemis_py.store.schema import DamagedValue
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import START_MS, browse_all
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
