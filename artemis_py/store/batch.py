@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from artemis_py.core.messages.large_body import LargeBody
+from artemis_py.core.messages.record import encode_amendment
 from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
-from artemis_py.store.message_record import encode_amendment
 from artemis_py.store.schema import LARGE, SHARED, Drop
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]

@@ -20,6 +20,7 @@ from typing import Final
 import lmdb
 
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.messages.record import Bodies
 from artemis_py.core.queues.page import Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.errors import StoreError
@@ -29,7 +30,6 @@ from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
 from artemis_py.store.failure import reason_of
 from artemis_py.store.large import body_files
-from artemis_py.store.message_record import Bodies
 from artemis_py.store.pages import PageReader
 from artemis_py.store.salvage import copy_readable
 from artemis_py.store.writer import DROP_SLICE, Writer

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 
 FAR: Final = 1 << 40
 FAR_QUEUES: Final = 1 << 20
@@ -91,7 +91,7 @@ class Numbers:
 def _message_id(key: bytes, value: bytes) -> int:
     try:
         content = schema.unseal(key, value)
-        shared_id = message_record.shared_id(content)
+        shared_id = schema.shared_id(content)
     except DamagedValue:
         return 0
     return int(schema.U64.unpack_from(content, 1)[0]) if shared_id is None else shared_id

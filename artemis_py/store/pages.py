@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.messages.record import Bodies, amend, decode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.errors import DamagedValue
-from artemis_py.store import message_record, schema
-from artemis_py.store.message_record import Bodies
+from artemis_py.store import schema
 
 _U64: Final = (1 << 64) - 1
 
@@ -75,9 +75,9 @@ class PageReader:
         handle = schema.read_place(key)[1]
         try:
             content = schema.unseal(key, value)
-            shared_id = message_record.shared_id(content)
+            shared_id = schema.shared_id(content)
             if shared_id is None:
-                message = message_record.decode_message(content[1:], self._formats, self._bodies)
+                message = decode_message(content[1:], self._formats, self._bodies)
             else:
                 message = self._shared(shared_id)
                 handle |= schema.SHARED
@@ -98,7 +98,7 @@ class PageReader:
         value = bytes(found)
         self.read_bytes += len(value)
         try:
-            return message_record.decode_message(schema.unseal(key, value), self._formats, self._bodies)
+            return decode_message(schema.unseal(key, value), self._formats, self._bodies)
         except DamagedValue as error:
             self.damaged.append((schema.MESSAGES, key, value, str(error)))
             raise
@@ -125,7 +125,7 @@ class PageReader:
                 try:
                     failed.delivery_count, due_ms, amendment = schema.read_attempts(key, value)
                     if amendment:
-                        failed.message = message_record.amend(failed.message, amendment)
+                        failed.message = amend(failed.message, amendment)
                     if due_ms:
                         page.due[failed.sequence] = due_ms
                 except DamagedValue as error:

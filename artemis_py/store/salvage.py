@@ -18,8 +18,9 @@ from typing import Any, Final
 import lmdb
 
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
+from artemis_py.core.messages.record import body_id, message_size
 from artemis_py.errors import DamagedValue
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name
 from artemis_py.store.numbers import Numbers
@@ -109,7 +110,7 @@ class Salvage:
         with self._environment.begin(write=True) as transaction:
             for _, value in transaction.cursor(db=self._databases[schema.REFERENCES]):
                 content = bytes(value)
-                if content[4:ALONE_OFFSET] == message_record.SHARING:
+                if content[4:ALONE_OFFSET] == schema.SHARING:
                     shares[content[ALONE_OFFSET:]] += 1
                 else:
                     _count_body(large, content, ALONE_OFFSET)
@@ -150,7 +151,7 @@ class Salvage:
             rank = bytes(key[: schema.RANK_KEY_BYTES])
             content = bytes(value)
             found[rank] += 1
-            if content[4:ALONE_OFFSET] != message_record.SHARING:
+            if content[4:ALONE_OFFSET] != schema.SHARING:
                 sizes[rank] += _message_size(content, ALONE_OFFSET)
                 continue
             id = content[ALONE_OFFSET:]
@@ -254,12 +255,12 @@ def copy_readable(damage: Damage, target: Path, map_bytes: int, next_body_id: in
 
 
 def _count_body(large: "Counter[int]", value: bytes, offset: int) -> None:
-    id = message_record.body_id(value, offset)
+    id = body_id(value, offset)
     if id is not None:
         large[id] += 1
 
 
 def _message_size(value: bytes, offset: int) -> int:
     """Return a message's size in memory; an estimate if the message is damaged."""
-    size = message_record.message_size(value, offset)
+    size = message_size(value, offset)
     return len(value) + MESSAGE_OVERHEAD_BYTES if size is None else size

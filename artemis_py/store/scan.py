@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import lmdb
 
+from artemis_py.core.messages.record import message_size
 from artemis_py.errors import DamagedValue
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.definitions import (
     queue_name,
     read_address,
@@ -148,7 +149,7 @@ def _database_of(key: bytes, value: bytes) -> bytes | None:
         return schema.META
     if len(key) == schema.U32.size:
         return _definition(content)
-    if len(key) == schema.U64.size and message_record.message_size(content) is not None:
+    if len(key) == schema.U64.size and message_size(content) is not None:
         return schema.MESSAGES
     if len(key) in schema.KEY_LENGTHS[schema.REFERENCES]:
         return _of_queue(key, content)
@@ -169,7 +170,7 @@ def _definition(content: bytes) -> bytes | None:
 
 def _of_queue(key: bytes, content: bytes) -> bytes | None:
     try:
-        if message_record.shared_id(content) is not None or message_record.message_size(content, 1) is not None:
+        if schema.shared_id(content) is not None or message_size(content, 1) is not None:
             return schema.REFERENCES
     except DamagedValue:
         pass

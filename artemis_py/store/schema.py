@@ -58,7 +58,7 @@ Every value above begins with a checksum, except `format`, those of an import an
 
     number:                  u64
     count:                   u32; 2**31 and more: it was damaged and is unknown, so what it counts stays
-    content of references:   u8 1, then a message          the message is not shared
+    content of references:   u8 1, then a message          the message is not shared; see `core.messages.record`
                              u8 2, then u64 message id     the message is in `messages`
     content of counts:       u64 count, u64 bytes (`Message.size`)
     content of drops:        u32 queue id, u8 rank (255: all of a deleted queue), u128 positions above this one,
@@ -72,28 +72,6 @@ Every value above begins with a checksum, except `format`, those of an import an
 
 Format 2 had numbers and counts without a checksum. The first start converts the numbers; a count is converted when it
 is next written, and is recognized by its four octets until then.
-
-A message:
-
-     0        8         16             24         25             26       28        32         36       40
-    +--------+---------+--------------+----------+--------------+--------+---------+----------+--------+-------------+
-    | u64    | u64     | u64          | u8       | i8           | u16    | u32     | u32      | u32    | u32         |
-    | id     | expires | delivery     | priority | routing type | format | address | producer | extra  | annotations |
-    |        | ms      | time ms      |          | -1: none     | length | length  | length   | length | length      |
-    +--------+---------+--------------+----------+--------------+--------+---------+----------+--------+-------------+
-     44
-    +--------+---------+----------+-------+-------------+----------+
-    | format | address | producer | extra | annotations | data     |
-    | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the rest |
-    +--------+---------+----------+-------+-------------+----------+
-    Extra is empty, or an object of the broker's own properties. A stored message is durable. Priority plus 128 says
-    that the message is large; its data then begins with
-
-     0         8        16         20
-    +---------+--------+----------+-----------
-    | u64     | u64    | u32      | octets      the body is the file of this id, see `large`; the octets stand before it
-    | body id | size   | checksum |
-    +---------+--------+----------+-----------
 """
 
 from collections.abc import Iterable
@@ -102,6 +80,8 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.record import encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
 
@@ -196,6 +176,10 @@ KEY_LENGTHS: Final = {
 
 UNKNOWN_COUNT: Final = 1 << 31
 
+ALONE: Final = b"\x01"
+SHARING: Final = b"\x02"
+"""First octets of a reference's content: it contains its message, or only the id of a shared one."""
+
 
 def handle_of(priority: int, sequence: int) -> int:
     """Return the handle of a reference that has its place in the queue."""
@@ -265,6 +249,26 @@ def read_rank(key: bytes) -> tuple[int, int]:
     """Return queue id and rank of a count."""
     queue_id, rank = _RANK.unpack(key)
     return queue_id, rank
+
+
+def alone(key: bytes, message: Message) -> bytes:
+    """Return the value of a reference that contains its message."""
+    return seal(key, ALONE + encode_message(message))
+
+
+def sharing(key: bytes, message_id: int) -> bytes:
+    """Return the value of a reference whose message is stored separately."""
+    return seal(key, SHARING + U64.pack(message_id))
+
+
+def shared_id(content: bytes) -> int | None:
+    """Return the id of a reference's shared message; None if it contains its message. Raises DamagedValue."""
+    kind = content[:1]
+    if kind == SHARING and len(content) == 9:
+        return int(U64.unpack_from(content, 1)[0])
+    if kind != ALONE:
+        raise DamagedValue("it is no reference")
+    return None
 
 
 def counts(key: bytes, count: int, size_bytes: int) -> bytes:

@@ -20,11 +20,12 @@ from typing import Final
 import lmdb
 
 from artemis_py.core.messages.message import MessageFormat
+from artemis_py.core.messages.record import decode_message, encode_message
 from artemis_py.core.queues.page import Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.logs import named_logger
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.environment import FILE_NAME, INITIAL_MAP_BYTES, MAPPED_BYTES
 from artemis_py.store.failure import reason_of
 
@@ -70,7 +71,7 @@ class ScratchStore:
         """See `Scratch`."""
         message = reference.message
         self._formats[message.format.name] = message.format
-        value = (b"\x01" if message.durable else b"\x00") + message_record.encode_message(message)
+        value = (b"\x01" if message.durable else b"\x00") + encode_message(message)
         self._gathered[schema.position_key(reference.queue.id, rank, reference.sequence)] = value
         self._gathered_bytes += len(value)
         if len(self._gathered) >= GATHERED_MESSAGES or self._gathered_bytes >= GATHERED_BYTES:
@@ -135,7 +136,7 @@ class ScratchStore:
         for key, value in found:
             position = schema.read_position(key)
             if position not in request.skipped:
-                message = message_record.decode_message(value[1:], self._formats, None, value[:1] == b"\x01")
+                message = decode_message(value[1:], self._formats, None, value[:1] == b"\x01")
                 reference = Reference(message, queue)
                 reference.sequence = position
                 page.references.append(reference)

@@ -8,9 +8,10 @@ deletes a slice of it.
 from typing import Any, Final
 
 from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.record import body_id, encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.schema import Drop
 
@@ -96,14 +97,12 @@ class Writer:
                     shared = self._transaction.get(message_key, db=self._shares)
                     shares[id] = 0 if shared is None else schema.count_or_unknown(message_key, bytes(shared))
                     self._count_body(message, message_key, self._messages)
-                    put(
-                        message_key, schema.seal(message_key, message_record.encode_message(message)), db=self._messages
-                    )
+                    put(message_key, schema.seal(message_key, encode_message(message)), db=self._messages)
                 shares[id] += 1
-                put(key, message_record.sharing(key, id), db=references)
+                put(key, schema.sharing(key, id), db=references)
             else:
                 self._count_body(message, key, references)
-                put(key, message_record.alone(key, message), db=references)
+                put(key, schema.alone(key, message), db=references)
             self._count(queue_id, schema.rank_in(handle), 1, message.size)
         for id, count in shares.items():
             message_key = schema.U64.pack(id)
@@ -147,7 +146,7 @@ class Writer:
 
     def _release_body(self, value: bytes, offset: int) -> None:
         """Subtract one from the messages of the large body, if any, of the deleted message at `offset` of a value."""
-        id = message_record.body_id(value, offset)
+        id = body_id(value, offset)
         if id is None:
             return
         self._touched.add(id)
@@ -166,7 +165,7 @@ class Writer:
             self._count(queue_id, schema.rank_in(handle), -1, 0)
             self._transaction.delete(key, db=self._attempts)
             try:
-                shared_id = message_record.shared_id(schema.unseal(key, value))
+                shared_id = schema.shared_id(schema.unseal(key, value))
             except DamagedValue:
                 return
             if shared_id is not None:
@@ -261,7 +260,7 @@ class Writer:
             found = cursor.delete()
             left -= 1
             if database is self._references:
-                if value[4:5] == message_record.SHARING:
+                if value[4:5] == schema.SHARING:
                     self._release(schema.U64.unpack_from(value, 5)[0])
                 else:
                     self._release_body(value, ALONE_OFFSET)

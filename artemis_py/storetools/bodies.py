@@ -47,7 +47,7 @@ class StoredBodies:
         self.folder: Final = folder
 
     def restore(self, id: int, size: int, checksum: int) -> StoredBody:
-        """See `message_record.Bodies`."""
+        """See `core.messages.record.Bodies`."""
         path = body_path(self.folder, id)
         check_file(path, size)
         return StoredBody(path, id, size, checksum)
@@ -57,7 +57,7 @@ class UnseenBodies:
     """Bodies as their messages describe them, whether the files are there or not."""
 
     def restore(self, id: int, size: int, checksum: int) -> LargeBody:
-        """See `message_record.Bodies`."""
+        """See `core.messages.record.Bodies`."""
         return LargeBody(id, size, checksum, holders=0)
 
 

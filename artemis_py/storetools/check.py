@@ -32,7 +32,7 @@ from attrs import define, field
 
 from artemis_py.core.messages.message import Message
 from artemis_py.errors import DamagedValue, StoreError
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_files, body_path, read_body
@@ -155,7 +155,7 @@ class _Check:
 
     def _stored_in(self, content: bytes) -> int | None:
         """Check the message in a reference or the id it points to; return the message's size, if that can be told."""
-        id = message_record.shared_id(content)
+        id = schema.shared_id(content)
         if id is not None:
             return self._tallies.add_share(id)
         message = read_message(content[1:])

@@ -12,9 +12,10 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.messages.record import decode_message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.errors import DamagedValue, StoreError
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.definitions import (
     AddressRecord,
     QueueRecord,
@@ -81,7 +82,7 @@ class ReferenceEntry:
     due_ms: int = 0
     """Time in ms at which a failed delivery is tried again; 0: at once."""
     amendment: bytes = b""
-    """Changes that consumers made to the message (`message_record.amend`); empty if there are none."""
+    """Changes that consumers made to the message (`core.messages.record.amend`); empty if there are none."""
 
 
 @frozen(kw_only=True)
@@ -222,9 +223,7 @@ class Entries:
         return QueueEntry(id=id, record=record, next_sequence=1 if mark is None else mark)
 
     def _shared_message(self, key: bytes, value: bytes) -> MessageEntry:
-        return MessageEntry(
-            message=message_record.decode_message(schema.unseal(key, value), self._formats, self._bodies)
-        )
+        return MessageEntry(message=decode_message(schema.unseal(key, value), self._formats, self._bodies))
 
     def _reference(self, key: bytes, value: bytes) -> ReferenceEntry:
         content = schema.unseal(key, value)
@@ -232,10 +231,10 @@ class Entries:
         queue = self._queue_names.get(queue_id)
         if queue is None:
             raise DamagedValue("its queue is not there")
-        id = message_record.shared_id(content)
+        id = schema.shared_id(content)
         if id is not None and (id in self._lost or not self._snapshot.has(schema.MESSAGES, schema.U64.pack(id))):
             raise DamagedValue(f"its message {id} cannot be read")
-        message = message_record.decode_message(content[1:], self._formats, self._bodies) if id is None else id
+        message = decode_message(content[1:], self._formats, self._bodies) if id is None else id
         attempts = self._snapshot.get(schema.ATTEMPTS, key)
         delivery_count, due_ms, amendment = (0, 0, b"") if attempts is None else schema.read_attempts(key, attempts)
         return ReferenceEntry(
@@ -253,7 +252,7 @@ class Entries:
         value = self._snapshot.get(schema.MESSAGES, key)
         if value is None:
             raise DamagedValue(f"its message {id} is missing")
-        return message_record.decode_message(schema.unseal(key, value), self._formats, self._bodies)
+        return decode_message(schema.unseal(key, value), self._formats, self._bodies)
 
     def _duplicate(self, key: bytes, value: bytes) -> DuplicateEntry:
         address = self._address_names.get(key[: schema.U32.size])

@@ -14,8 +14,9 @@ import lmdb
 from attrs import asdict, define, evolve, field
 
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
+from artemis_py.core.messages.record import encode_message
 from artemis_py.errors import DamagedValue, StoreError
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import body_files
@@ -190,7 +191,7 @@ class _BatchWriter:
                     self._queue(entry)
                 case MessageEntry(message=message) if message.id:
                     key = schema.U64.pack(self._known(message).id)
-                    self._put(schema.MESSAGES, key, schema.seal(key, message_record.encode_message(message)))
+                    self._put(schema.MESSAGES, key, schema.seal(key, encode_message(message)))
                 case ReferenceEntry():
                     self._reference(entry)
                 case DuplicateEntry():
@@ -251,10 +252,10 @@ class _BatchWriter:
         self._count(schema.rank_key(queue.id, schema.rank_in(handle)), 1, message.size)
         if message is entry.message:
             self._known(message)
-            self._put(schema.REFERENCES, key, message_record.alone(key, message))
+            self._put(schema.REFERENCES, key, schema.alone(key, message))
         else:
             self._shares[message.id] = self._shares.get(message.id, 0) + 1
-            self._put(schema.REFERENCES, key, message_record.sharing(key, message.id))
+            self._put(schema.REFERENCES, key, schema.sharing(key, message.id))
         if entry.delivery_count or entry.due_ms or entry.amendment:
             attempts = schema.attempts(key, entry.delivery_count, entry.due_ms, entry.amendment)
             self._put(schema.ATTEMPTS, key, attempts)

@@ -28,9 +28,9 @@ from zlib import crc32
 
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message, MessageFormat
+from artemis_py.core.messages.record import MissingFormat
 from artemis_py.errors import ArtemisError
 from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
-from artemis_py.store.message_record import MissingFormat
 from artemis_py.storetools.entries import (
     AddressEntry,
     BodyEntry,

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.record import body_id, decode_message
 from artemis_py.errors import DamagedValue
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.writer import ALONE_OFFSET, SHARED_OFFSET
 from artemis_py.storetools.bodies import UnseenBodies
 from artemis_py.storetools.snapshot import Snapshot
@@ -82,7 +83,7 @@ class Tallies:
         """Count the large body of a message that was set aside: it stays, so that the message can be repaired."""
         database = key.partition(b"\x00")[0]
         if database in _OFFSETS:
-            id = message_record.body_id(value, _OFFSETS[database])
+            id = body_id(value, _OFFSETS[database])
             if id is not None:
                 self._bodies[schema.U64.pack(id)] += 1
 
@@ -134,4 +135,4 @@ class Tallies:
 
 def read_message(content: bytes) -> Message:
     """Return a message with what it states about its body, whether that exists or not. Raises DamagedValue."""
-    return message_record.decode_message(content, {}, UnseenBodies())
+    return decode_message(content, {}, UnseenBodies())

@@ -29,8 +29,8 @@ from typing import BinaryIO, Final
 from xml.sax.saxutils import quoteattr
 
 from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.record import amend
 from artemis_py.errors import DamagedValue, ProtocolError, StoreError
-from artemis_py.store import message_record
 from artemis_py.storetools.core_message import to_core
 from artemis_py.storetools.entries import AddressEntry, Entry, QueueEntry, RecordEntry, ReferenceEntry
 
@@ -95,7 +95,7 @@ class XmlWriter:
     def _message(self, entry: ReferenceEntry) -> None:
         message = entry.message if isinstance(entry.message, Message) else self._shared(entry.message)
         if entry.amendment:
-            message = message_record.amend(message, entry.amendment)
+            message = amend(message, entry.amendment)
         core = to_core(message)
         properties = [
             f"        <property name={_quoted(each.name)} value={_quoted(each.value)} type={_quoted(each.type)}/>"

@@ -8,12 +8,12 @@ import pytest
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.record import MissingFormat, decode_message, encode_message
 from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import DamagedValue, ProtocolError, StoreError
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles
-from artemis_py.store.message_record import MissingFormat
 from artemis_py.store.numbers import FAR
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import START_MS, browse_all
@@ -327,10 +327,10 @@ def test_a_message_whose_protocol_is_missing_waits_for_it(tmp_path: Path) -> Non
 def test_a_message_cut_short_is_damaged(length: int, tmp_path: Path) -> None:
     """A checksum that happens to fit must not lead to an exception of another kind."""
     message = Message(PLAIN_FORMAT, "address", b"data", b"annotations", producer="producer")
-    content = message_record.encode_message(message)[:length]
+    content = encode_message(message)[:length]
 
     with pytest.raises(DamagedValue):
-        message_record.decode_message(content, {}, LargeFiles(tmp_path))
+        decode_message(content, {}, LargeFiles(tmp_path))
 
 
 def test_values_under_another_key_are_damaged() -> None:

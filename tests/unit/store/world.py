@@ -16,7 +16,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.repository import SettingsRepository
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.lmdb import LmdbStore
 from artemis_py.store.recovery import Recovered, recover
@@ -129,7 +129,7 @@ class World:
             assert transaction.stat(self.environment.database(schema.DROPS))["entries"] == 0
             for key, value in transaction.cursor(db=self.environment.database(schema.REFERENCES)):
                 counted[bytes(key[:5])] = counted.get(bytes(key[:5]), 0) + 1
-                id = message_record.shared_id(schema.unseal(bytes(key), bytes(value)))
+                id = schema.shared_id(schema.unseal(bytes(key), bytes(value)))
                 if id is not None:
                     shared[schema.U64.pack(id)] = shared.get(schema.U64.pack(id), 0) + 1
             counts = {

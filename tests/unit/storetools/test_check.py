@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from artemis_py.errors import StoreError
-from artemis_py.store import message_record, schema
+from artemis_py.store import schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.schema import number_value as number
 from artemis_py.storetools.check import check, check_folder
@@ -116,7 +116,7 @@ def test_values_that_were_set_aside_are_listed(tmp_path: Path) -> None:
             "0 messages have this body, 1 were counted",
         ),
         (schema.COUNTS, b"odd", COUNT, "its checksum is wrong"),
-        (schema.REFERENCES, b"odd", schema.seal(b"odd", message_record.ALONE), "no length that it can have"),
+        (schema.REFERENCES, b"odd", schema.seal(b"odd", schema.ALONE), "no length that it can have"),
         (schema.MARKS, schema.U32.pack(1), b"", "its checksum is wrong"),
         (schema.META, schema.NEXT_QUEUE_ID, schema.seal(schema.NEXT_QUEUE_ID, b""), "it is no number"),
         (schema.SHARES, schema.U64.pack(77), schema.count_value(schema.U64.pack(77), 1), "its message is missing"),
@@ -139,7 +139,7 @@ def test_a_message_that_nobody_shares_is_found(tmp_path: Path) -> None:
     fill(tmp_path)
     with Environment(tmp_path, SMALL_MAP_BYTES) as environment, environment.begin(write=True) as transaction:
         cursor = transaction.cursor(db=environment.database(schema.REFERENCES))
-        while cursor.last() and cursor.value()[4:5] == message_record.SHARING:
+        while cursor.last() and cursor.value()[4:5] == schema.SHARING:
             cursor.delete()
 
     assert [problem.split(": ")[1] for problem in check_folder(tmp_path)] == [

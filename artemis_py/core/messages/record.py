@@ -1,4 +1,28 @@
-"""Stored messages byte by byte, as `schema` draws them: messages, changes by consumers, references that share one."""
+"""A message byte by byte, as it is stored. Numbers are big-endian.
+
+     0        8         16             24         25             26       28        32         36       40
+    +--------+---------+--------------+----------+--------------+--------+---------+----------+--------+-------------+
+    | u64    | u64     | u64          | u8       | i8           | u16    | u32     | u32      | u32    | u32         |
+    | id     | expires | delivery     | priority | routing type | format | address | producer | extra  | annotations |
+    |        | ms      | time ms      |          | -1: none     | length | length  | length   | length | length      |
+    +--------+---------+--------------+----------+--------------+--------+---------+----------+--------+-------------+
+     44
+    +--------+---------+----------+-------+-------------+----------+
+    | format | address | producer | extra | annotations | data     |
+    | UTF-8  | UTF-8   | UTF-8    | JSON  | octets      | the rest |
+    +--------+---------+----------+-------+-------------+----------+
+
+Extra is empty, or an object of the broker's own properties. A message in the store is durable. Priority plus 128 says
+that the message is large; its data then begins with
+
+     0         8        16         20
+    +---------+--------+----------+-----------
+    | u64     | u64    | u32      | octets      the body is outside, under this id; the octets stand before it
+    | body id | size   | checksum |
+    +---------+--------+----------+-----------
+
+What consumers changed in a message, beside the message itself: u32 length of annotations, annotations, extra.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,14 +33,12 @@ from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES, Message, MessageFormat
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import DamagedValue, ProtocolError, StoreError
-from artemis_py.store.schema import U32, U64, seal
 
 _HEAD: Final = Struct(">QQQBbHIIII")
 _BODY: Final = Struct(">QQI")
+_LENGTH: Final = Struct(">I")
 _PRIORITY_OFFSET: Final = 24
 _LARGE_FLAG: Final = 128
-ALONE: Final = b"\x01"
-SHARING: Final = b"\x02"
 
 
 class MissingFormat:
@@ -158,38 +180,18 @@ def message_size(content: bytes, offset: int = 0) -> int | None:
     return len(content) - data_offset + head[9] + MESSAGE_OVERHEAD_BYTES
 
 
-def alone(key: bytes, message: Message) -> bytes:
-    """Return the value of a reference that contains its message."""
-    return seal(key, ALONE + encode_message(message))
-
-
-def sharing(key: bytes, message_id: int) -> bytes:
-    """Return the value of a reference whose message is stored separately."""
-    return seal(key, SHARING + U64.pack(message_id))
-
-
-def shared_id(content: bytes) -> int | None:
-    """Return the id of a reference's shared message; None if it contains its message. Raises DamagedValue."""
-    kind = content[:1]
-    if kind == SHARING and len(content) == 9:
-        return int(U64.unpack_from(content, 1)[0])
-    if kind != ALONE:
-        raise DamagedValue("it is no reference")
-    return None
-
-
 def encode_amendment(message: Message) -> bytes:
     """Return the changes that consumers of one queue made to a message, stored beside the shared original."""
     extra = b"" if message.extra is None else json.dumps(message.extra, separators=(",", ":")).encode()
-    return U32.pack(len(message.annotations)) + message.annotations + extra
+    return _LENGTH.pack(len(message.annotations)) + message.annotations + extra
 
 
 def amend(message: Message, amendment: bytes) -> Message:
     """Return the message with the changes that consumers made. Raises DamagedValue."""
-    start = U32.size
+    start = _LENGTH.size
     if len(amendment) < start:
         raise DamagedValue("it is no amendment")
-    length: int = U32.unpack_from(amendment)[0]
+    length: int = _LENGTH.unpack_from(amendment)[0]
     stop = start + length
     if stop > len(amendment):
         raise DamagedValue("it is too short for its annotations")
