@@ -1,12 +1,8 @@
 """Room on disk for messages that need not survive: messages that are not durable, above the limits of memory.
 
 An LMDB environment that is never synced, used by the loop alone. Its file has no name any more once it is open, so the
-room is given back however the process ends. Keys are those of the store; a value is
-
-     0         1
-    +---------+-----------
-    | u8      | message      as in `schema`; 1: it is durable (in a queue that is not)
-    +---------+-----------
+room is given back however the process ends. Keys are those of the store; a value is a message, after an octet that says
+whether it is durable (in a queue that is not), see `core.messages.record`.
 
 Spilled messages gather and are written some hundreds at a time, at the latest before anything is read.
 """
@@ -20,7 +16,7 @@ from typing import Final
 import lmdb
 
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.messages.record import decode_message, encode_message
+from artemis_py.core.messages.record import decode_with_durability, encode_with_durability
 from artemis_py.core.queues.page import Page, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
@@ -71,7 +67,7 @@ class ScratchStore:
         """See `Scratch`."""
         message = reference.message
         self._formats[message.format.name] = message.format
-        value = (b"\x01" if message.durable else b"\x00") + encode_message(message)
+        value = encode_with_durability(message)
         self._gathered[schema.position_key(reference.queue.id, rank, reference.sequence)] = value
         self._gathered_bytes += len(value)
         if len(self._gathered) >= GATHERED_MESSAGES or self._gathered_bytes >= GATHERED_BYTES:
@@ -136,8 +132,7 @@ class ScratchStore:
         for key, value in found:
             position = schema.read_position(key)
             if position not in request.skipped:
-                message = decode_message(value[1:], self._formats, None, value[:1] == b"\x01")
-                reference = Reference(message, queue)
+                reference = Reference(decode_with_durability(value, self._formats), queue)
                 reference.sequence = position
                 page.references.append(reference)
         return page

@@ -21,7 +21,8 @@ that the message is large; its data then begins with
     | body id | size   | checksum |
     +---------+--------+----------+-----------
 
-What consumers changed in a message, beside the message itself: u32 length of annotations, annotations, extra.
+A message that may not be durable (retained, or in a scratch file) follows an octet: u8 1: it is durable; 0: it is not.
+What consumers changed in a message stands beside it: u32 length of annotations, annotations, extra.
 """
 
 import json
@@ -39,6 +40,8 @@ _BODY: Final = Struct(">QQI")
 _LENGTH: Final = Struct(">I")
 _PRIORITY_OFFSET: Final = 24
 _LARGE_FLAG: Final = 128
+_DURABLE: Final = b"\x01"
+_NOT_DURABLE: Final = b"\x00"
 
 
 class MissingFormat:
@@ -154,6 +157,16 @@ def decode_message(
     if extra_length:
         message.extra = json.loads(content[extra_offset:annotations_offset])
     return message
+
+
+def encode_with_durability(message: Message) -> bytes:
+    """Return a message that may not be durable as it is stored."""
+    return (_DURABLE if message.durable else _NOT_DURABLE) + encode_message(message)
+
+
+def decode_with_durability(value: bytes, formats: Mapping[str, MessageFormat]) -> Message:
+    """Return the message that `encode_with_durability` wrote. Raises DamagedValue, also if it has a large body."""
+    return decode_message(value[1:], formats, None, value[:1] == _DURABLE)
 
 
 def body_id(content: bytes, offset: int = 0) -> int | None:

@@ -5,39 +5,33 @@ called on the wire. Messages are in a tree of the words of their addresses, so t
 visiting the others. A search can be interrupted: a search through a million messages is done in slices, with other work
 in between.
 
-All of them are in memory, and in the store so that they survive a restart: one value per address, under a serial number
-(`storage`, space "retained"):
-
-    +---------+---------+----------+--------+---------+----------+-------------+
-    | u64     | u8      | u8       | u16    | u16     | u16      | u32         |
-    | expires | durable | priority | format | address | producer | annotations |
-    | ms      |         |          | length | length  | length   | length      |
-    +---------+---------+----------+--------+---------+----------+-------------+
-    followed by format, address and producer in UTF-8, annotations, and data
+All of them are in memory, and in the store so that they survive a restart: one value per address, in space
+"retained-messages" under a serial number. The value is a message as `core.messages.record` draws it, after the octet
+that says whether it is durable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from struct import Struct
-from struct import error as StructError
 from typing import Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.messages.record import MissingFormat, decode_with_durability, encode_with_durability
 from artemis_py.core.names.syntax import RESERVED, WildcardSyntax
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import hold, unhold
 from artemis_py.core.runtime.timers import Timer
-from artemis_py.errors import LimitExceeded
+from artemis_py.core.services.old_retained import OLD_SPACE, read_old_retained
+from artemis_py.errors import DamagedValue, LimitExceeded
 
-SPACE: Final = "retained"
+SPACE: Final = "retained-messages"
 # Bytes of a word of an address in the tree without its text (272 with tracemalloc, compiled and pure), and the divisor
 # of `global-max-size` that limits retained messages: they do not go to disk, and could use up all memory.
 NODE_BYTES: Final = 320
 RETAINED_SHARE: Final = 2
 
 _NUMBER: Final = Struct(">Q")
-_HEAD: Final = Struct(">QBBHHHI")
 
 
 class _Node:
@@ -150,7 +144,7 @@ class RetainedMessages:
         if not node.number:
             node.number = self._next_number
             self._next_number += 1
-        self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), _encode(message))
+        self._dispatcher.storage.save_record(SPACE, _NUMBER.pack(node.number), encode_with_durability(message))
 
     def remove(self, address: str) -> bool:
         """Delete the message of an address; return False if there is none."""
@@ -173,7 +167,7 @@ class RetainedMessages:
         """Return the message of exactly this address; None if there is none or it has expired."""
         node = self._find(address)
         message = None if node is None else node.message
-        if message is not None and 0 < message.expires_ms <= self._dispatcher.now_ms:
+        if message is not None and self._is_expired(message):
             return None
         return message
 
@@ -183,21 +177,57 @@ class RetainedMessages:
 
     def load(self, formats: Mapping[str, MessageFormat]) -> int:
         """Load what an earlier run kept; return the number of unusable records, which are deleted."""
+        storage = self._dispatcher.storage
         useless = 0
-        for key, value in self._dispatcher.storage.load_records(SPACE):
+        for key, value in storage.load_records(SPACE):
             number = int(_NUMBER.unpack(key)[0])
             self._next_number = max(self._next_number, number + 1)
-            message = _decode(value, formats)
-            if message is not None:
-                message.origin = self._addresses.get(message.address)
-            if message is None or 0 < message.expires_ms <= self._dispatcher.now_ms:
+            message = self._read(decode_with_durability, value, formats)
+            if message is None or self._is_expired(message):
                 useless += message is None
-                self._dispatcher.storage.save_record(SPACE, key, None)
+                storage.save_record(SPACE, key, None)
                 continue
             node = self._make(message.address)
             self._set(node, message)
             node.number = number
+        return useless + self._replace_old(formats)
+
+    def _replace_old(self, formats: Mapping[str, MessageFormat]) -> int:
+        """Load what an older build kept, and have it written as all others; return the number of unusable records.
+
+        Beside a message of the same address the old record is the newer one: the older build ran last.
+        """
+        storage = self._dispatcher.storage
+        useless = 0
+        for key, value in storage.load_records(OLD_SPACE):
+            storage.save_record(OLD_SPACE, key, None)
+            message = self._read(read_old_retained, value, formats)
+            if message is None:
+                useless += 1
+            elif not self._is_expired(message):
+                self.put(message)
         return useless
+
+    def _read(
+        self,
+        decode: Callable[[bytes, Mapping[str, MessageFormat]], Message],
+        value: bytes,
+        formats: Mapping[str, MessageFormat],
+    ) -> Message | None:
+        """Return the message of a record; None if it is damaged, or of a protocol that is not installed."""
+        try:
+            message = decode(value, formats)
+        except (DamagedValue, ValueError):
+            return None
+        if isinstance(message.format, MissingFormat):
+            return None
+        # The id of a message that is only retained may be given again.
+        message.id = 0
+        message.origin = self._addresses.get(message.address)
+        return message
+
+    def _is_expired(self, message: Message) -> bool:
+        return 0 < message.expires_ms <= self._dispatcher.now_ms
 
     def _set(self, node: _Node, message: Message) -> None:
         hold(message)
@@ -268,44 +298,3 @@ class RetainedMessages:
             self._dispatcher.account.occupy(size_bytes)
         else:
             self._dispatcher.account.vacate(-size_bytes)
-
-
-def _encode(message: Message) -> bytes:
-    name, address, producer = message.format.name.encode(), message.address.encode(), message.producer.encode()
-    head = _HEAD.pack(
-        message.expires_ms,
-        message.durable,
-        message.priority,
-        len(name),
-        len(address),
-        len(producer),
-        len(message.annotations),
-    )
-    return b"".join((head, name, address, producer, message.annotations, message.data))
-
-
-def _decode(value: bytes, formats: Mapping[str, MessageFormat]) -> Message | None:
-    """Return the message of a record; None if it is damaged, or of a protocol that is not installed."""
-    try:
-        expires_ms, durable, priority, *lengths = _HEAD.unpack_from(value)
-        parts: list[bytes] = []
-        offset = _HEAD.size
-        for length in lengths:
-            parts.append(value[offset : offset + length])
-            offset += length
-        name, address, producer = parts[0].decode(), parts[1].decode(), parts[2].decode()
-    except (StructError, UnicodeDecodeError):
-        return None
-    message_format = formats.get(name)
-    if message_format is None or offset > len(value):
-        return None
-    return Message(
-        message_format,
-        address,
-        value[offset:],
-        parts[3],
-        bool(durable),
-        priority,
-        expires_ms,
-        producer=producer,
-    )

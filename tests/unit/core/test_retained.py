@@ -7,14 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
-from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.messages.record import encode_with_durability
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.services.retained import NODE_BYTES, RetainedMessages
+from artemis_py.core.services.old_retained import OLD_SPACE
+from artemis_py.core.services.retained import NODE_BYTES, SPACE, RetainedMessages
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import LimitExceeded
 from tests.core_harness import START_MS, make_office, make_services
 from tests.unit.store.world import World
+
+FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
+
+# What builds before the one format wrote for a durable message, and for one with annotations that is not and expires.
+OLD_RECORD = (
+    b"\0\0\0\0\0\0\0\0\x01\x04\0\x05\0\x03\0\x02\0\0\0\0plaina.bme"
+    b'{"properties":{"$map":[]},"annotations":{"$map":[]},"body":"m"}'
+)
+OLD_RECORD_THAT_EXPIRES = (
+    b"\0\0\0\0\0\x0fBE\0\x04\0\x05\0\x01\0\0\0\0\0\x06plainxbeside"
+    b'{"properties":{"$map":[]},"annotations":{"$map":[]},"body":"n"}'
+)
 
 
 def message(address: str, body: str = "m", expires_ms: int = 0) -> Message:
@@ -131,7 +145,6 @@ def test_a_search_finds_what_the_wildcard_syntax_matches(addresses: list[str], p
 
 def test_they_survive_a_restart(tmp_path: Path) -> None:
     """All but expired and removed ones, and numbers are not used twice."""
-    formats = {PLAIN_FORMAT.name: PLAIN_FORMAT}
     with World(tmp_path) as world:
         for made in (message("a", "old"), message("b"), message("c", expires_ms=START_MS + 5), message("a", "new")):
             world.services.retained.put(made)
@@ -140,7 +153,7 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
 
     with World(tmp_path) as world:
         world.office.dispatcher.now_ms = START_MS + 10
-        assert world.services.retained.load(formats) == 0
+        assert world.services.retained.load(FORMATS) == 0
         kept = world.services.retained.get("a")
         assert kept is not None
         assert (kept.view.body, kept.durable, world.services.retained.count) == ("new", True, 1)
@@ -148,21 +161,103 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        world.services.retained.load(formats)
+        world.services.retained.load(FORMATS)
         assert sorted(found(world.services.retained, "#")) == ["a", "d"]
 
 
 def test_a_record_of_no_use_is_forgotten(tmp_path: Path) -> None:
     """A protocol that was uninstalled, or nonsense: said, and not kept for ever."""
+    no_text = encode_with_durability(message("a.b")).replace(b"a.b", b"\xff\xff\xff")
     with World(tmp_path) as world:
         world.services.retained.put(message("a"))
-        world.store.save_record("retained", bytes(7) + b"\x09", b"nonsense")
+        world.store.save_record(SPACE, bytes(7) + b"\x09", b"nonsense")
+        world.store.save_record(SPACE, bytes(7) + b"\x0a", no_text)
         world.settle()
 
     with World(tmp_path) as world:
-        assert world.services.retained.load({}) == 2
+        assert world.services.retained.load({}) == 3
         world.settle()
-        assert world.store.load_records("retained") == []
+        assert world.store.load_records(SPACE) == []
+
+
+def test_whether_it_is_durable_survives_a_restart(tmp_path: Path) -> None:
+    """A message of MQTT's QoS 0 stays one, with whatever the broker added to it."""
+    with World(tmp_path) as world:
+        made = message("a")
+        made.durable = False
+        made.set_extra("_AMQ_ORIG_ADDRESS", "b")
+        world.services.retained.put(made)
+        world.settle()
+
+    with World(tmp_path) as world:
+        world.services.retained.load(FORMATS)
+        kept = world.services.retained.get("a")
+        assert kept is not None
+        assert (kept.durable, kept.lookup("_AMQ_ORIG_ADDRESS"), kept.id) == (False, "b", 0)
+
+
+def keep_old_records(folder: Path, *values: bytes) -> None:
+    """Make the store of an older build."""
+    with World(folder) as world:
+        for number, value in enumerate(values, 1):
+            world.store.save_record(OLD_SPACE, number.to_bytes(8, "big"), value)
+        world.settle()
+
+
+def test_old_records_are_read_once_and_written_in_the_one_format(tmp_path: Path) -> None:
+    """A crash right after the start leaves both as they were."""
+    keep_old_records(tmp_path, OLD_RECORD, OLD_RECORD_THAT_EXPIRES)
+    with World(tmp_path) as world:
+        assert world.services.retained.load(FORMATS) == 0
+        assert world.services.retained.count == 2
+
+    with World(tmp_path) as world:
+        assert world.services.retained.load(FORMATS) == 0
+        kept = world.services.retained.get("a.b")
+        assert kept is not None
+        assert (kept.view.body, kept.durable, kept.priority, kept.producer) == ("m", True, 4, "me")
+        world.settle()
+        assert world.store.load_records(OLD_SPACE) == []
+        assert len(world.store.load_records(SPACE)) == 2
+
+    with World(tmp_path) as world:
+        assert world.services.retained.load(FORMATS) == 0
+        expiring = world.services.retained.get("x")
+        assert expiring is not None
+        assert (expiring.durable, expiring.expires_ms, expiring.annotations) == (False, START_MS + 5, b"beside")
+        world.office.dispatcher.now_ms = START_MS + 5
+        world.office.dispatcher.handle_deadlines()
+        assert found(world.services.retained, "#") == ["a.b"]
+
+
+def test_an_old_record_beside_a_new_one_counts(tmp_path: Path) -> None:
+    """The older build ran last, so its message is the last one of the address."""
+    with World(tmp_path) as world:
+        world.services.retained.put(message("a.b", "of the newer build, before"))
+        world.settle()
+    keep_old_records(tmp_path, OLD_RECORD)
+
+    for _ in range(2):
+        with World(tmp_path) as world:
+            assert world.services.retained.load(FORMATS) == 0
+            kept = world.services.retained.get("a.b")
+            assert kept is not None
+            assert (kept.view.body, world.services.retained.count) == ("m", 1)
+            world.settle()
+            assert len(world.store.load_records(SPACE)) == 1
+
+
+@pytest.mark.parametrize("formats", [FORMATS, {}])
+def test_an_old_record_of_no_use_is_forgotten(tmp_path: Path, formats: dict[str, MessageFormat]) -> None:
+    """Damaged, cut short, or of a protocol that was uninstalled: counted, and not kept for ever."""
+    no_text = OLD_RECORD.replace(b"a.b", b"\xff\xff\xff")
+    values = [OLD_RECORD] if not formats else [b"", OLD_RECORD[:19], OLD_RECORD[:29], no_text]
+    keep_old_records(tmp_path, *values)
+
+    with World(tmp_path) as world:
+        assert world.services.retained.load(formats) == len(values)
+        world.settle()
+        assert world.store.load_records(OLD_SPACE) == world.store.load_records(SPACE) == []
 
 
 def test_what_is_retained_is_counted_with_the_tree(tmp_path: Path) -> None:
@@ -176,7 +271,7 @@ def test_what_is_retained_is_counted_with_the_tree(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.office.create_address("x", frozenset(RoutingType))
         retained = world.services.retained
-        retained.load({PLAIN_FORMAT.name: PLAIN_FORMAT})
+        retained.load(FORMATS)
         after = (world.office.account.size_bytes, retained.size_bytes)
 
         assert before == sum(message(name).size for name in names) + 4 * NODE_BYTES + len("abcx")

@@ -21,6 +21,14 @@ from tests.mqtt_site import Client, Site, connected, lasting
 
 PUBACK = 4
 
+RETAINED_BY_AN_OLDER_BUILD = (
+    (
+        b"\0\0\0\0\0F0\xc0\x01\x04\0\x04\0\x11\0\x08\0\0\0\x18mqttplant.temperaturesensor-7"
+        b"\x05\x03\0\ntext/plain&\0\x04unit\0\x01C21.5"
+    ),
+    b"\0\0\0\0\0\0\0\0\0\x04\0\x04\0\x0b\0\x08\0\0\0\x01mqttplant.statesensor-7\x04low \xff",
+)
+
 
 class Forbidden:
     """Everybody may do everything but these."""
@@ -233,6 +241,26 @@ def test_an_empty_payload_clears_what_was_retained() -> None:
     assert bodies(watcher) == [b"m", b""]
     assert bodies(late) == []
     assert site.services.retained.count == 0
+
+
+def test_what_an_older_build_retained_is_still_there(tmp_path: Path) -> None:
+    """The octets are those that such a build wrote for two PUBLISH packets, of QoS 1 and 0."""
+    with Site(tmp_path) as site:
+        for number, record in enumerate(RETAINED_BY_AN_OLDER_BUILD, 1):
+            site.office.storage.save_record("retained", number.to_bytes(8, "big"), record)
+        site.commit()
+
+    for _ in range(2):  # read as it was written, and then as it is written now
+        with Site(tmp_path) as site:
+            client = connected(site, "late")
+            client.subscribe("plant/#", 1)
+            first, second = client.packets()
+            site.commit()
+
+            assert (first[1:3], first[3], first[5]) == (("plant/temperature", b"21.5"), 1, True)
+            assert first[-1].user_properties == (("unit", "C"),)
+            assert (first[-1].content_type, first[-1].message_expiry_interval) == ("text/plain", 3600)
+            assert (second[1:3], second[3], second[5]) == (("plant/state", b"low \xff"), 0, True)
 
 
 def test_retained_messages_are_limited() -> None:
