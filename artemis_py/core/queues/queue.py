@@ -253,6 +253,8 @@ class Queue(Binding):
 
     # -- out -------------------------------------------------------------------------------------------------
 
+    # Protocols know queues and not `settlement`, most of whose functions are for core alone: hence these two.
+
     def give_back(self, reference: Reference, outcome: int) -> None:
         """Give back a delivery of this queue; see `settlement.give_back`."""
         give_back(reference, outcome)
