@@ -209,6 +209,7 @@ class Broker:
             authenticator=authenticator(acceptor),
             turn=turn,
             connections=self.connections,
+            events=self.postoffice.events,
             tls=server_context(acceptor),
             idle_timeout_override_ms=None if override_ms < 0 else override_ms,
         )

@@ -1,7 +1,7 @@
-"""Log of the core's events: their first listener."""
+"""Log of the events of the core and the transport: their first listener."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from artemis_py.core.runtime.events import (
@@ -9,6 +9,9 @@ from artemis_py.core.runtime.events import (
     AddressHasRoom,
     AddressIsFull,
     AddressRemoved,
+    ConnectionClosed,
+    ConnectionOpened,
+    ConnectionRefused,
     Denied,
     Dropped,
     Duplicate,
@@ -18,6 +21,7 @@ from artemis_py.core.runtime.events import (
     ListenerFailed,
     QueueAdded,
     QueueRemoved,
+    RefusalCause,
     Unrouted,
 )
 from artemis_py.logs import LogBrake, named_logger
@@ -25,17 +29,35 @@ from artemis_py.peers import address_of
 
 LOGGER: Final = named_logger(__name__)
 
+TRANSPORT: Final = named_logger("artemis_py.transport.driver")
+"""Logger of the lines about connections. Operators set its level and search for its name."""
+
+REFUSALS: Final[Mapping[RefusalCause, str]] = {
+    RefusalCause.NO_ROOM: "connection refused: peer=%s reason=%s",
+    RefusalCause.DISPLACED: "stranger displaced: peer=%s reason=%s",
+    RefusalCause.TLS_FAILED: "TLS failed: peer=%s reason=%s",
+    RefusalCause.UNKNOWN_PROTOCOL: "connection speaks no protocol of this acceptor: peer=%s first_bytes=%s",
+    RefusalCause.LOGIN_TIMEOUT: "login took too long: peer=%s seconds=%s",
+}
+"""A template for each refusal, hence a limit of lines for each (`LogBrake`)."""
+
 
 class EventLog:
     """Logs events. Events that clients can cause at will are logged at a limited rate or as DEBUG."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._brake = LogBrake(LOGGER, now)
+        self._now: Final = now
+        self._brake: Final = LogBrake(LOGGER, now)
+        self._brakes: Final[dict[str, LogBrake]] = {}
+        """Brakes of the acceptors by name, so that a flood at one of them hides no line of another."""
         self._lines: Final[dict[type[Event], Callable[[Any], None]]] = {
             AddressAdded: self._address_added,
             AddressRemoved: self._address_removed,
             QueueAdded: self._queue_added,
             QueueRemoved: self._queue_removed,
+            ConnectionOpened: self._connection_opened,
+            ConnectionClosed: self._connection_closed,
+            ConnectionRefused: self._connection_refused,
             Unrouted: self._unrouted,
             Dropped: self._dropped,
             Duplicate: self._duplicate,
@@ -68,6 +90,18 @@ class EventLog:
 
     def _queue_removed(self, event: QueueRemoved) -> None:
         LOGGER.debug("queue deleted: name=%s address=%s reason=%s", event.name, event.address, event.reason)
+
+    def _connection_opened(self, event: ConnectionOpened) -> None:
+        TRANSPORT.debug("connection opened: id=%d peer=%s protocol=%s", event.id, event.peer, event.protocol)
+
+    def _connection_closed(self, event: ConnectionClosed) -> None:
+        TRANSPORT.debug("connection closed: id=%d peer=%s reason=%s", event.id, event.peer, event.reason)
+
+    def _connection_refused(self, event: ConnectionRefused) -> None:
+        brake = self._brakes.get(event.acceptor)
+        if brake is None:
+            brake = self._brakes[event.acceptor] = LogBrake(TRANSPORT, self._now)
+        brake.warning(address_of(event.peer), REFUSALS[event.cause], event.peer, event.detail)
 
     def _unrouted(self, event: Unrouted) -> None:
         """Warn of what surprises new users most (artemis-model §9.1): a topic without subscribers keeps nothing."""

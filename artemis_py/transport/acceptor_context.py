@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
+from artemis_py.core.runtime.events import Events
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import (
     DEFAULT_OUTPUT_LIMIT_BYTES,
@@ -37,11 +38,14 @@ class AcceptorContext:
     authenticator: Authenticator
     turn: Turn
     connections: Connections
+    events: Events
+    """Listeners that are told of connections that open, close or are refused."""
     tls: ssl.SSLContext | None = None
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
     idle_timeout_override_ms: int | None = None
     """Idle timeout that `ConnectionContext` passes on to the protocol; None: the protocol's own."""
     brake: LogBrake = field(factory=lambda: LogBrake(LOGGER))
+    """Log of exceptions that a connection must never raise; everything else is an event."""
     parameters: Mapping[str, object] = field(init=False)
     """Parameters of the acceptor as each protocol read them, by the protocol's name."""
 

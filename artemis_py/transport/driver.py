@@ -10,7 +10,7 @@ import ssl
 from math import inf
 from typing import Final, cast
 
-from artemis_py.logs import named_logger
+from artemis_py.core.runtime.events import ConnectionClosed, ConnectionOpened, ConnectionRefused, RefusalCause
 from artemis_py.peers import address_of
 from artemis_py.protocol import ProtocolConnection
 from artemis_py.transport.acceptor_context import AcceptorContext
@@ -18,8 +18,6 @@ from artemis_py.transport.detection import UnknownProtocol, recognise
 from artemis_py.transport.driver_state import State
 from artemis_py.transport.sockets import peer_text, unacknowledged_bytes
 from artemis_py.transport.strangers import Standing
-
-LOGGER: Final = named_logger(__name__)
 
 # Time for the last bytes to reach a peer that reads, and for its own end of stream to come back: a few round trips of a
 # slow link. A peer that does not read loses those bytes.
@@ -99,7 +97,7 @@ class Driver(asyncio.Protocol):
         config = acceptor.config
         refusal = acceptor.connections.admit(self, config.connections_allowed, config.strangers_per_address)
         if refusal is not None:
-            acceptor.brake.warning(self.peer_address, "connection refused: peer=%s reason=%s", self.peer, refusal)
+            self._tell_refusal(RefusalCause.NO_ROOM, refusal)
             self._state = State.LOST
             self._transport.abort()
             return
@@ -127,7 +125,7 @@ class Driver(asyncio.Protocol):
     def tls_failed(self, error: ssl.SSLError) -> None:
         """End the connection: the peer speaks no TLS, or not as the acceptor requires (called by `TlsLayer`)."""
         now = self._acceptor.turn.enter()
-        self._acceptor.brake.warning(self.peer_address, "TLS failed: peer=%s reason=%s", self.peer, error)
+        self._tell_refusal(RefusalCause.TLS_FAILED, str(error))
         self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
@@ -312,9 +310,7 @@ class Driver(asyncio.Protocol):
         if now >= self._deadline:
             self._acceptor.turn.enter()
             if self._state is not State.LINGERING:
-                seconds = self._acceptor.config.handshake_timeout_s
-                template = "login took too long: peer=%s seconds=%d"
-                self._acceptor.brake.warning(self.peer_address, template, self.peer, seconds)
+                self._tell_refusal(RefusalCause.LOGIN_TIMEOUT, str(int(self._acceptor.config.handshake_timeout_s)))
             self.abort()
             return
         connection = self._connection
@@ -371,7 +367,7 @@ class Driver(asyncio.Protocol):
     def displace(self, reason: str) -> None:
         """Abort this connection, which is not logged in, to make room for a new one (called by `Connections`)."""
         self._acceptor.turn.enter()
-        self._acceptor.brake.warning(self.peer_address, "stranger displaced: peer=%s reason=%s", self.peer, reason)
+        self._tell_refusal(RefusalCause.DISPLACED, reason)
         self.abort()
 
     def wake(self) -> None:
@@ -403,9 +399,8 @@ class Driver(asyncio.Protocol):
         try:
             manager = recognise(acceptor.managers, self._head)
         except UnknownProtocol:
-            # The first bytes may be part of a secret sent to the wrong port: log no more than the length of a name.
-            template = "connection speaks no protocol of this acceptor: peer=%s first_bytes=%s"
-            acceptor.brake.warning(self.peer_address, template, self.peer, self._head[:4].hex())
+            # The first bytes may be part of a secret sent to the wrong port: tell no more than the length of a name.
+            self._tell_refusal(RefusalCause.UNKNOWN_PROTOCOL, self._head[:4].hex())
             self._turn_away()
             return None
         if manager is None or transport is None:
@@ -420,7 +415,7 @@ class Driver(asyncio.Protocol):
         except Exception:
             self._fail("connect")
             return None
-        LOGGER.debug("connection opened: id=%d peer=%s protocol=%s", self.id, self.peer, manager.name)
+        acceptor.events.emit(ConnectionOpened(self.id, manager.name, self.acceptor_name, self.peer))
         return self._connection
 
     def _login_changed(self, standing: Standing) -> None:
@@ -450,12 +445,18 @@ class Driver(asyncio.Protocol):
         if connection is None:
             return
         self._connection = None
-        LOGGER.debug("connection closed: id=%d peer=%s reason=%s", self.id, self.peer, reason)
+        closed = ConnectionClosed(self.id, self.protocol_name, self.acceptor_name, self.peer, reason)
+        self._acceptor.events.emit(closed)
         try:
             connection.connection_lost()
         except Exception:
             self._log_failure("connection_lost")
         self._acceptor.turn.plan()  # what it returned may now be delivered to others
+
+    def _tell_refusal(self, cause: RefusalCause, detail: str) -> None:
+        """Tell the listeners why this connection is turned away."""
+        refused = ConnectionRefused(self.id, self.protocol_name, self.acceptor_name, self.peer, cause, detail)
+        self._acceptor.events.emit(refused)
 
     def _fail(self, where: str) -> None:
         """Log an exception that a connection must never raise, and end this connection only."""

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from artemis_py.core.runtime.events import ConnectionClosed, ConnectionOpened, Event, Events
 from artemis_py.errors import ConfigError
+from artemis_py.management.event_log import EventLog
 from artemis_py.transport.acceptor import Acceptor
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
@@ -33,6 +35,8 @@ class Site:
         self.manager = LineProtocolManager(make_host(postoffice))
         self.turn = Turn(postoffice.dispatcher, asyncio.get_running_loop())
         self.connections = Connections(limits)
+        self.events = Events()
+        EventLog().listen(self.events)
         self.acceptor = Acceptor(
             AcceptorContext(
                 config=config,
@@ -40,6 +44,7 @@ class Site:
                 authenticator=AnyName(),
                 turn=self.turn,
                 connections=self.connections,
+                events=self.events,
                 tls=server_context(config),
             )
         )
@@ -88,6 +93,22 @@ async def test_conversation_over_a_real_socket() -> None:
         writer.close()
         await site.until_all_left()
         assert site.manager.opened[0].lost_count == 1
+
+
+async def test_a_listener_is_told_of_a_connection_and_how_it_ended() -> None:
+    """One event for its beginning and one for its end, with what tells it from all others."""
+    async with listening() as site:
+        told: list[Event] = []
+        site.events.subscribe(told.append)
+        reader, writer = await site.connect()
+        host, port = writer.get_extra_info("sockname")
+        writer.write(b"LINE alice\nECHO x\n")
+        await reader.readline()
+        writer.close()
+        await site.until_all_left()
+
+        who = (1, "LINE", "test", f"{host}:{port}")
+        assert told == [ConnectionOpened(*who), ConnectionClosed(*who, "closed by peer")]
 
 
 async def test_taken_port_is_a_configuration_error() -> None:

@@ -24,6 +24,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import FAILED
 from artemis_py.core.runtime.access import Permission
+from artemis_py.core.runtime.events import ConnectionClosed, ConnectionOpened, Event
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
 from artemis_py.deployment.protocols import installed_protocols
@@ -65,6 +66,19 @@ def secured(folder: Path) -> BrokerConfig:
     (folder / "artemis-users.properties").write_text("")
     (folder / "artemis-roles.properties").write_text("")
     return evolve(embedded_config(), security_enabled=True, login=LoginConfig(folder=folder))
+
+
+async def test_listeners_of_a_broker_are_told_of_its_connections() -> None:
+    """Those that listen to the core need not ask the transport."""
+    told: list[Event] = []
+    async with Broker(protocols=LINE) as broker:
+        broker.host.events.subscribe(told.append, ConnectionOpened, ConnectionClosed)
+        client = await Client.connect(broker)
+        client.say("QUIT")
+        assert [await client.hear() for _ in range(3)] == ["HELLO alice", "BYE as you wish", ""]
+        client.leave()
+
+    assert [type(event) for event in told] == [ConnectionOpened, ConnectionClosed]
 
 
 async def test_embedded_broker_moves_a_message() -> None:

@@ -8,11 +8,15 @@ from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.runtime.events import (
     AddressAdded,
     AddressRemoved,
+    ConnectionClosed,
+    ConnectionOpened,
+    ConnectionRefused,
     Denied,
     Dropped,
     Duplicate,
     QueueAdded,
     QueueRemoved,
+    RefusalCause,
     Unrouted,
 )
 from artemis_py.logs import LINES_OF_KIND, LINES_OF_SOURCE
@@ -86,3 +90,62 @@ def test_a_flood_of_duplicates_does_not_fill_the_log(log: EventLog, caplog: pyte
         log.write(Duplicate("orders", f"'{number}'"))
 
     assert len(caplog.records) == LINES_OF_SOURCE
+
+
+def test_connections_are_for_debugging_and_under_the_name_of_the_transport(
+    log: EventLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The protocols have lines of their own, with the user; these are there before it is known."""
+    caplog.set_level(logging.DEBUG)
+    log.write(ConnectionOpened(7, "AMQP", "artemis", "192.0.2.1:5"))
+    log.write(ConnectionClosed(7, "AMQP", "artemis", "192.0.2.1:5", "closed by peer"))
+
+    name = "artemis_py.transport.driver"
+    assert caplog.record_tuples == [
+        (name, logging.DEBUG, "connection opened: id=7 peer=192.0.2.1:5 protocol=AMQP"),
+        (name, logging.DEBUG, "connection closed: id=7 peer=192.0.2.1:5 reason=closed by peer"),
+    ]
+
+
+def refused(cause: RefusalCause, detail: str, acceptor: str = "artemis", host: str = "192.0.2.1") -> ConnectionRefused:
+    return ConnectionRefused(7, "", acceptor, f"{host}:5", cause, detail)
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (refused(RefusalCause.NO_ROOM, "9 are open"), "connection refused: peer=192.0.2.1:5 reason=9 are open"),
+        (refused(RefusalCause.DISPLACED, "9 are open"), "stranger displaced: peer=192.0.2.1:5 reason=9 are open"),
+        (refused(RefusalCause.TLS_FAILED, "bad record"), "TLS failed: peer=192.0.2.1:5 reason=bad record"),
+        (
+            refused(RefusalCause.UNKNOWN_PROTOCOL, "47455420"),
+            "connection speaks no protocol of this acceptor: peer=192.0.2.1:5 first_bytes=47455420",
+        ),
+        (refused(RefusalCause.LOGIN_TIMEOUT, "10"), "login took too long: peer=192.0.2.1:5 seconds=10"),
+    ],
+)
+def test_each_refusal_has_a_line_of_its_own(
+    log: EventLog, caplog: pytest.LogCaptureFixture, event: ConnectionRefused, line: str
+) -> None:
+    """WARN: an operator should know which limit, and whom it met."""
+    log.write(event)
+
+    assert caplog.record_tuples == [("artemis_py.transport.driver", logging.WARNING, line)]
+
+
+def test_a_flood_of_refusals_does_not_fill_the_log(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the ports that one address comes from; refusals of another cause are still told."""
+    for _ in range(1000):
+        log.write(refused(RefusalCause.NO_ROOM, "9 are open"))
+    log.write(refused(RefusalCause.TLS_FAILED, "bad record"))
+
+    assert len(caplog.records) == LINES_OF_SOURCE + 1
+
+
+def test_a_flood_at_one_acceptor_hides_no_line_of_another(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """Each has its own limit of lines: what happens at the public port says nothing of the internal one."""
+    for number in range(1000):
+        log.write(refused(RefusalCause.NO_ROOM, "9 are open", "public", f"192.0.{number >> 8}.{number & 255}"))
+    log.write(refused(RefusalCause.NO_ROOM, "9 are open", "internal"))
+
+    assert len(caplog.records) == LINES_OF_KIND + 1

@@ -1,4 +1,4 @@
-"""Events by which the core reports its decisions. It never logs by itself.
+"""Events by which the core reports its decisions, and the transport its connections. The core never logs by itself.
 
 The log is the first listener; notifications and metrics listen in the same way. An event reports that something was
 created, ended or refused, never that a message was routed or delivered as usual. Events that clients cause often and
@@ -6,6 +6,7 @@ few listeners want are created only if there is a listener (`Events.wants`).
 """
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Final
 
 from attrs import frozen
@@ -113,6 +114,62 @@ class SessionClosed(Event):
     client_id: str
     protocol: str
     peer: str
+
+
+@frozen
+class ConnectionOpened(Event):
+    """The protocol of a connection was recognised. Nothing is known yet about its user.
+
+    A connection that never gets this far has no event, or only `ConnectionRefused`.
+    """
+
+    id: int
+    """Number of the connection; no other connection of this run of the broker has it."""
+    protocol: str
+    acceptor: str
+    peer: str
+
+
+@frozen
+class ConnectionClosed(Event):
+    """A connection that was opened ended; there is one such event for each `ConnectionOpened`.
+
+    Its session ends at about the same time: `SessionClosed` may come before or after this event.
+    """
+
+    id: int
+    protocol: str
+    acceptor: str
+    peer: str
+    reason: str
+
+
+class RefusalCause(Enum):
+    """Why the transport turned a connection away."""
+
+    NO_ROOM = "no room"
+    """A limit of connections is reached."""
+    DISPLACED = "displaced"
+    """It was not logged in, and made room for another connection."""
+    TLS_FAILED = "TLS failed"
+    UNKNOWN_PROTOCOL = "unknown protocol"
+    LOGIN_TIMEOUT = "login timeout"
+    """It was not logged in within the handshake timeout."""
+
+
+@frozen
+class ConnectionRefused(Event):
+    """The transport turned a connection away. If it was open, `ConnectionClosed` follows."""
+
+    id: int
+    """0 if it got no number, because there was no room for it."""
+    protocol: str
+    """Empty if it was not recognised."""
+    acceptor: str
+    peer: str
+    cause: RefusalCause
+    detail: str
+    """The limit, the error of TLS, the first bytes in hexadecimal, or the timeout in seconds."""
 
 
 @frozen

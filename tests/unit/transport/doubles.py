@@ -9,8 +9,10 @@ from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
+from artemis_py.core.runtime.events import Events
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.repository import SettingsRepository
+from artemis_py.management.event_log import EventLog
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
 from artemis_py.store.memory import MemoryStore
 from artemis_py.transport.acceptor_context import AcceptorContext
@@ -195,12 +197,15 @@ class Bench:
         self.manager = LineProtocolManager(self.host)
         self.turn = Turn(self.postoffice.dispatcher, self.loop, self.loop.wall_clock)
         self.connections = Connections(limits or ConnectionLimits(total=100, strangers=50))
+        self.events = Events()
+        EventLog(self.loop.time).listen(self.events)
         self.terms = AcceptorContext(
             config=config or AcceptorConfig(name="test"),
             managers=[self.manager],
             authenticator=AnyName(),
             turn=self.turn,
             connections=self.connections,
+            events=self.events,
             output_limit_bytes=output_limit_bytes,
         )
 
