@@ -71,8 +71,10 @@ def delete(target: Target, name: str, force: bool, json_wanted: bool) -> None:
 @address.command()
 @target_options
 @click.argument("name", required=False)
-@click.option("--bindings", is_flag=True, help="With a NAME: its queues, too.")
-@click.option("--all", "all_wanted", is_flag=True, help="Temporary addresses, too, such as that of this command.")
+@click.option("--bindings", is_flag=True, help="With a NAME: show its queues, too.")
+@click.option(
+    "--all", "all_wanted", is_flag=True, help="Show temporary addresses, too, such as the one this command uses."
+)
 @click.option("--max-rows", type=click.IntRange(1, 1000), default=50, show_default=True)
 @as_json
 def show(target: Target, name: str | None, bindings: bool, all_wanted: bool, max_rows: int, json_wanted: bool) -> None:

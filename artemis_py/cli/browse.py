@@ -85,12 +85,12 @@ class Browsing(Conversation):
 @click.command()
 @target_options
 @click.option("--destination", default="queue://TEST", show_default=True, help="queue://X, X or a::q.")
-@click.option("--message-count", type=click.IntRange(min=1), help="Show so many at most.")
-@click.option("--filter", help="Selector: show only messages it accepts.")
+@click.option("--message-count", type=click.IntRange(min=1), help="Show at most this many messages.")
+@click.option("--filter", help="Selector: show only messages that match.")
 @click.option(
     "--print", "printed", type=click.Choice(PRINTED), default="body", show_default=True, help="What to print of each."
 )
-@click.option("--json", "printed", flag_value="json", help="Same as --print json: one JSON object a line.")
+@click.option("--json", "printed", flag_value="json", help="Same as --print json: one JSON object per line.")
 @click.option("--quiet", is_flag=True, help="No summary.")
 def browse(
     target: Target, destination: str, message_count: int | None, filter: str | None, printed: str, quiet: bool

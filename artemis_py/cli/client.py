@@ -74,9 +74,7 @@ def target_options(command: Callable[..., object]) -> Callable[..., object]:
     for option in (
         click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="With amqps: PEM file to trust."),
         click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Password [env: ARTEMIS_PY_PASSWORD]."),
-        click.option(
-            "--user", envvar="ARTEMIS_PY_USER", help="User name; without it anonymous [env: ARTEMIS_PY_USER]."
-        ),
+        click.option("--user", envvar="ARTEMIS_PY_USER", help="User name; default: anonymous [env: ARTEMIS_PY_USER]."),
         click.option(
             "--url",
             envvar="ARTEMIS_PY_URL",
@@ -155,7 +153,7 @@ def delivery_condition(event: Event) -> Condition | None:
 
 def unread(count: int) -> Failed:
     """Return the error for messages whose delivery the broker began and then aborted, in AMQP's words."""
-    return Failed(f"{count} messages were broken off by the broker, which cannot read them: its log says why")
+    return Failed(f"{count} messages were aborted by the broker, which cannot read them: its log says why")
 
 
 class Conversation(MessagingHandler):  # type: ignore[misc]

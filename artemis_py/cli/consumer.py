@@ -99,14 +99,14 @@ class Consuming(Conversation):
 @click.command()
 @target_options
 @click.option("--destination", default="queue://TEST", show_default=True, help="queue://X, topic://X, X or a::q.")
-@click.option("--message-count", type=click.IntRange(min=1), help="Stop after so many; without it never.")
-@click.option("--filter", help="Selector: receive only messages it accepts.")
-@click.option("--receive-timeout", type=click.IntRange(min=0), help="Stop when nothing came for so many milliseconds.")
+@click.option("--message-count", type=click.IntRange(min=1), help="Stop after this many messages; default: never.")
+@click.option("--filter", help="Selector: receive only messages that match.")
+@click.option("--receive-timeout", type=click.IntRange(min=0), help="Stop when no message came for this many ms.")
 @click.option("--break-on-null", is_flag=True, help="Stop at the first message without a body.")
 @click.option(
     "--print", "printed", type=click.Choice(PRINTED), default="body", show_default=True, help="What to print of each."
 )
-@click.option("--json", "printed", flag_value="json", help="Same as --print json: one JSON object a line.")
+@click.option("--json", "printed", flag_value="json", help="Same as --print json: one JSON object per line.")
 @click.option("--quiet", is_flag=True, help="No summary.")
 def consumer(
     target: Target,

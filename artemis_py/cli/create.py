@@ -24,7 +24,7 @@ def checked(pattern: re.Pattern[str], legal: str) -> Callable[[click.Context, cl
 
     def check(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
         if value is not None and not pattern.fullmatch(value):
-            raise click.BadParameter(f"{value!r} has other characters than {legal}")
+            raise click.BadParameter(f"{value!r} may contain only {legal}")
         return value
 
     return check
@@ -36,23 +36,29 @@ checked_name = checked(NAME, "letters, digits, . _ - @")
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--user", callback=checked_name, help="Name of the first user.")
-@click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Its password [env: ARTEMIS_PY_PASSWORD].")
-@click.option("--role", default="amq", show_default=True, callback=checked_name, help="Its role; it may do everything.")
+@click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Password of the first user [env: ARTEMIS_PY_PASSWORD].")
+@click.option(
+    "--role",
+    default="amq",
+    show_default=True,
+    callback=checked_name,
+    help="Role of the first user, with all permissions.",
+)
 @click.option("--name", callback=checked_name, help="Name of the broker; default: that of the folder.")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    callback=checked(HOST, "those of a host name or IP address"),
-    help="Where to listen; 0.0.0.0 lets other machines in.",
+    callback=checked(HOST, "the characters of a host name or IP address"),
+    help="Address to listen on; 0.0.0.0 accepts clients of other machines.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=61616, show_default=True, help="For all protocols.")
-@click.option("--amqp-port", type=click.IntRange(0, 65535), default=5672, show_default=True, help="For AMQP only.")
-@click.option("--mqtt-port", type=click.IntRange(0, 65535), default=1883, show_default=True, help="For MQTT only.")
-@click.option("--allow-anonymous", "anonymous_access", flag_value="EVERYWHERE", help="Nobody needs a name.")
-@click.option("--require-login", "anonymous_access", flag_value="NOWHERE", help="Everybody needs a name.")
-@click.option("--force", is_flag=True, help="Replace the configuration of an instance that is there; data stays.")
-@click.option("--silent", is_flag=True, help="Ask nothing; print nothing but errors.")
+@click.option("--port", type=click.IntRange(0, 65535), default=61616, show_default=True, help="Port for all protocols.")
+@click.option("--amqp-port", type=click.IntRange(0, 65535), default=5672, show_default=True, help="Port for AMQP only.")
+@click.option("--mqtt-port", type=click.IntRange(0, 65535), default=1883, show_default=True, help="Port for MQTT only.")
+@click.option("--allow-anonymous", "anonymous_access", flag_value="EVERYWHERE", help="No client needs to log in.")
+@click.option("--require-login", "anonymous_access", flag_value="NOWHERE", help="Every client must log in.")
+@click.option("--force", is_flag=True, help="Replace the configuration of an existing instance; its data stays.")
+@click.option("--silent", is_flag=True, help="Ask no questions, and print only errors.")
 # Long because click passes each option as a parameter.
 def create(
     folder: Path,
@@ -70,11 +76,11 @@ def create(
 ) -> None:
     """Make an instance in DIR: etc/ with its configuration, data/ for what it stores.
 
-    User and password are asked for if they are not given; there are no default ones. Without --allow-anonymous
+    User and password are asked for if they are not given; there are no defaults. Without --allow-anonymous
     or --require-login, clients on this machine need no name, and all others do.
     """
     if (folder / "etc" / FILE_NAME).exists() and not force:
-        raise click.UsageError(f"{folder} holds an instance already; --force replaces its configuration")
+        raise click.UsageError(f"{folder} already holds an instance; --force replaces its configuration")
     can_ask = not silent and sys.stdin.isatty()
     if user is None:
         if not can_ask:
@@ -83,7 +89,7 @@ def create(
         assert user is not None
     if password is None:
         if not can_ask:
-            raise click.UsageError("--password is missing; ARTEMIS_PY_PASSWORD is the way that leaves no traces")
+            raise click.UsageError("--password is missing; ARTEMIS_PY_PASSWORD keeps it out of the shell's history")
         password = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)
     if not password:
         raise click.UsageError("the password is empty")

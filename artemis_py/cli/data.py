@@ -46,20 +46,20 @@ format_option = click.option(
     "--format",
     "name",
     type=click.Choice([each.value for each in FileFormat]),
-    help="jsonl: everything, byte for byte; xml: as Artemis exports and imports it. Default: how FILE ends.",
+    help="jsonl: everything, byte for byte; xml: as Artemis exports and imports it. Default: by the ending of FILE.",
 )
 
 
 @click.group()
 def data() -> None:
-    """What a broker stores, seen from outside. All but import and compact work while the broker runs."""
+    """Look at, check, copy and compact what a broker stores. All but import and compact work while the broker runs."""
 
 
 @data.command()
 @instance_argument
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def stat(instance: Path, as_json: bool) -> None:
-    """Count what the store of the instance in DIR holds. Exit code 1 if its file is damaged: then what can be read."""
+    """Count what the store of the instance in DIR holds. Exit code 1 if it is damaged; then what can be read."""
     found = _told(lambda: statistics(*_folders_of(instance)))
     rows = [asdict(queue) for queue in found.queues]
     if as_json:
@@ -75,14 +75,14 @@ def stat(instance: Path, as_json: bool) -> None:
     if found.problems:
         raise Failed(
             f"the store is damaged: {found.problems[0]} ({len(found.problems)} problems, `data check` names them all); "
-            "`data export` takes out what can be read, and the next start goes on with it"
+            "`data export` saves what can be read, and the next start continues with it"
         )
 
 
 @data.command()
 @instance_argument
 def check(instance: Path) -> None:
-    """Read every value of the store and tell what is wrong; nothing is changed. Exit code 1 if something is."""
+    """Read every value of the store and report what is wrong; nothing is changed. Exit code 1 if something is."""
     journal, bodies = _folders_of(instance)
     with Progress("checking", None) as bar:
         findings = _told(lambda: check_store(journal, _watcher(bar), bodies))
@@ -154,10 +154,10 @@ def export(instance: Path, target: Path, name: str | None) -> None:
 @click.argument("source", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @format_option
 def take_in(instance: Path, source: Path, name: str | None) -> None:
-    """Take what `export` or Artemis wrote into the store, behind what is there. The broker must not run.
+    """Import what `export` or Artemis wrote, after what is already stored. The broker must not run.
 
-    FILE is checked as a whole first. If something interrupts the import, the same command goes on from there, and a
-    file that was taken in is not taken in twice. Exit code 1 if something had to be left out; it is named.
+    FILE is checked as a whole first. If something interrupts the import, the same command continues from there, and a
+    file that was imported is not imported twice. Exit code 1 if something had to be left out; it is named.
     """
     file_format = _file_format(source, name)
     config = _configuration_of(instance)
@@ -175,19 +175,19 @@ def take_in(instance: Path, source: Path, name: str | None) -> None:
     for line in imported.left_out:
         say(line)
     if imported.left_out:
-        raise Failed(f"{source} was taken in, but for what is named above")
+        raise Failed(f"{source} was imported, except for what is named above")
     if imported.resumed_at == imported.entries:
-        click.echo(f"{source} was taken in before; nothing was changed")
+        click.echo(f"{source} was imported before; nothing was changed")
     elif imported.resumed_at:
         click.echo(f"{imported.entries} entries, {imported.resumed_at} of them by an earlier run")
     else:
-        click.echo(f"{imported.entries} entries taken in")
+        click.echo(f"{imported.entries} entries imported")
 
 
 def _file_format(file: Path, name: str | None) -> FileFormat:
     name = file.suffix.removeprefix(".") if name is None else name
     if name not in [each.value for each in FileFormat]:
-        raise click.UsageError(f"{file} ends neither in .jsonl nor in .xml: say which --format it has")
+        raise click.UsageError(f"{file} ends neither in .jsonl nor in .xml: give its --format")
     return FileFormat(name)
 
 

@@ -87,16 +87,16 @@ class Ledger:
     def take(self, consumer: int, body: bytes, now_ns: int) -> None:
         """Record a message that arrived. Raises Violation."""
         if len(body) < SMALLEST_SIZE:
-            raise Violation("a message that is not ours: the destination must be empty, and used by nobody else")
+            raise Violation("a message of another program: the destination must be empty, and not used by others")
         run, producer, number, sent_ns = STAMP.unpack_from(body)
         if run != self.plan.run:
-            raise Violation("a message that is not ours: the destination must be empty, and used by nobody else")
+            raise Violation("a message of another program: the destination must be empty, and not used by others")
         expected = self._expected[consumer]
         seen = self._seen[consumer if len(self._seen) > 1 else 0][producer]
         if seen[number]:
             raise Violation(f"message {number} of producer {producer} came twice")
         if number < expected[producer]:
-            raise Violation(f"message {number} of producer {producer} came behind {expected[producer] - 1}")
+            raise Violation(f"message {number} of producer {producer} came after {expected[producer] - 1}")
         seen[number] = 1
         expected[producer] = number + 1
         self.received += 1
@@ -205,7 +205,7 @@ class Run:
             if self.ledger.received != received:
                 received, since = self.ledger.received, now
             elif now - since > self.plan.timeout_s:
-                self.fail(Violation(f"nothing came for {self.plan.timeout_s:g} s"))
+                self.fail(Violation(f"no message came for {self.plan.timeout_s:g} s"))
         await self._done
 
     def figures(self) -> dict[str, Any]:

@@ -32,24 +32,30 @@ def report(figures: dict[str, Any], failure: str | None) -> str:
 @click.option("--destination", default="queue://PERF", show_default=True, help="queue://X or topic://X; must be empty.")
 @click.option("--count", type=click.IntRange(min=1), default=100_000, show_default=True, help="Messages in all.")
 @click.option("--size", type=click.IntRange(min=SMALLEST_SIZE), default=100, show_default=True, help="Octets per body.")
-@click.option("--producers", type=click.IntRange(1, 1000), default=1, show_default=True, help="Each with a connection.")
-@click.option("--consumers", type=click.IntRange(1, 1000), default=1, show_default=True, help="Each with a connection.")
-@click.option("--durable", is_flag=True, help="Messages ask to survive a restart.")
+@click.option("--producers", type=click.IntRange(1, 1000), default=1, show_default=True, help="One connection each.")
+@click.option("--consumers", type=click.IntRange(1, 1000), default=1, show_default=True, help="One connection each.")
+@click.option("--durable", is_flag=True, help="Send durable messages, which survive a restart.")
 @click.option("--settled", is_flag=True, help="Fire and forget: neither side acknowledges.")
 @click.option(
     "--window", type=click.IntRange(min=1), default=1000, show_default=True, help="Unconfirmed messages per producer."
 )
 @click.option(
-    "--credit", type=click.IntRange(min=1), default=1000, show_default=True, help="Messages ahead, per consumer."
+    "--credit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Messages sent ahead to each consumer.",
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second; without it the most.")
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), help="Messages per second; default: as many as possible."
+)
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Give up when nothing came for so many seconds.",
+    help="Give up when no message came for this many seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
@@ -59,7 +65,7 @@ def report(figures: dict[str, Any], failure: str | None) -> str:
     show_default=True,
     help="MQTT (3.1.1) needs topic://X; its QoS takes the place of --durable and --settled, and X may have slashes.",
 )
-@click.option("--qos", type=click.IntRange(0, 2), default=1, show_default=True, help="Of MQTT messages.")
+@click.option("--qos", type=click.IntRange(0, 2), default=1, show_default=True, help="QoS of MQTT messages.")
 def perf(destination: str, as_json: bool, **options: Any) -> None:
     """Measure a broker: rate, time from send to receipt, order and completeness.
 

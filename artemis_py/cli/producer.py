@@ -64,7 +64,7 @@ class Producing(Conversation):
         """Fail: the broker could not accept a message (its outcome is released or modified)."""
         delivery: Any = event.delivery
         reason = "modified" if delivery.remote_state == Delivery.MODIFIED else "released"
-        self.fail(Failed(f"message {self.confirmed + 1} of {self.count} was not taken: the broker {reason} it"))
+        self.fail(Failed(f"message {self.confirmed + 1} of {self.count} was not accepted: the broker {reason} it"))
 
     def tick(self) -> None:
         """Show the progress."""
@@ -88,9 +88,9 @@ def parse_property(text: str) -> tuple[str, object]:
 @click.option("--destination", default="queue://TEST", show_default=True, help="queue://X, topic://X, X or a::q.")
 @click.option("--message-count", type=click.IntRange(min=1), default=1, show_default=True, help="How many to send.")
 @click.option("--message", "text", default="message {n}", show_default=True, help="Text of the body; {n} counts.")
-@click.option("--message-size", type=click.IntRange(min=0), help="Send so many bytes instead of a text.")
+@click.option("--message-size", type=click.IntRange(min=0), help="Send this many bytes instead of a text.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Application property; repeatable.")
-@click.option("--durable/--non-persistent", default=True, show_default=True, help="Whether a restart keeps them.")
+@click.option("--durable/--non-persistent", default=True, show_default=True, help="Whether messages survive a restart.")
 @click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True)
 @click.option("--ttl", type=click.IntRange(min=1), help="Milliseconds until a message expires.")
 @click.option("--quiet", is_flag=True, help="No summary.")
@@ -106,7 +106,7 @@ def producer(
     ttl: int | None,
     quiet: bool,
 ) -> None:
-    """Send messages and wait until the broker has taken them."""
+    """Send messages and wait until the broker has accepted them."""
     named: Mapping[str, object] = dict(parse_property(each) for each in properties)
     message: Any = Message(durable=durable, priority=priority, properties=dict(named) or None)
     message.ttl = (ttl or 0) / 1000

@@ -114,7 +114,7 @@ def create(
 @attribute_options(is_update=True)
 @as_json
 def update(target: Target, name: str, routing_type: str | None, json_wanted: bool, **attributes: object) -> None:
-    """Change the queue NAME; what is not named stays as it is."""
+    """Change the queue NAME; attributes that are not named stay as they are."""
     wanted = _wanted(name, routing_type, attributes)
     if len(wanted) == 1:
         raise click.UsageError("nothing to change: name at least one attribute")
@@ -125,7 +125,7 @@ def update(target: Target, name: str, routing_type: str | None, json_wanted: boo
 @queue.command()
 @target_options
 @click.argument("name")
-@click.option("--remove-consumers", is_flag=True, help="Delete it even if somebody consumes from it.")
+@click.option("--remove-consumers", is_flag=True, help="Delete it even if it has consumers.")
 @click.option("--auto-delete-address", is_flag=True, help="Delete its auto-created address with its last queue.")
 @as_json
 def delete(target: Target, name: str, remove_consumers: bool, auto_delete_address: bool, json_wanted: bool) -> None:
@@ -139,8 +139,10 @@ def delete(target: Target, name: str, remove_consumers: bool, auto_delete_addres
 @click.option("--name", help="Only queues with this text in their name.")
 @click.option("--field", help="Only queues where this field matches --value (fields: see --json).")
 @click.option("--operation", type=click.Choice(FILTER_OPERATIONS), default="EQUALS", show_default=True)
-@click.option("--value", help="What --field is compared with.")
-@click.option("--all", "all_wanted", is_flag=True, help="Temporary queues, too, such as that of this command.")
+@click.option("--value", help="Value that --field is compared with.")
+@click.option(
+    "--all", "all_wanted", is_flag=True, help="Show temporary queues, too, such as the one this command uses."
+)
 @click.option("--sort", "sort_field", default="name", show_default=True, help="Field to sort by.")
 @click.option("--descending", is_flag=True, help="Largest first.")
 @click.option("--page", type=click.IntRange(min=1), default=1, show_default=True)
@@ -159,7 +161,7 @@ def stat(
     max_rows: int,
     json_wanted: bool,
 ) -> None:
-    """List queues with their counters; without a filter those that are not temporary."""
+    """List queues with their counters; without a filter, all that are not temporary."""
     if (field is None) != (value is None):
         raise click.UsageError("--field and --value go together")
     if name is not None:
@@ -185,7 +187,7 @@ def stat(
 @click.argument("name")
 @as_json
 def purge(target: Target, name: str, json_wanted: bool) -> None:
-    """Discard the messages of the queue NAME that no consumer holds."""
+    """Discard the messages of the queue NAME that no consumer has."""
     count = call(target, f"queue.{name}", "removeAllMessages")
     _done(f"removed {count} message{'' if count == 1 else 's'} from {name}", {"removed": count}, json_wanted)
 
@@ -195,7 +197,7 @@ def purge(target: Target, name: str, json_wanted: bool) -> None:
 @click.argument("name")
 @as_json
 def pause(target: Target, name: str, json_wanted: bool) -> None:
-    """Hold the deliveries of the queue NAME; messages still arrive."""
+    """Stop delivering from the queue NAME; messages still arrive."""
     call(target, f"queue.{name}", "pause")
     _done(f"paused: queue {name}", {"queue": name, "paused": True}, json_wanted)
 

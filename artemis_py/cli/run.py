@@ -37,14 +37,14 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option(
     "--port-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="When ready, write the ports of the acceptors here, one a line.",
+    help="When ready, write the ports of the acceptors to this file, one per line.",
 )
 def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
     """Start the broker of the instance in DIR; without DIR one with the shipped configuration.
 
     Without DIR it keeps its messages in the folder data below the current one.
 
-    It prints where it listens, then "ready", logs to standard error, and stops in good order on SIGTERM and Ctrl-C.
+    It prints where it listens, then "ready", logs to standard error, and stops cleanly on SIGTERM and Ctrl-C.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     tell_fatal_signals()

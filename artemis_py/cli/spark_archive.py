@@ -25,13 +25,15 @@ from artemis_py.cli.spark_job import (
 @session_options
 @click.option("--address", help="Addresses, separated by commas; with --subscription.")
 @click.option("--subscription", help="Name under which the broker keeps messages for this archive.")
-@click.option("--queue", help="Queues instead; their messages stay where they are.")
-@click.option("--selector", help="Only messages that it accepts.")
+@click.option("--queue", help="Queues to read instead; their messages stay in them.")
+@click.option("--selector", help="Only messages that match.")
 @click.option("--out", required=True, help="Folder of the archive.")
 @checkpoint_option
-@click.option("--partition-by", default="date,address", show_default=True, help="Of date, address, queue; or empty.")
-@click.option("--columns", default="", help="Columns beside those a replay needs [default: all].")
-@click.option("--max-messages", type=click.IntRange(min=1), help="Of one batch.")
+@click.option(
+    "--partition-by", default="date,address", show_default=True, help="Any of date, address and queue; or empty."
+)
+@click.option("--columns", default="", help="Columns to keep besides those that a replay needs [default: all].")
+@click.option("--max-messages", type=click.IntRange(min=1), help="Largest number of messages in one batch.")
 @every
 @as_json
 def archive(
@@ -67,7 +69,7 @@ def archive(
 @session_options
 @click.option("--in", "path", required=True, help="Folder of the archive.")
 @click.option("--where", help="SQL condition on the columns, such as \"address = 'orders' AND date >= '2027-01-01'\".")
-@click.option("--to", help="An address for all [default: each where it came from].")
+@click.option("--to", help="Send all to this address [default: each to its own].")
 @click.option("--times", type=click.Choice(("original", "new")), default="original", show_default=True)
 @rate_option
 @click.option("--job-id", required=True, help="Name of the replay: under the same name nothing is sent twice.")

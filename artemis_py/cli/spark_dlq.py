@@ -34,7 +34,7 @@ GROUP_COLUMNS: Final = {
 
 @click.group()
 def dlq() -> None:
-    """Dead letters: what they are, and back to where they came from."""
+    """Report dead letters, and send them back to where they came from."""
 
 
 @dlq.command()
@@ -42,7 +42,14 @@ def dlq() -> None:
 @click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas.")
 @click.option("--where", help="SQL condition on columns and facts.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write.")
-@click.option("--groups", "limit", type=click.IntRange(min=1), default=200, show_default=True, help="Largest ones.")
+@click.option(
+    "--groups",
+    "limit",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Number of groups, largest first.",
+)
 @as_json
 def report(
     target: Target, start: Start, queue: str, where: str | None, out: Path | None, limit: int, json_wanted: bool
@@ -68,12 +75,18 @@ def report(
 @click.option("--queue", default="DLQ", show_default=True, help="Dead-letter queues, separated by commas.")
 @click.option("--group", "groups", multiple=True, help="Id of a group in a report; repeatable.")
 @click.option("--where", help="SQL condition, such as \"cause = 'expired' AND origin_address = 'orders'\".")
-@click.option("--all", "all_wanted", is_flag=True, help="All of them; instead of --group or --where.")
-@click.option("--to", help="An address for all [default: the queue each died in].")
+@click.option("--all", "all_wanted", is_flag=True, help="All dead letters; instead of --group or --where.")
+@click.option("--to", help="Send all to this address [default: each to the queue it came from].")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=3, show_default=True, help="Sent back so often, a message stays."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="A message that was sent back this often stays.",
 )
-@click.option("--max-messages", type=click.IntRange(min=1), help="Of this run, the oldest first [default: all].")
+@click.option(
+    "--max-messages", type=click.IntRange(min=1), help="Send at most this many, the oldest first [default: all]."
+)
 @rate_option
 @click.option("--dry-run", is_flag=True, help="Count, and send nothing.")
 @as_json
@@ -91,9 +104,9 @@ def redrive(
     dry_run: bool,
     json_wanted: bool,
 ) -> None:
-    """Send dead letters back to where they came from; each goes from the queue when its copy was accepted."""
+    """Send dead letters back to where they came from; each leaves the queue once its copy is accepted."""
     if all_wanted == bool(groups or where):
-        raise click.UsageError("say which: --group or --where; or --all")
+        raise click.UsageError("give --group, --where or --all")
     with running_job("redriven", start) as (session, progress):
         from artemis_py.spark.jobs import redrive as job
         from artemis_py.spark.options import write_options

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from artemis_py.spark.jobs.running import Progress as JobProgress
 
 as_json = click.option("--json", "json_wanted", is_flag=True, help="JSON instead of text.")
-every = click.option("--every", type=float, metavar="SECONDS", help="Go on, a batch every so often, until Ctrl-C.")
+every = click.option("--every", type=float, metavar="SECONDS", help="Run until Ctrl-C, a batch at each interval.")
 checkpoint_option = click.option("--checkpoint", help="Folder of the checkpoint [default: _checkpoint in --out].")
-rate_option = click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Messages a second at most.")
+rate_option = click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), help="At most this many messages per second."
+)
 
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -96,7 +98,7 @@ def source_options(
     max_messages: int | None,
 ) -> dict[str, str]:
     if (queue is None) == (address is None) or (address is None) != (subscription is None):
-        raise click.UsageError("say what to read: --address with --subscription, or --queue")
+        raise click.UsageError("give --address with --subscription, or --queue")
     given = {
         "mode": "browse" if address is None else "subscription",
         "address": address,

@@ -24,10 +24,10 @@ from artemis_py.cli.spark_job import (
 @session_options
 @click.option("--address", required=True, help="Addresses, separated by commas.")
 @click.option("--subscription", required=True, help="Name under which the broker keeps messages for this job.")
-@click.option("--selector", help="Only messages that it accepts.")
+@click.option("--selector", help="Only messages that match.")
 @click.option("--device", default="address", show_default=True, help="$.path, property:NAME, address or address:N.")
 @click.option("--value", default="$.value", show_default=True, help="Path of the number in the body.")
-@click.option("--time", "time_path", help="Path of the moment in the body [default: when the message came].")
+@click.option("--time", "time_path", help="Path of the time in the body [default: when the message arrived].")
 @click.option("--window", default="1 minute", show_default=True)
 @click.option("--slide", help="[default: the window]")
 @click.option("--watermark", default="2 minutes", show_default=True, help="How late a measurement may be.")

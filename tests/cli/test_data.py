@@ -110,8 +110,8 @@ def test_what_is_exported_from_a_running_broker_is_what_another_serves(tmp_path:
         found = taken(client, "orders")
 
     assert exported.out == f"12 entries written to {file}\n", exported.err
-    assert imported[0].out == "12 entries taken in\n", imported[0].err
-    assert imported[1].out == f"{file} was taken in before; nothing was changed\n"
+    assert imported[0].out == "12 entries imported\n", imported[0].err
+    assert imported[1].out == f"{file} was imported before; nothing was changed\n"
     assert check.code == 0
     assert found == expected
     assert len(found) == len(MESSAGES)

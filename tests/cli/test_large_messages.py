@@ -65,7 +65,7 @@ def test_browsing_goes_on_behind_a_message_that_is_broken_off(damaged: Command) 
 
     assert outcome.out.splitlines() == WHOLE
     assert outcome.code == 1
-    assert "1 messages were broken off by the broker" in outcome.err
+    assert "1 messages were aborted by the broker" in outcome.err
 
 
 def test_a_consumer_gets_another_message_for_one_that_is_broken_off(damaged: Command) -> None:
@@ -73,4 +73,4 @@ def test_a_consumer_gets_another_message_for_one_that_is_broken_off(damaged: Com
     outcome = damaged("consumer", "--destination", "q", "--message-count", str(SMALL - 1), "--receive-timeout", "20000")
 
     assert outcome.lines == WHOLE
-    assert "Warning: 1 messages were broken off by the broker" in outcome.err
+    assert "Warning: 1 messages were aborted by the broker" in outcome.err

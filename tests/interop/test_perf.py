@@ -104,7 +104,7 @@ def test_messages_that_never_come_fail_the_run(broker: BrokerProcess, name: str)
     result = json.loads(done.stdout)
     assert done.returncode == 1
     assert result["received"] < result["wanted"] == 20
-    assert "nothing came for 0.5 s" in result["failure"]
+    assert "no message came for 0.5 s" in result["failure"]
 
 
 def test_no_broker_is_exit_code_3() -> None:
