@@ -83,7 +83,7 @@ def _examine(path: Path, file: PageFile, can_trust_note: bool) -> Damage | None:
         if found is None:
             if is_sound and not unknown and not broken:
                 return None
-            problems = broken + walk.problems + [f"{name}: no database is called so" for name in unknown]
+            problems = broken + walk.problems + [f"{name}: there is no database of this name" for name in unknown]
             found = Damage(path, meta, problems, walk.doubtful, is_older=bool(broken))
             databases = len(walk.databases)
             if MAIN not in walk.damaged:
@@ -113,9 +113,9 @@ class NothingKnown(StoreError):
 
 def _hopeless(path: Path, reason: str) -> StoreError:
     return NothingKnown(
-        f"the store {path} is damaged, nobody can tell what is in it: {reason}. Nothing was changed and no large "
-        "message deleted. Put a backup in its place; or take out with `artemis-py data export` what is found in the "
-        "file, then move it and the large messages away, start with an empty store and import it"
+        f"the store {path} is damaged, and nothing tells what is in it: {reason}. Nothing was changed, and no "
+        "large message was deleted. Put a backup in its place; or save what is found in the file with `artemis-py data "
+        "export`, move the file and the large messages away, start with an empty store and import what was saved"
     )
 
 

@@ -71,7 +71,7 @@ def read_address(content: bytes) -> AddressRecord:
             creator=record.get("creator"),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedValue(f"it is no address: {error}") from error
+        raise DamagedValue(f"it is not an address: {error}") from error
 
 
 def queue_record(queue: Queue) -> bytes:
@@ -93,7 +93,7 @@ def read_queue(content: bytes) -> QueueRecord:
         config["routing_type"] = RoutingType[config["routing_type"]]
         return QueueRecord(config=QueueConfig(**config), paused=record["paused"])
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedValue(f"it is no queue: {error}") from error
+        raise DamagedValue(f"it is not a queue: {error}") from error
 
 
 def queue_name(key: bytes, value: bytes) -> str | None:

@@ -118,7 +118,7 @@ class DiskMonitor:
         try:
             space = self._look(self._folder)
         except OSError as error:
-            LOGGER.warning("disk cannot be looked at: folder=%s reason=%s", self._folder, error.strerror)
+            LOGGER.warning("disk cannot be checked: folder=%s reason=%s", self._folder, error.strerror)
             return
         self.used_part = space.used_part
         level = self.limit.level(space)

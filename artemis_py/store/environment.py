@@ -193,7 +193,7 @@ class Environment:
             self._locks.append(FolderLock(folder, setting))
         except OSError as error:
             self._release()
-            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+            raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
         except StoreError:
             self._release()
             raise
@@ -235,7 +235,7 @@ class Environment:
         """Make sure that LMDB can open the file safely. Raises StoreError, lmdb.Error, OSError."""
         file = self.folder / FILE_NAME
         if not has_note(file):
-            LOGGER.info("pages of the store are checked, it was not stopped cleanly: file=%s", file)
+            LOGGER.info("checking the pages of the store, because it was not stopped cleanly: file=%s", file)
         damage = examine(file)
         if damage is None:
             return
@@ -268,7 +268,7 @@ class Environment:
             raise StoreError(
                 f"the store {file} is damaged, and what can be read of it cannot be copied: {reason}. "
                 f"Nothing was changed. Make room for {file.stat().st_size} bytes if the disk is full; `artemis-py data "
-                "export` takes out what can be read"
+                "export` saves what can be read"
             ) from error
         kept = _set_aside(file)
         (aside / FILE_NAME).replace(file)
@@ -277,7 +277,7 @@ class Environment:
         for loss in losses:
             LOGGER.error("lost: %s", loss)
         LOGGER.error(
-            "the broker goes on with what could be read of the store; put a backup in its place if you need what is "
+            "the broker continues with what could be read of the store; put a backup in its place if you need what is "
             "lost, or delete the damaged file: kept=%s",
             kept,
         )
@@ -324,7 +324,7 @@ class Environment:
         if transaction.get(schema.IMPORT, db=self.database(schema.META)) is not None:
             raise StoreError(
                 f"an import into the store in {self.folder} was not finished: run `artemis-py data import` with the "
-                "same file again, it goes on where it was"
+                "same file again, it continues where it stopped"
             )
 
     def database(self, name: bytes) -> "lmdb._Database":

@@ -37,7 +37,7 @@ def _why_full(file: Path) -> str | None:
     if limit != resource.RLIM_INFINITY and size + FULL_BYTES > limit:
         return f"the disk is full for this process: {file} may not grow beyond {limit} bytes (ulimit -f)"
     reason = _probe(file.with_name(PROBE_NAME))
-    return None if reason is None else f"the disk of {file.parent} takes nothing more: {reason}"
+    return None if reason is None else f"the disk of {file.parent} accepts no more data: {reason}"
 
 
 def _probe(path: Path) -> str | None:

@@ -73,7 +73,7 @@ def restore(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageF
     A missing folder is created if `may_create`. Raises StoreError.
     """
     if not may_create and not store.folder.is_dir():
-        raise StoreError(f"{store.folder} is not there, and create-journal-dir is false")
+        raise StoreError(f"{store.folder} does not exist, and create-journal-dir is false")
     if not store.answers_wait:
         LOGGER.warning("journal-sync options are off: a crash loses what was confirmed just before it")
     found = recover(store, postoffice, formats)
@@ -157,12 +157,12 @@ class _Recovery:
         self._found.orphans = count
         if kept:
             LOGGER.warning(
-                "large messages of a store that was damaged are kept, nobody refers to them: folder=%s count=%d",
+                "large messages of a damaged store are kept, though no message refers to them: folder=%s count=%d",
                 self._store.files.folder,
                 kept,
             )
         if count:
-            LOGGER.info("large messages nobody refers to were removed: count=%d bytes=%d", count, size)
+            LOGGER.info("large messages that no message refers to were removed: count=%d bytes=%d", count, size)
 
     def _addresses(self) -> None:
         for key, value in self._all(schema.ADDRESSES):
@@ -188,7 +188,7 @@ class _Recovery:
                 config = record.config
                 if config.address not in self._office.addresses:
                     LOGGER.error(
-                        "address of a stored queue made anew: address=%s queue=%s", config.address, config.name
+                        "address of a stored queue created again: address=%s queue=%s", config.address, config.name
                     )
                     routing_type = config.routing_type or RoutingType.MULTICAST
                     self._office.create_address(config.address, frozenset((routing_type,)), config.auto_created)
@@ -216,7 +216,12 @@ class _Recovery:
         last = self._numbers_there.last_sequence(queue.id)
         start = max(ranges[-1][1] if ranges else 1, last + 1)
         mark = start + FAR
-        LOGGER.error("the sequences of a queue go on far above: queue=%s last=%d next=%d", queue.name, last, mark)
+        LOGGER.error(
+            "the sequences of a queue continue far above what was used: queue=%s last=%d next=%d",
+            queue.name,
+            last,
+            mark,
+        )
         self._write_skipped(queue, [*ranges, (start, mark)])
         return mark
 
@@ -235,7 +240,7 @@ class _Recovery:
         number = self._number(schema.META, name)
         if number is None:
             number = self._numbers_there.next_number(name)
-            LOGGER.error("a number goes on far above what is there: name=%s next=%d", name.decode(), number)
+            LOGGER.error("a number continues far above what was used: name=%s next=%d", name.decode(), number)
             value = schema.number_value(name, number)
             self._transaction.put(name, value, db=self._environment.database(schema.META))
         return number
@@ -285,7 +290,7 @@ class _Recovery:
         queue = self._office.create_queue(read_queue(schema.unseal(key, value)).config, id)
         self._reserve(queue, key)
         self._found.lost_queues += 1
-        LOGGER.error("the definition of a queue is lost, its messages are in another one: id=%d queue=%s", id, name)
+        LOGGER.error("the definition of a queue is lost, its messages are in a new one: id=%d queue=%s", id, name)
         return queue
 
     def _skip(self) -> None:

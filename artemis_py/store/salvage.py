@@ -217,7 +217,7 @@ class Salvage:
         if self._is_older:
             yield "the last commit cannot be read: what it stored is lost, and what it removed is there again"
         if self.unshared:
-            yield f"{self.unshared} shared messages were set aside: whose they are is lost"
+            yield f"{self.unshared} shared messages were set aside: their queues are not known"
         for database in sorted(self._walk.damaged & {one.decode() for one in _LOST_WORDS}):
             yield f"{_LOST_WORDS[database.encode()]} were damaged, some may be lost"
 

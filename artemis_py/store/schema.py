@@ -267,7 +267,7 @@ def shared_id(content: bytes) -> int | None:
     if kind == SHARING and len(content) == 9:
         return int(U64.unpack_from(content, 1)[0])
     if kind != ALONE:
-        raise DamagedValue("it is no reference")
+        raise DamagedValue("it is not a reference")
     return None
 
 
@@ -280,7 +280,7 @@ def read_counts(key: bytes, value: bytes) -> tuple[int, int]:
     """Return count and bytes. Raises DamagedValue."""
     content = unseal(key, value)
     if len(content) != _COUNTS.size:
-        raise DamagedValue("it is no count")
+        raise DamagedValue("it is not a count")
     count, size_bytes = _COUNTS.unpack(content)
     return count, size_bytes
 
@@ -331,7 +331,7 @@ def read_drop(key: bytes, value: bytes) -> Drop:
     """Return what is still to be deleted. Raises DamagedValue."""
     content = unseal(key, value)
     if len(content) < _DROP.size or (len(content) - _DROP.size) % U64.size:
-        raise DamagedValue("it is no drop")
+        raise DamagedValue("it is not a drop")
     queue_id, rank, after_high, after_low, upto_high, upto_low, highest_number = _DROP.unpack_from(content)
     kept = frozenset([number for (number,) in U64.iter_unpack(content[_DROP.size :])])
     return Drop(queue_id, rank, after_high << 64 | after_low, upto_high << 64 | upto_low, highest_number, kept)
@@ -361,7 +361,7 @@ def write_ranges(ranges: Iterable[tuple[int, int]]) -> bytes:
 def read_ranges(content: bytes) -> list[tuple[int, int]]:
     """Return the ranges that `write_ranges` wrote. Raises DamagedValue."""
     if len(content) % 16:
-        raise DamagedValue("it is no list of ranges")
+        raise DamagedValue("it is not a list of ranges")
     numbers = [U64.unpack_from(content, at)[0] for at in range(0, len(content), 8)]
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
@@ -401,7 +401,7 @@ def read_number(key: bytes, value: bytes) -> int:
     """Return the number of a value. Raises DamagedValue."""
     content = unseal(key, value)
     if len(content) != U64.size:
-        raise DamagedValue("it is no number")
+        raise DamagedValue("it is not a number")
     return int(U64.unpack(content)[0])
 
 
@@ -438,6 +438,6 @@ def read_attempts(key: bytes, value: bytes) -> tuple[int, int, bytes]:
     content = unseal(key, value)
     size = len(content)
     if size < _ATTEMPTS.size or 0 < size - _ATTEMPTS.size < U32.size:
-        raise DamagedValue("it is no delivery count")
+        raise DamagedValue("it is not a delivery count")
     count, due_ms = _ATTEMPTS.unpack_from(content)
     return count, due_ms, content[_ATTEMPTS.size :]

@@ -129,7 +129,7 @@ class Walk:
                 start = offset + NODE_BYTES + key_length
                 name = page[offset + NODE_BYTES : start].decode("utf-8", "replace")
                 if not flags & NAMED or size != TREE.size:
-                    self._say(MAIN, f"'{name}' is no database")
+                    self._say(MAIN, f"'{name}' is not a database")
                     continue
                 tree = Tree(page, start)
                 if tree.flags or not is_tree(tree, self._meta):
@@ -237,7 +237,7 @@ class Walk:
             return b""
         lower, upper = head[3], head[4]
         if lower < HEAD_BYTES or lower & 1 or lower > upper or upper > self._page_size:
-            self._say(name, f"page {number} has no sound beginning")
+            self._say(name, f"page {number} has a damaged header")
             return b""
         return page
 
@@ -289,7 +289,7 @@ class Walk:
             bounds.append(key)
             before = key
         if not _is_filled(offsets, ends, PAGE_HEAD.unpack_from(page)[4], self._page_size):
-            self._say(name, f"page {number}: its nodes do not stand side by side")
+            self._say(name, f"page {number}: its nodes are not contiguous")
         bounds.append(high)
         return Branch(children, bounds)
 
@@ -320,7 +320,7 @@ class Walk:
                 return "its keys are not in order"
             before = key
             if lengths is not None and key_length not in lengths:
-                return "a key has a length that none has"
+                return "a key has an impossible length"
             if flags & BIG:
                 end += _U64.size
                 if end > page_size:
@@ -329,12 +329,12 @@ class Walk:
                 if reason:
                     return reason
             elif flags & ~NAMED or (flags and name != MAIN):
-                return "a node is of no kind that is known"
+                return "a node is of an unknown kind"
             else:
                 end += size
             ends.append(end + (end & 1))
         if not _is_filled(offsets, ends, upper, page_size):
-            return "its nodes do not stand side by side"
+            return "its nodes are not contiguous"
         first = self._key(name, page, offsets[0])
         if first < low or (high and before >= high):
             return "its keys belong elsewhere"
@@ -359,7 +359,7 @@ class Walk:
             return f"page {number} is {_kind(found[2])} {found[0]}, and should be {_kind(OVERFLOW)} {number}"
         pages = found[3]
         if number + pages > self._meta.last_page + 1:
-            return f"page {number} goes on beyond the end of the file"
+            return f"page {number} continues beyond the end of the file"
         if any(self._used[number : number + pages]):
             return f"page {number} is in use elsewhere"
         stop = min(number + pages, self._pages)

@@ -120,7 +120,7 @@ class _Check:
                 except DamagedValue as error:
                     self._say(database, key, str(error))
                 except StructError:
-                    self._say(database, key, "its key or value has no length that it can have")
+                    self._say(database, key, "its key or value has an impossible length")
         for database, key, problem in self._tallies.not_taken():
             self._say(database, key, problem)
         self._unreferenced_files()
@@ -167,7 +167,7 @@ class _Check:
         queue_id, handle = schema.read_place(key)
         queue_key = schema.U32.pack(queue_id)
         if not self._snapshot.has(schema.QUEUES, queue_key):
-            raise DamagedValue("its queue is not there")
+            raise DamagedValue("its queue does not exist")
         if schema.is_scheduled(handle):
             if schema.number_in(handle) >= self._next_scheduled:
                 raise DamagedValue("its running number may be given again: next-scheduled is not above it")
@@ -234,7 +234,7 @@ class _Check:
     def _duplicate(self, key: bytes, value: bytes) -> None:
         schema.unseal(key, value)
         if not self._snapshot.has(schema.ADDRESSES, key[: schema.U32.size]):
-            raise DamagedValue("its address is not there")
+            raise DamagedValue("its address does not exist")
 
     def _set_aside(self, key: bytes, value: bytes) -> None:
         database, _, original = key.partition(b"\x00")

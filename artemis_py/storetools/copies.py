@@ -77,7 +77,7 @@ def _check_sound(snapshot: Snapshot) -> None:
     if snapshot.problems:
         raise StoreError(
             f"the store is damaged and is not copied: {snapshot.problems[0]}; a broker that starts on it takes over "
-            "what can be read, and `artemis-py data export` takes it out"
+            "what can be read, and `artemis-py data export` saves it"
         )
 
 

@@ -230,7 +230,7 @@ class Entries:
         queue_id, handle = schema.read_place(key)
         queue = self._queue_names.get(queue_id)
         if queue is None:
-            raise DamagedValue("its queue is not there")
+            raise DamagedValue("its queue does not exist")
         id = schema.shared_id(content)
         if id is not None and (id in self._lost or not self._snapshot.has(schema.MESSAGES, schema.U64.pack(id))):
             raise DamagedValue(f"its message {id} cannot be read")
@@ -257,7 +257,7 @@ class Entries:
     def _duplicate(self, key: bytes, value: bytes) -> DuplicateEntry:
         address = self._address_names.get(key[: schema.U32.size])
         if address is None:
-            raise DamagedValue("its address is not there")
+            raise DamagedValue("its address does not exist")
         return DuplicateEntry(address=address, number=schema.duplicate_number(key), id=schema.unseal(key, value))
 
     def _record(self, key: bytes, value: bytes) -> RecordEntry:

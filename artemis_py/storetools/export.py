@@ -67,7 +67,7 @@ def export_folder(
     folder is named.
     """
     if target.exists():
-        raise StoreError(f"{target} is there already; an export overwrites nothing")
+        raise StoreError(f"{target} exists already; an export overwrites nothing")
     try:
         return _export(folder, target, file_format, formats, progress, large_messages_folder, [])
     except NothingKnown as error:

@@ -90,10 +90,12 @@ def import_file(
             environment.drop_all()
             return _Import(environment, bodies, source, stream, file_format, formats, progress).run()
     except OSError as error:
-        raise StoreError(f"{error.filename or source}: {error.strerror}; the same import goes on from there") from error
+        raise StoreError(
+            f"{error.filename or source}: {error.strerror}; the same import continues from there"
+        ) from error
     except lmdb.Error as error:
         reason = reason_of(error, folder / FILE_NAME)
-        raise StoreError(f"{folder} cannot be written: {reason}; the same import goes on from there") from error
+        raise StoreError(f"{folder} cannot be written: {reason}; the same import continues from there") from error
 
 
 class _Import:
@@ -253,7 +255,7 @@ class _Verifier:
                 self._take_reference(entry)
             case DuplicateEntry():
                 if entry.address not in self._addresses:
-                    raise ValueError(f"address '{entry.address}' is not in the file before")
+                    raise ValueError(f"address '{entry.address}' is not in the file before this")
             case RecordEntry():
                 self._records[entry.space] += 1
 
@@ -264,7 +266,7 @@ class _Verifier:
 
     def _take_reference(self, entry: ReferenceEntry) -> None:
         if entry.queue not in self._queues:
-            raise ValueError(f"queue '{entry.queue}' is not in the file before")
+            raise ValueError(f"queue '{entry.queue}' is not in the file before this")
         if isinstance(entry.message, Message):
             _check_times(entry.message)
             priority = entry.message.priority
@@ -272,7 +274,7 @@ class _Verifier:
             priority = self._priorities[entry.message]
             self.unshared.discard(entry.message)
         else:
-            raise ValueError(f"message {entry.message} is not in the file before")
+            raise ValueError(f"message {entry.message} is not in the file before this")
         if entry.sequence:
             place = (entry.queue, priority)
             if entry.sequence <= self._sequences.get(place, 0):
@@ -286,7 +288,7 @@ class _Verifier:
         if entry.id in self._queue_ids:
             raise ValueError(f"another queue has the id {entry.id}")
         if config.address not in self._addresses:
-            raise ValueError(f"address '{config.address}' of queue '{config.name}' is not in the file before")
+            raise ValueError(f"address '{config.address}' of queue '{config.name}' is not in the file before this")
         there = self._there.queue_addresses.get(config.name, config.address)
         if there != config.address:
             raise ValueError(f"queue '{config.name}' is on address '{there}' in the store already")

@@ -150,7 +150,7 @@ class _Reader:
             raise
         except (ValueError, TypeError, KeyError, RecursionError, ArtemisError, binascii.Error) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise MalformedLine(self._number, f"it is no line of an export: {reason}") from error
+            raise MalformedLine(self._number, f"it is not a line of an export: {reason}") from error
 
     def _entry(self, line: Any) -> Entry:
         match line:
@@ -196,18 +196,18 @@ class _Reader:
                 found = crc32(piece, found)
                 left -= len(piece)
                 if left < 0 or not piece:
-                    raise ValueError("a body has another size than it was said to have")
+                    raise ValueError("a body does not have the size that was announced")
             yield piece
         with self._named():
             if found != checksum:
-                raise ValueError("a body has another checksum than it was said to have")
+                raise ValueError("a body does not have the checksum that was announced")
 
     def _message(self, written: Any) -> Message:
         message = _read_message(written, self._formats)
         if "large" in written:
             id = _number(written["large"], "large")
             if id not in self._bodies:
-                raise ValueError(f"body {id} is not in the file before")
+                raise ValueError(f"body {id} is not in the file before this")
             message.large = LargeBody(id, *self._bodies[id], holders=0)
         return message
 
@@ -286,5 +286,5 @@ def _octets(text: str) -> bytes:
 
 def _number(value: object, name: str, bits: int = 56) -> int:
     if type(value) is not int or not 0 <= value < 1 << bits:
-        raise ValueError(f"{name} is no number, or too large")
+        raise ValueError(f"{name} is not a number, or is too large")
     return value

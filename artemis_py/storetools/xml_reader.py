@@ -80,7 +80,7 @@ class _Reader:
         try:
             self._parser.Parse(data, is_last)
         except expat.ExpatError as error:
-            raise MalformedLine(error.lineno, f"it is no XML: {expat.errors.messages[error.code]}") from error
+            raise MalformedLine(error.lineno, f"it is not XML: {expat.errors.messages[error.code]}") from error
         except KeyError as error:
             raise MalformedLine(self._parser.CurrentLineNumber, f"the attribute {error} is missing") from error
         except ValueError as error:
@@ -88,12 +88,12 @@ class _Reader:
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         if name in _MESSAGE_PARTS and self._message is None:
-            raise ValueError(f"{name} stands outside of a message")
+            raise ValueError(f"{name} is outside of a message")
         start = self._starts.get(name)
         if start is not None:
             start(attributes)
         elif name not in ("activemq-journal", "bindings", "messages", "properties", "queues"):
-            raise ValueError(f"{name} is no element of an export of Artemis")
+            raise ValueError(f"{name} is not an element of an Artemis export")
 
     def _end(self, name: str) -> None:
         if name == "body":
@@ -179,7 +179,7 @@ class _Reader:
 
 def _routing_type(name: str) -> RoutingType:
     if name not in RoutingType.__members__:
-        raise ValueError(f"'{name}' is no routing type")
+        raise ValueError(f"'{name}' is not a routing type")
     return RoutingType[name]
 
 

@@ -210,7 +210,7 @@ def test_what_is_found_in_a_cut_store_is_exported_and_taken_in_again(filled: Pat
     export = command_of("artemis_py.cli", "data", "export", str(run.folder), str(exported))
     done = subprocess.run(export, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stderr
-    assert "nobody can tell what is in it" in done.stdout
+    assert "nothing tells what is in it" in done.stdout
     assert "messages that were consumed" in done.stdout
     assert done.stderr.count("\n") == 1
 

@@ -37,7 +37,7 @@ def test_whatever_is_damaged_the_rest_is_served(tmp_path: Path, kind: str) -> No
         assert (name, case["status"]) == (name, 0)
         assert (name, found["bodies"]) == (name, whole["found"]["bodies"])
         if isinstance(found["start"], str):
-            assert "is damaged, nobody can tell what is in it" in found["start"], name
+            assert "is damaged, and nothing tells what is in it" in found["start"], name
             assert all(isinstance(found[command], str) for command in ("stat", "check", "backup", "compact")), name
             exported += not isinstance(found["export"], str)
             continue

@@ -125,7 +125,7 @@ async def test_durable_messages_and_queues_survive_a_restart(tmp_path: Path) -> 
 
 async def test_a_missing_journal_folder_is_an_error_if_it_may_not_be_made(tmp_path: Path) -> None:
     """`create-journal-dir` false: the disk that should be mounted there is not."""
-    with pytest.raises(StoreError, match="data/journal is not there, and create-journal-dir is false"):
+    with pytest.raises(StoreError, match="data/journal does not exist, and create-journal-dir is false"):
         await Broker(kept(tmp_path, create_journal_dir=False), protocols=LINE).start()
 
     assert not list(tmp_path.iterdir())

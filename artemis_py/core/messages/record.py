@@ -128,7 +128,7 @@ def decode_message(
     if priority & _LARGE_FLAG:
         priority &= ~_LARGE_FLAG
         if bodies is None or data_offset + _BODY.size > len(content):
-            raise DamagedValue("it is no whole large message")
+            raise DamagedValue("it is not a whole large message")
         id_size_checksum: tuple[int, int, int] = _BODY.unpack_from(content, data_offset)
         try:
             large = bodies.restore(id_size_checksum[0], id_size_checksum[1], id_size_checksum[2])
@@ -203,7 +203,7 @@ def amend(message: Message, amendment: bytes) -> Message:
     """Return the message with the changes that consumers made. Raises DamagedValue."""
     start = _LENGTH.size
     if len(amendment) < start:
-        raise DamagedValue("it is no amendment")
+        raise DamagedValue("it is not an amendment")
     length: int = _LENGTH.unpack_from(amendment)[0]
     stop = start + length
     if stop > len(amendment):
@@ -211,5 +211,5 @@ def amend(message: Message, amendment: bytes) -> Message:
     try:
         extra = json.loads(amendment[stop:]) if stop < len(amendment) else None
     except ValueError as error:
-        raise DamagedValue("its properties are no JSON") from error
+        raise DamagedValue("its properties are not JSON") from error
     return message.amended(amendment[start:stop], extra)

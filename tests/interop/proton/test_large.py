@@ -244,7 +244,7 @@ def test_an_acknowledged_large_message_survives_a_kill_and_an_unfinished_one_lea
 
     assert len(removed) == 1
     assert bodies == [BODY]
-    assert "large messages nobody refers to were removed: count=2" in log
+    assert "large messages that no message refers to were removed: count=2" in log
 
 
 def test_a_message_of_64_mib_passes_through_little_memory(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_where_nothing_can_be_told_nothing_is_started(tmp_path: Path, size: int)
     os.truncate(tmp_path / FILE_NAME, size)
 
     for _ in range(2):  # the folder is free again after the refusal
-        with pytest.raises(StoreError, match=r"nobody can tell what is in it.*Put a backup in its place"):
+        with pytest.raises(StoreError, match=r"nothing tells what is in it.*Put a backup in its place"):
             World(tmp_path)
 
     assert sorted((tmp_path / LARGE_MESSAGES_NAME).iterdir()) == files

@@ -290,7 +290,7 @@ def test_messages_of_a_damaged_queue_get_one_of_their_own(tmp_path: Path, caplog
         assert bodies(world.queue("recovered-1")) == ["m"]
         world.settle()
         world.stop()
-    assert "its messages are in another one: id=1 queue=recovered-1" in caplog.text
+    assert "its messages are in a new one: id=1 queue=recovered-1" in caplog.text
     with World(tmp_path) as world:
         assert bodies(world.queue("recovered-1")) == ["m"]
         assert world.found.lost_queues == 0

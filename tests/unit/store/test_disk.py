@@ -70,7 +70,7 @@ def test_a_disk_that_cannot_be_looked_at_stays_as_it_was(caplog: pytest.LogCaptu
     monitor.scan()
 
     assert monitor.level is DiskLevel.FULL
-    assert "disk cannot be looked at: folder=/data reason=gone" in caplog.text
+    assert "disk cannot be checked: folder=/data reason=gone" in caplog.text
 
 
 def test_a_real_disk_has_a_size(tmp_path: Path) -> None:

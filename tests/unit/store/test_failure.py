@@ -55,7 +55,7 @@ def test_a_quota_shows_when_something_is_written(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "statvfs", statvfs(1 << 20))
     monkeypatch.setattr(os, "fsync", refuse)
 
-    assert "takes nothing more: Disk quota exceeded" in reason_of(CUT_SHORT, tmp_path / "data.mdb")
+    assert "accepts no more data: Disk quota exceeded" in reason_of(CUT_SHORT, tmp_path / "data.mdb")
     assert not (tmp_path / PROBE_NAME).exists()
 
 

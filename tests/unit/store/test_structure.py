@@ -97,7 +97,7 @@ def test_a_value_that_is_shorter_than_its_place_is_found(stored: Path) -> None:
     shorter = bytes([node[0] - 2]) + node[1:]
     stored.write_bytes(data.replace(node + b"00001990", shorter + b"00001990"))
 
-    assert any("do not stand side by side" in problem for problem in walk(stored).problems)
+    assert any("are not contiguous" in problem for problem in walk(stored).problems)
 
 
 def test_a_key_of_another_length_is_found(stored: Path) -> None:

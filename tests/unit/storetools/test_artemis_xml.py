@@ -239,12 +239,12 @@ def test_a_store_goes_through_xml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("<activemq-journal>\n", "it is no XML: no element found"),
+        ("<activemq-journal>\n", "it is not XML: no element found"),
         ("<activemq-journal>\n<other/></activemq-journal>", "other is no element of an export"),
         ('<!DOCTYPE x [<!ENTITY a "b">]>\n<activemq-journal/>', "a document type is not allowed"),
         ('<activemq-journal>\n<address-binding name="q"/></activemq-journal>', "attribute 'routing-types' is missing"),
         ('<activemq-journal>\n<address-binding name="q" routing-types="X"/></activemq-journal>', "no routing type"),
-        ("<activemq-journal>\n<body/></activemq-journal>", "body stands outside of a message"),
+        ("<activemq-journal>\n<body/></activemq-journal>", "body is outside of a message"),
     ],
 )
 def test_a_file_with_mistakes_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -57,8 +57,8 @@ def test_a_damaged_value_is_found_and_left(tmp_path: Path, database: bytes, said
 @pytest.mark.parametrize(
     ("database", "expected"),
     [
-        (schema.QUEUES, ["its queue is not there"] * 3),
-        (schema.ADDRESSES, ["its address is not there"]),
+        (schema.QUEUES, ["its queue does not exist"] * 3),
+        (schema.ADDRESSES, ["its address does not exist"]),
         (schema.MESSAGES, ["its message is missing"]),
         (schema.SHARES, ["the count of a shared message is missing"]),
         (schema.REFERENCES, ["1 references are there, 2 were counted", "there is no reference at this place"]),
@@ -107,7 +107,7 @@ def test_values_that_were_set_aside_are_listed(tmp_path: Path) -> None:
             "0 references are there, 1 were counted",
         ),
         (schema.COUNTS, schema.rank_key(2, 5), COUNT, "its references take 5"),
-        (schema.DROPS, schema.U64.pack(1), schema.seal(schema.U64.pack(1), b""), "it is no drop"),
+        (schema.DROPS, schema.U64.pack(1), schema.seal(schema.U64.pack(1), b""), "it is not a drop"),
         (schema.RECORDS, b"key", schema.seal(b"key", b""), "its key has no space"),
         (
             schema.BODIES,
@@ -116,9 +116,9 @@ def test_values_that_were_set_aside_are_listed(tmp_path: Path) -> None:
             "0 messages have this body, 1 were counted",
         ),
         (schema.COUNTS, b"odd", COUNT, "its checksum is wrong"),
-        (schema.REFERENCES, b"odd", schema.seal(b"odd", schema.ALONE), "no length that it can have"),
+        (schema.REFERENCES, b"odd", schema.seal(b"odd", schema.ALONE), "an impossible length"),
         (schema.MARKS, schema.U32.pack(1), b"", "its checksum is wrong"),
-        (schema.META, schema.NEXT_QUEUE_ID, schema.seal(schema.NEXT_QUEUE_ID, b""), "it is no number"),
+        (schema.META, schema.NEXT_QUEUE_ID, schema.seal(schema.NEXT_QUEUE_ID, b""), "it is not a number"),
         (schema.SHARES, schema.U64.pack(77), schema.count_value(schema.U64.pack(77), 1), "its message is missing"),
         (schema.MESSAGES, schema.U64.pack(77), b"", "its checksum is wrong"),
     ],

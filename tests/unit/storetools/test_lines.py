@@ -135,7 +135,7 @@ def test_an_interrupted_import_goes_on(
         apply(self, change)
 
     monkeypatch.setattr(Environment, "apply", fails)
-    with pytest.raises(StoreError, match="the same import goes on"):
+    with pytest.raises(StoreError, match="the same import continues"):
         take_in(tmp_path / "b", exported)
     monkeypatch.setattr(Environment, "apply", apply)
     with pytest.raises(StoreError, match=r"an import into the store in .* was not finished"):
@@ -155,14 +155,22 @@ def test_an_interrupted_import_goes_on(
         (1, "{}\n", "the first line of a file"),
         (1, '{"artemis-py-export": 2}\n', "it has version 2"),
         (2, "{\n", "Expecting property name"),
-        (2, '{"address": {"name": 5}}\n', "it is no address"),
+        (2, '{"address": {"name": 5}}\n', "it is not an address"),
         (3, '{"what": 5}\n', "none of the forms"),
         (4, '{"message": {"id": 1}}\n', "'format' is missing"),
         (4, '{"message": {"id": 1, "format": "plain", "address": "t", "data": "?"}}\n', "base64"),
         (4, '{"reference": {"queue": "unknown", "sequence": 1, "message": 1}}\n', "queue 'unknown' is not in the file"),
-        (8, '{"reference": {"queue": "q", "sequence": 1, "message": 99}}\n', "message 99 is not in the file before"),
-        (8, '{"reference": {"queue": "q", "sequence": -1, "message": 99}}\n', "sequence is no number"),
-        (8, '{"duplicate": {"address": "none", "number": 1, "id": ""}}\n', "address 'none' is not in the file before"),
+        (
+            8,
+            '{"reference": {"queue": "q", "sequence": 1, "message": 99}}\n',
+            "message 99 is not in the file before this",
+        ),
+        (8, '{"reference": {"queue": "q", "sequence": -1, "message": 99}}\n', "sequence is not a number"),
+        (
+            8,
+            '{"duplicate": {"address": "none", "number": 1, "id": ""}}\n',
+            "address 'none' is not in the file before this",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_changes_nothing(
@@ -320,7 +328,7 @@ def test_an_interrupted_import_of_large_bodies_goes_on(
         apply(self, change)
 
     monkeypatch.setattr(Environment, "apply", fails)
-    with pytest.raises(StoreError, match="the same import goes on"):
+    with pytest.raises(StoreError, match="the same import continues"):
         take_in(tmp_path / "b", exported_large)
     monkeypatch.setattr(Environment, "apply", apply)
     take_in(tmp_path / "b", exported_large)
@@ -337,12 +345,12 @@ def place_of(lines: list[str], start: str) -> int:
 @pytest.mark.parametrize(
     ("start", "edit", "said"),
     [
-        ('{"octets"', lambda line: "", "no line of an export: 'octets' is missing"),
-        ('{"octets"', lambda line: line + line, "another size"),
-        ('{"octets"', lambda line: line.replace("//79", "//78"), "another checksum"),
-        ('{"octets"', lambda line: '{"octets":""}\n', "another size"),
+        ('{"octets"', lambda line: "", "not a line of an export: 'octets' is missing"),
+        ('{"octets"', lambda line: line + line, "the size that was announced"),
+        ('{"octets"', lambda line: line.replace("//79", "//78"), "the checksum that was announced"),
+        ('{"octets"', lambda line: '{"octets":""}\n', "the size that was announced"),
         ('{"body"', lambda line: "", "none of the forms"),
-        ('{"body"', lambda line: line.replace('"id":', '"id":9'), "body 2 is not in the file before"),
+        ('{"body"', lambda line: line.replace('"id":', '"id":9'), "body 2 is not in the file before this"),
         ('{"record"', lambda line: line.replace("mqtt", "m\\u0000"), "none of the forms"),
         ('{"queue"', lambda line: line.replace('"id":1', '"id":2'), "another queue has the id 2"),
     ],
