@@ -118,7 +118,7 @@ class Dispatcher:
         if tables.max_bytes >= 0 and tables.size_bytes >= tables.max_bytes // TABLES_PARTS * parts:
             raise LimitExceeded(
                 f"no room for {what}: addresses, queues, consumers and sessions take {tables.size_bytes} bytes, "
-                "as much as they may"
+                "which is their limit"
             )
 
     def await_store(self, queue: Dispatchable, reference: Reference) -> None:

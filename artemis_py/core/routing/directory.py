@@ -224,7 +224,7 @@ class Directory:
             )
         consumers = sum(not consumer.browse for consumer in queue.consumers)
         if config.max_consumers is not None and 0 <= config.max_consumers < consumers:
-            raise InvalidRequest(f"queue '{name}' has {consumers} consumers, more than max-consumers would be")
+            raise InvalidRequest(f"queue '{name}' has {consumers} consumers, more than the new max-consumers")
         queue.configure(config)
         queue.routing_type = routing_type
         # Routing tables remember types and whether there is a filter.

@@ -14,7 +14,7 @@ def check_name(kind: str, name: str) -> None:
     if len(name) > MAX_NAME_LENGTH:
         raise InvalidRequest(f"the name of the {kind} has {len(name)} characters; {MAX_NAME_LENGTH} are allowed")
     if not is_unicode(name):
-        raise InvalidRequest(f"the name of the {kind} has half a character, which cannot be stored: {name!r}")
+        raise InvalidRequest(f"the name of the {kind} has half of a surrogate pair, which cannot be stored: {name!r}")
 
 
 def check_address_name(name: str) -> None:

@@ -99,7 +99,9 @@ class Routing(Directory):
         if duplicate_id in cache or (transaction is not None and transaction.has_claimed(address, duplicate_id)):
             self.events.emit(Duplicate(address.name, readable(duplicate_id)))
             if transaction is not None:
-                transaction.fail(DuplicateMessage(f"address '{address.name}' took a message under the same id before"))
+                transaction.fail(
+                    DuplicateMessage(f"address '{address.name}' has already accepted a message with the same id")
+                )
             return 0
         message.stored_first = True
         count = self.route(message, address, queue_name, transaction)
@@ -134,7 +136,9 @@ class Routing(Directory):
             if self.duplicates.knows(address, id):
                 self.events.emit(Duplicate(address.name, readable(id)))
                 transaction.fail(
-                    DuplicateMessage(f"address '{address.name}' took a message under the same id meanwhile")
+                    DuplicateMessage(
+                        f"address '{address.name}' has accepted a message with the same id in the meantime"
+                    )
                 )
         durable = transaction.is_durable
         transaction.commit()

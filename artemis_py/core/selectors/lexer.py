@@ -147,4 +147,6 @@ def _unreadable(text: str, offset: int) -> InvalidFilter:
         return invalid(offset, 'the quoted name has no closing "')
     if text.startswith("/*", offset):
         return invalid(offset, "the comment has no closing */")
-    return invalid(offset, f"{text[offset]!a} is not part of the language; odd names belong in double quotes")
+    return invalid(
+        offset, f"{text[offset]!a} is not part of the language; put names with such characters in double quotes"
+    )

@@ -410,7 +410,7 @@ class _Parser:
     def _check_ordered(self, node: Node, pending: _Pending) -> None:
         word, offset = pending.word, pending.token.offset
         if isinstance(node, Not):
-            raise invalid(offset, f"NOT is tighter than {word}; write NOT (...)")
+            raise invalid(offset, f"NOT binds more tightly than {word}; write NOT (...)")
         if is_condition(node):
             raise invalid(offset, f"{word} cannot compare conditions, TRUE, FALSE or NULL")
         if isinstance(node, Literal) and isinstance(node.value, str):
@@ -435,7 +435,7 @@ def _above(token: Token, *nodes: Node) -> int:
 
 
 def _too_deep(token: Token) -> InvalidFilter:
-    return invalid(token.offset, f"more than {DEPTH_LIMIT} levels of expressions within each other")
+    return invalid(token.offset, f"expressions are nested more than {DEPTH_LIMIT} levels deep")
 
 
 def _unexpected(token: Token, expected: str) -> InvalidFilter:

@@ -108,7 +108,7 @@ class Epochs:
         if waiting is None:
             self._served[key] = deque()
         elif len(waiting) >= MAX_WAITING:
-            raise LimitExceeded(f"{MAX_WAITING} requests of writer '{key[1]}' wait already")
+            raise LimitExceeded(f"{MAX_WAITING} requests of writer '{key[1]}' are waiting already")
         else:
             yield lambda resume, failed: waiting.append(resume)
         return None
@@ -140,7 +140,7 @@ class Epochs:
         unstored = unstored_bytes = 0
         while undone:
             if office.dispatcher.storage_failure is not None:
-                raise StoreError(f"what is decided cannot be stored any more: {office.dispatcher.storage_failure}")
+                raise StoreError(f"decisions can no longer be stored: {office.dispatcher.storage_failure}")
             stage = undone[0]
             while stage.queue.waiting_count > 0 and left > 0:
                 address = office.addresses.get(stage.address)

@@ -133,7 +133,7 @@ class RetainedMessages:
             return
         node = self._find(address)
         if node is None or node.message is None or node.message.size < size_bytes:
-            raise LimitExceeded(f"retained messages take {self.size_bytes} bytes of memory, as much as they may")
+            raise LimitExceeded(f"retained messages take {self.size_bytes} bytes of memory, which is their limit")
 
     def put(self, message: Message) -> None:
         """Keep a routed message as the last one of its address; durable with the messages of this turn."""

@@ -27,7 +27,7 @@ class StageInlet(Inlet):
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
         """Stage a message. Duplicate ids are ignored: a repeated message is in an attempt that no commit names."""
         if transaction is not None:
-            raise InvalidRequest("a stage takes no transactions: its epoch is one")
+            raise InvalidRequest("a stage takes no transactions: its epoch is a transaction already")
         address = self.address
         if address is None or address.is_deleted:
             address = self.prepare()

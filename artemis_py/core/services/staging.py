@@ -198,7 +198,7 @@ class Staging:
         if not 0 <= epoch <= MAX_EPOCH:
             raise InvalidRequest(f"an epoch is a number from 0, not {epoch}")
         if len(self._epochs) >= MAX_WRITERS and (user, writer) not in self._epochs:
-            raise LimitExceeded(f"the broker remembers {MAX_WRITERS} writers, and '{writer}' is none of them")
+            raise LimitExceeded(f"the broker remembers {MAX_WRITERS} writers, and '{writer}' is not one of them")
 
     def _create(self, key: StageKey, address: str) -> Stage:
         if self._count >= MAX_STAGES:
@@ -338,10 +338,10 @@ class Staging:
             if stage is None:
                 raise InvalidRequest(f"nothing is staged by attempt '{attempt}' of epoch {epoch} of writer '{writer}'")
             if stage.count != count:
-                raise InvalidRequest(f"attempt '{attempt}' holds {stage.count} messages, not {count}")
+                raise InvalidRequest(f"attempt '{attempt}' has {stage.count} messages, not {count}")
             session.check(Permission.SEND, stage.address)
             if stage.address not in self._office.addresses:
-                raise NoSuchAddress(f"address '{stage.address}' does not exist any more")
+                raise NoSuchAddress(f"address '{stage.address}' no longer exists")
             chosen.append(stage)
         return chosen
 
@@ -392,6 +392,6 @@ class Staging:
         self._is_sweeping = False
         before_ms = self._office.dispatcher.now_ms - TIMEOUT_MS
         stages = [stage for stage in self._stages.values() if stage.touched_ms <= before_ms and stage.holder is None]
-        self._office.dispatcher.slices.start(self._drop(stages, "nobody touched this stage for an hour"))
+        self._office.dispatcher.slices.start(self._drop(stages, "this stage was not used for an hour"))
         if self._stages:
             self._plan_sweep()

@@ -67,7 +67,7 @@ def test_a_new_link_hears_how_far_the_old_one_came(broker: BrokerProcess, name: 
 def test_what_a_commit_misses_is_told(broker: BrokerProcess, name: str) -> None:
     with Client(broker.url) as client:
         stage(client, name, name, 0, "a").send("1")
-        with pytest.raises(Refused, match="holds 1 messages, not 2"):
+        with pytest.raises(Refused, match="has 1 messages, not 2"):
             ask(client, "writer", "commitEpoch", name, 0, {"a": 2})
         assert ask(client, "writer", "abortEpoch", name, 0, ["b"]) == 0
         assert ask(client, "writer", "abortEpoch", name, 0, ["a"]) == 1

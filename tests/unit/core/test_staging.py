@@ -167,7 +167,7 @@ def test_an_incomplete_attempt_commits_nothing(office: Domain, services: Service
     writer.send(0, "a", "1")
     writer.send(0, "b", "2")
 
-    with pytest.raises(InvalidRequest, match="holds 1 messages, not 2"):
+    with pytest.raises(InvalidRequest, match="has 1 messages, not 2"):
         writer.commit(0, a=1, b=2)
     with pytest.raises(InvalidRequest, match="nothing is staged by attempt 'c'"):
         writer.commit(0, a=1, c=1)

@@ -384,5 +384,5 @@ def test_requests_of_a_writer_are_limited(tmp_path: Path, monkeypatch: pytest.Mo
             job.commit(0, a=10)
         world.settle()
 
-        assert sorted(map(str, job.answers)) == ["1 requests of writer 'w' wait already", "False", "True"]
+        assert sorted(map(str, job.answers)) == ["1 requests of writer 'w' are waiting already", "False", "True"]
         assert [isinstance(answer, Refusal) for answer in job.answers].count(True) == 1
