@@ -51,7 +51,7 @@ def schema_text(names: Iterable[str] = ()) -> str:
     chosen = tuple(names) or tuple(name for name in COLUMNS if name not in NOT_BY_DEFAULT)
     unknown = [name for name in chosen if name not in COLUMNS]
     if unknown:
-        raise InvalidOption(f"option columns: there is no column {unknown[0]!r}; there are {', '.join(COLUMNS)}")
+        raise InvalidOption(f"option columns: there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}")
     return ", ".join(f"`{name}` {COLUMNS[name]}" for name in chosen)
 
 

@@ -298,7 +298,7 @@ def _items_at(data: bytes, at: int, kind: int) -> tuple[int, int, int]:
         size: int = _U32.unpack_from(data, at + 1)[0]
         count: int = _U32.unpack_from(data, at + 5)[0]
         return count, at + 9, at + 5 + size
-    raise MalformedValue(f"0x{code:02x} at octet {at} is not what its section has")
+    raise MalformedValue(f"0x{code:02x} at octet {at} does not fit its section")
 
 
 def _text_at(data: bytes, offset: int, stop: int) -> tuple[str | None, int]:
@@ -353,7 +353,7 @@ def _joined(body: object, more: bytes) -> bytes:
 def _map_at(data: bytes, at: int, end: int) -> dict[object, object]:
     value, _ = read_value(data, at, end, 1)
     if not isinstance(value, dict):
-        raise MalformedValue(f"the section value at octet {at} is no map")
+        raise MalformedValue(f"the section value at octet {at} is not a map")
     return value
 
 

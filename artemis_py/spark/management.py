@@ -169,7 +169,7 @@ class Management:
         while not self._is_answered():
             if time.monotonic() >= deadline:
                 if not is_long:
-                    raise ConnectionLost(f"{what} within its time")
+                    raise ConnectionLost(f"{what} in time")
                 logger.warning("the broker is not done yet: operation=%s of=%s", operation, parameters[:2])
                 deadline += self._timeout_s
             connection.exchange(max(0.0, deadline - time.monotonic()))

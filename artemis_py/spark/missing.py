@@ -62,7 +62,7 @@ class Missing:
         if part.node:
             timeout_s = self.options.connection.idle_timeout_s
             if not Management(connection, timeout_s).find(part, [(part.start, part.start)], None).exists:
-                raise Gone(f"{part.queue} is not there any more, or was made again")
+                raise Gone(f"{part.queue} no longer exists, or was created again")
 
     def look_up(self, gaps: Gaps) -> None:
         """Ask the queue about missing numbers. Raises Withheld if it has some of the messages, Gone, ConnectionLost."""
@@ -81,9 +81,9 @@ class Missing:
         """
         options, part = self.options, self.part
         if not found.exists:
-            raise Gone(f"{part.queue} is not there any more, or was made again")
+            raise Gone(f"{part.queue} no longer exists, or was created again")
         if found.count:
-            text = f"{found.count} messages did not come and are in the queue: {_places(found)}"
+            text = f"{found.count} messages did not arrive and are in the queue: {_places(found)}"
             if not self.is_lenient:
                 raise Withheld(text)
             logger.warning("passed over, nothing is removed: range=%s %s", part, text)
@@ -119,12 +119,12 @@ class Missing:
             return
         if self.options.mode == "browse":
             # Its messages belong to other consumers, which may take them at any time.
-            logger.info("others took messages: range=%s count=%d", self.part, self.count)
+            logger.info("other consumers took messages: range=%s count=%d", self.part, self.count)
             return
-        late = f" ({self.expired} are there, but past their time)" if self.expired else ""
+        late = f" ({self.expired} are there, but have expired)" if self.expired else ""
         text = (
             f"{self.count} of {self.part.count} messages of {self.part} are gone: asked for {_listed(self.gone)}, the "
-            f"queue has none to give{late}; of this queue's messages {self._last.left} since the broker started"
+            f"queue no longer has them{late}; of this queue's messages {self._last.left} since the broker started"
         )
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{text} (failOnDataLoss=false continues without them; what is in the queue stays there)")

@@ -57,7 +57,7 @@ class Offset:
             passed = _positions(content.get("passed", {}))
             return cls(_positions(content["q"]), str(content.get("reader", "")), before, passed)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InvalidOffset(f"this is no offset: {str(value)[:200]}: {error!r}") from None
+            raise InvalidOffset(f"this is not an offset: {str(value)[:200]}: {error!r}") from None
 
     def written(self) -> dict[str, Any]:
         """Return the offset for a checkpoint; equal offsets give equal JSON."""
@@ -132,7 +132,7 @@ def lost(start: Offset, heads: Heads) -> list[str]:
         if head is None:
             losses.append(f"{key} is gone")
         elif head.queue_id != position.queue_id:
-            losses.append(f"{key} was made anew: its id is {head.queue_id}, it was {position.queue_id}")
+            losses.append(f"{key} was created again: its id is {head.queue_id}, it was {position.queue_id}")
         elif head.next < position.next:
             losses.append(f"{key} ends at {head.next}, the offset is {position.next}")
         elif (missing := head.first - position.next - head.never_given(position.next, head.first)) > 0:

@@ -241,9 +241,9 @@ _WRITE: Final = (
 _WHERE: Final = ("url", "host", "port", "tls")
 
 _NOT_OFFERED: Final[Mapping[str, str]] = {
-    "tokenfile": "no login by token is offered; a broker that takes a token for a password can have it in "
-    "passwordFile, which is read anew for each connection",
-    "amqp.sessionbytes": "the window of a session is 2,048 frames, so amqp.maxFrameSize says how much it is",
+    "tokenfile": "there is no login by token; if the broker accepts a token as the password, put it into "
+    "passwordFile, which is read for each connection",
+    "amqp.sessionbytes": "the window of a session is 2,048 frames, so amqp.maxFrameSize sets its size",
     "startingoffsetsbytimestamp": "startingTimestamp is for all queues of a query",
     "endingoffsetsbytimestamp": "endingTimestamp is for all queues of a query",
 }
@@ -331,7 +331,7 @@ def _servers(values: Mapping[str, str]) -> tuple[Server, ...]:
     if not servers:
         raise InvalidOption("option url: it is empty; use amqp://host:port")
     if _read_flag(values, "tls") and not all(server.tls for server in servers):
-        raise InvalidOption("option tls: a url that begins with amqp:// means none; use amqps://")
+        raise InvalidOption("option tls: a url that begins with amqp:// means no TLS; use amqps://")
     return servers
 
 
@@ -364,7 +364,9 @@ def _check_sink(options: WriteOptions) -> None:
         if not options.error_address:
             raise InvalidOption("onReject=deadletter needs the option errorAddress: where rejected messages go")
         if options.error_address == options.address:
-            raise InvalidOption("options address and errorAddress: what one address rejects it cannot keep")
+            raise InvalidOption(
+                "options address and errorAddress: they must differ, because an address cannot keep what it rejects"
+            )
 
 
 def _check_source(options: ReadOptions) -> None:

@@ -63,7 +63,7 @@ def read_range(options: ReadOptions, schema: "StructType", part: Range) -> "Iter
         except Gone as error:
             # The queue was deleted between planning and reading: treated like messages that are gone.
             if options.fail_on_data_loss:
-                raise DataLoss(f"{part} cannot be read any more: {error}") from None
+                raise DataLoss(f"{part} can no longer be read: {error}") from None
             logger.warning("passed over: range=%s reason=%s", part, error)
             return
         except Refused as error:
@@ -104,7 +104,7 @@ def decoded(
     row = builder.row_without_text(rows)
     if row is not None:
         raise Undecodable(
-            f"{where}: the body of {_message(rows.sequences[row])} is no UTF-8: declare the column body as binary"
+            f"{where}: the body of {_message(rows.sequences[row])} is not UTF-8: declare the column body as binary"
         )
     return builder.build(rows)
 

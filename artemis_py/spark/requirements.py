@@ -30,7 +30,7 @@ def check_java() -> None:
     home = environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        where = f"JAVA_HOME is {home}, and there is none" if home else "there is none on the path"
+        where = f"JAVA_HOME is {home}, and there is no Java in it" if home else "there is no java on the path"
         raise MissingRequirement(f"Spark needs Java {FIRST_JAVA} or later: {where}")
     # It prints `openjdk version "17.0.15"` on its standard error; before 9 the number began with "1.".
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr

@@ -373,5 +373,5 @@ def _refusal(address: str, error: AmqpError | None, policy: str) -> SendFailed:
         return SendFailed(f"the error address {address} rejected a message as well: {reason_of(error)}")
     return SendFailed(
         f"the broker rejected a message for {address}: {reason_of(error)} "
-        "(onReject=drop goes on without it, onReject=deadletter sends it to another address)"
+        "(onReject=drop continues without it, onReject=deadletter sends it to another address)"
     )

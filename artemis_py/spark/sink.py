@@ -87,7 +87,7 @@ def commit_epoch(options: WriteOptions, epoch: int, messages: "Sequence[Sent | N
     accepted = sum(message.accepted for message in done)
     dropped = sum(message.dropped for message in done)
     diverted = sum(message.diverted for message in done)
-    again = "" if is_new else ", which the broker had before"
+    again = "" if is_new else ", which the broker already had"
     text = "written: epoch=%d%s tasks=%d accepted=%d dropped=%d diverted=%d"
     logger.info(text, epoch, again, len(done), accepted, dropped, diverted)
     if diverted:

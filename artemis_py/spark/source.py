@@ -91,7 +91,7 @@ class PushdownRangeReader(RangeReader):
         try:
             return {position.queue_id: position.next for position in planner.since(told, time_ms).positions.values()}
         except Refused as error:
-            logger.info("times are not looked up, so none is left out: %s", error)
+            logger.info("ranges are not narrowed by time: %s", error)
             return {}
 
 

@@ -59,7 +59,7 @@ class SpoolFile:
             first, _, count = path.name.removesuffix(".messages").partition("-")
             return cls(path, int(first), int(first) + int(count))
         except ValueError:
-            raise SpoolFailed(f"{path} is no file of a spool") from None
+            raise SpoolFailed(f"{path} is not a file of a spool") from None
 
     def messages(self) -> list[bytes]:
         """Return the messages. Raises SpoolFailed if the file is damaged or missing."""

@@ -164,7 +164,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             try:
                 self._queues.release(held)
             except SparkError as error:
-                logger.info("the lease was not released, it ends by itself: %s", error)
+                logger.info("the lease was not released, it expires by itself: %s", error)
 
     def stop(self) -> None:
         """Release the queues. Spark calls this only after an error."""

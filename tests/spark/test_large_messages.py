@@ -159,8 +159,8 @@ def test_what_is_gone_is_told_by_the_queue(broker: BrokerProcess, name: str) -> 
 
     with pytest.raises(
         DataLoss,
-        match=rf"2 of 12 messages .* are gone: asked for {number} to {number + 1}, the queue has none to give; of this "
-        r"queue's messages 2 were acknowledged, 0 expired .*what is in the queue stays there",
+        match=rf"2 of 12 messages .* are gone: asked for {number} to {number + 1}, the queue no longer has them; "
+        r"of this queue's messages 2 were acknowledged, 0 expired .*what is in the queue stays there",
     ):
         batch(source, start, end)
     assert batch(subscribed(broker, name, failOnDataLoss="false"), start, end) == BODIES[2:]
@@ -227,7 +227,7 @@ def test_a_message_that_cannot_be_read_is_not_lost(
     broker, start, end = unreadable
     source = subscribed(broker, "a", failOnDataLoss=fails, retries="1")
 
-    with pytest.raises(Withheld, match=r"read from 1 on: 1 messages did not come and are in .*: 2 \(waiting\)"):
+    with pytest.raises(Withheld, match=r"read from 1 on: 1 messages did not arrive and are in .*: 2 \(waiting\)"):
         batch(source, start, end)
     assert message_count(broker, "lake.a:global") == 3
 

@@ -263,7 +263,7 @@ def test_another_folder_is_not_taken_for_the_old_one(broker: BrokerProcess, name
     end = source.latestOffset(start, ReadMaxRows(1))
     shutil.rmtree(tmp_path / "spool")
 
-    with pytest.raises(DataLoss, match="was made anew"):
+    with pytest.raises(DataLoss, match="was created again"):
         reader(broker, tmp_path / "spool", name).latestOffset(end, ReadAllAvailable())
     assert message_count(broker, name) == 2
 

@@ -87,8 +87,8 @@ def test_a_missing_java_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     ]
 
     assert [result.output for result in results] == [
-        "Error: Spark needs Java 17 or later: there is none on the path\n",
-        f"Error: Spark needs Java 17 or later: JAVA_HOME is {tmp_path / 'none'}, and there is none\n",
+        "Error: Spark needs Java 17 or later: there is no java on the path\n",
+        f"Error: Spark needs Java 17 or later: JAVA_HOME is {tmp_path / 'none'}, and there is no Java in it\n",
         f"Error: Spark needs Java 17 or later, {old} is 11.0.2\n",
     ]
     assert {result.exit_code for result in results} == {1}

@@ -57,7 +57,7 @@ def test_only_a_reader_that_removes_nothing_passes_it_over(caplog: pytest.LogCap
 
 
 def test_a_queue_that_is_another_one_has_none_of_it() -> None:
-    with pytest.raises(Gone, match="made again"):
+    with pytest.raises(Gone, match="created again"):
         Missing(options(), PART).note([(101, 110)], Found(exists=False), False)
 
 
@@ -71,7 +71,7 @@ def test_a_loss_names_numbers_and_what_the_queue_counted() -> None:
 
     assert str(caught.value) == (
         "6 of 20 messages of a::q (queue id 7) [100, 120) are gone: asked for 100, 103 to 105, 118 to 119, the queue "
-        "has none to give (1 are there, but past their time); of this queue's messages 4 were acknowledged since the "
+        "no longer has them (1 are there, but have expired); of this queue's messages 4 were acknowledged since the "
         "broker started (failOnDataLoss=false continues without them; what is in the queue stays there)"
     )
 

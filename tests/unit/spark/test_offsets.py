@@ -97,7 +97,7 @@ def test_a_queue_made_anew_begins_at_its_first_message() -> None:
     ("queue", "reason"),
     [
         (head("b", 1, 1), "n|a::a is gone"),
-        (head("a", 1, 9, queue_id=2), "was made anew"),
+        (head("a", 1, 9, queue_id=2), "was created again"),
         (head("a", 1, 4), "ends at 4, the offset is 5"),
         (head("a", 8, 9), "3 messages from 5 up to 7 are gone"),
     ],
