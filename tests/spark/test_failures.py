@@ -80,7 +80,7 @@ def test_a_message_that_is_none_does_not_get_in(broker: BrokerProcess, name: str
     sender = Sender(write_options({"url": broker.url, "address": name, "idempotence": "none"}))
     try:
         sender.send([Encoded(address=None, head=b"", bare=BROKEN)])
-        with pytest.raises(SendFailed, match=f"rejected a message for {name}: 0xff at octet 9 is no format code"):
+        with pytest.raises(SendFailed, match=f"rejected a message for {name}: 0xff at octet 9 is not a format code"):
             sender.flush()
     finally:
         sender.close()
@@ -100,7 +100,7 @@ def test_a_body_that_is_no_text_is_named(broker: BrokerProcess, name: str) -> No
     send(broker, name, [Message(body="first"), Message(body=b"\xff\xfe", inferred=True)])
     options = browse(broker, name)
 
-    with pytest.raises(Undecodable, match=rf"{name}::{name} .*the body of message 2 is no UTF-8.*binary"):
+    with pytest.raises(Undecodable, match=rf"{name}::{name} .*the body of message 2 is not UTF-8.*binary"):
         list(read_range(options, TEXT, whole(options)))
     assert bodies(read_range(options, OCTETS, whole(options))) == [b"first", b"\xff\xfe"]
 

@@ -118,7 +118,7 @@ def test_what_is_no_message_travels_in_the_body_of_one(
     (error,) = receive(broker, f"{name}.errors", 1)
     assert bytes(error.body) == NO_MESSAGE
     assert marks(error)[0] == f"{name}.q"
-    assert marks(error)[1].endswith("is no format code")
+    assert marks(error)[1].endswith("is not a format code")
     assert [message.body for message in receive(broker, f"{name}.q", 1)] == ["y"]
 
 

@@ -115,7 +115,7 @@ class BlockingClient:
         while not is_done():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self.translated(ConnectionFailed(f"{what} within its time"))
+                raise self.translated(ConnectionFailed(f"{what} in time"))
             self.exchange(left)
 
     def exchange(self, timeout_s: float) -> None:

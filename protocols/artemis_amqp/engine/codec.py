@@ -173,7 +173,7 @@ def _overrun(offset: int) -> MalformedValue:
 
 
 def _unknown_code(code: int, offset: int) -> MalformedValue:
-    return MalformedValue(f"0x{code:02x} at octet {offset - 1} is no format code")
+    return MalformedValue(f"0x{code:02x} at octet {offset - 1} is not a format code")
 
 
 def read_value(data: bytes, offset: int, end: int, depth: int = 0) -> tuple[object, int]:
@@ -265,7 +265,7 @@ def _read_octet(code: int, octet: int, offset: int) -> object:
         return UByte(octet)
     if code == 0x56:
         if octet > 1:
-            raise MalformedValue(f"0x{octet:02x} at octet {offset} is no boolean")
+            raise MalformedValue(f"0x{octet:02x} at octet {offset} is not a boolean")
         return octet == 1
     signed = octet - 256 if octet > 127 else octet
     if code == 0x55:
@@ -322,7 +322,7 @@ def _read_fixed(code: int, data: bytes, offset: int, end: int) -> tuple[object, 
     if code == 0x73:
         point: int = _U32.unpack_from(data, offset)[0]
         if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-            raise MalformedValue(f"0x{point:x} at octet {offset} is no Unicode character")
+            raise MalformedValue(f"0x{point:x} at octet {offset} is not a Unicode character")
         return Char(chr(point)), stop
     if code == 0x74:
         return Decimal32(data[offset:stop]), stop
@@ -418,7 +418,7 @@ def _hashable(key: object) -> object:
     try:
         hash(key)
     except TypeError:
-        raise MalformedValue("a map is no key of a map here") from None
+        raise MalformedValue("a map cannot be a key of a map here") from None
     return key
 
 
@@ -557,14 +557,14 @@ def _check_depth(depth: int) -> None:
 
 
 def _not_amqp(kind: type) -> TypeError:
-    return TypeError(f"{kind.__name__} is no AMQP type")
+    return TypeError(f"{kind.__name__} is not an AMQP type")
 
 
 def _pack_float32(value: float) -> bytes:
     try:
         return _F32.pack(value)
     except OverflowError:
-        raise ValueError(f"{value!r} is no 32-bit float") from None
+        raise ValueError(f"{value!r} is not a 32-bit float") from None
 
 
 def _write_octets(out: bytearray, code: int, octets: bytes) -> None:
@@ -668,7 +668,7 @@ def _write_rare(out: bytearray, kind: type, value: object) -> None:
 
 def _pack_char(value: str) -> bytes:
     if len(value) != 1 or 0xD800 <= ord(value) <= 0xDFFF:
-        raise ValueError(f"{value!r} is no Unicode character")
+        raise ValueError(f"{value!r} is not a Unicode character")
     return _U32.pack(ord(value))
 
 

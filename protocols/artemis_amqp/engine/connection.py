@@ -391,7 +391,7 @@ class AmqpConnection:
             return
         performative, offset = read_performative(data, body, stop)
         if type(performative) is not Transfer and offset != stop:
-            self.fail(errors.FRAMING_ERROR, f"octets behind a {type(performative).__name__.lower()}")
+            self.fail(errors.FRAMING_ERROR, f"octets after a {type(performative).__name__.lower()}")
             return
         if self.state == State.DISCARDING:
             if type(performative) is Close:

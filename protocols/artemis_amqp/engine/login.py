@@ -105,7 +105,7 @@ class LoginPhase:
     def receive_frame(self, data: bytes, body: int, stop: int) -> None:
         performative, offset = read_performative(data, body, stop)
         if offset != stop:
-            self._connection.fail(errors.FRAMING_ERROR, "octets behind a SASL frame")
+            self._connection.fail(errors.FRAMING_ERROR, "octets after a SASL frame")
         elif self._connection.is_client:
             self._receive_as_client(performative)
         elif isinstance(performative, SaslInit) and self._awaits_init:

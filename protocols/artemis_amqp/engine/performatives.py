@@ -678,11 +678,11 @@ def read_composite(data: bytes, offset: int, end: int) -> tuple[object, int]:
 def read_performative(data: bytes, offset: int, end: int) -> tuple[object, int]:
     """Return the performative or SASL body that a frame starts with, and the offset of its payload.
 
-    Raises as `read_composite` does, and for every composite that is no frame body.
+    Raises as `read_composite` does, and for every composite that is not a frame body.
     """
     performative, stop = read_composite(data, offset, end)
     if type(performative) not in _FRAME_BODIES:
-        raise MalformedValue(f"{type(performative).__name__} is no frame body")
+        raise MalformedValue(f"{type(performative).__name__} is not a frame body")
     return performative, stop
 
 

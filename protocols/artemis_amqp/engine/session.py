@@ -358,7 +358,7 @@ class AmqpSession:
             self._receive_ignored(transfer.handle, transfer.delivery_id)
             return
         if not isinstance(link, ReceiverLink):
-            self.fail(errors.NOT_ALLOWED, f"a transfer on handle {transfer.handle}, whose receiver the peer is")
+            self.fail(errors.NOT_ALLOWED, f"a transfer on handle {transfer.handle}, on which the peer is the receiver")
             return
         link.receive_transfer(transfer)
         # The record outlives the frame: it must not keep the octets of a message that is gone.
@@ -376,7 +376,7 @@ class AmqpSession:
         if frames < 0:
             self.fail(errors.UNATTACHED_HANDLE, f"a transfer on handle {handle}, which is not attached")
         elif frames >= ERRANT_FRAMES:
-            self.fail(errors.ERRANT_LINK, f"transfers go on on handle {handle}, which was detached long ago")
+            self.fail(errors.ERRANT_LINK, f"transfers continue on handle {handle}, which was detached long ago")
         else:
             self._ignored[handle] = frames + 1
             if delivery_id >= 0 and self.expected_delivery_id in (delivery_id, -1):

@@ -125,7 +125,7 @@ def split_sections(payload: bytes) -> Sections:
         else:
             code, body = section_at(payload, offset, end)
         if code < HEADER or code > FOOTER:
-            raise MalformedValue(f"0x{code:x} at octet {offset} is no message section")
+            raise MalformedValue(f"0x{code:x} at octet {offset} is not a message section")
         if code <= last or last >= DATA:
             _check_order(last, code, offset)
         last = code
@@ -172,7 +172,7 @@ def leading_size(data: bytes | bytearray) -> int:
             return -(offset + LONGEST_DESCRIPTOR)
         code, body = section_at(bytes(data[offset : offset + LONGEST_DESCRIPTOR]), 0, LONGEST_DESCRIPTOR)
         if code < HEADER or code > FOOTER:
-            raise MalformedValue(f"0x{code:x} at octet {offset} is no message section")
+            raise MalformedValue(f"0x{code:x} at octet {offset} is not a message section")
         if code >= DATA:
             return offset
         offset += body

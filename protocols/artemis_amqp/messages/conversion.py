@@ -113,7 +113,7 @@ def to_view(annotations_raw: bytes, bare: bytes) -> MessageView:
             elif code == VALUE:
                 view.body = plain(value)
             else:
-                raise MalformedValue(f"0x{code:x} at octet {offset} is no body section, or not of its type")
+                raise MalformedValue(f"0x{code:x} at octet {offset} is not a body section, or not of its type")
         offset = skip_value(bare, body, end, 1)
     if len(data) > 1:
         view.body = b"".join(data)

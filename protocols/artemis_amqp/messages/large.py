@@ -26,7 +26,7 @@ ARRIVING_LIMIT: Final = 64
 """Large messages that one connection may be sending at once."""
 
 
-NO_SECTION: Final = "a delivery without any section is no message"
+NO_SECTION: Final = "a delivery without any section is not a message"
 """Reason for refusing an empty delivery. One without a body is accepted, some clients send that (AMQP 1.0 §3.2)."""
 
 

@@ -81,7 +81,7 @@ class BodyOutline:
     def _begin(self, section: int) -> None:
         last = self._section
         if section < DATA or section > FOOTER:
-            raise MalformedValue(f"0x{section:x} is no section of a body")
+            raise MalformedValue(f"0x{section:x} is not a section of a body")
         if section <= last and (section != last or section not in (DATA, SEQUENCE)):
             raise MalformedValue(f"the section 0x{section:x} is repeated or out of order")
         if DATA <= last < section < FOOTER:
@@ -99,7 +99,7 @@ class BodyOutline:
             return 1
         width = _WIDTHS.get(code >> 4)
         if width is None:
-            raise MalformedValue(f"0x{code:02x} is no format code")
+            raise MalformedValue(f"0x{code:02x} is not a format code")
         if width >= 0:
             size, self._skip = 1, width
         elif width == -1:

@@ -122,7 +122,7 @@ def _find_section(bare: bytes, wanted: int) -> int:
     while offset < end:
         code, body = section_at(bare, offset, end)
         if code < PROPERTIES:
-            raise MalformedValue(f"0x{code:x} at octet {offset} is no section of a bare message")
+            raise MalformedValue(f"0x{code:x} at octet {offset} is not a section of a bare message")
         if code == wanted:
             return body
         if code > wanted:

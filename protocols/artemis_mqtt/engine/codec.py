@@ -128,7 +128,7 @@ def _check_connect_flags(version: int, flags: int) -> None:
     if flags & 1:
         raise malformed("the reserved flag of CONNECT is set")
     if not flags & _WILL and flags & 0x38:
-        raise malformed("CONNECT says how its will is published, and has none")
+        raise malformed("CONNECT has will options, but no will")
     if flags >> 3 & 3 == 3:
         raise malformed("a will of QoS 3")
     if version != MQTT_5 and flags & _PASSWORD and not flags & _USER_NAME:

@@ -373,7 +373,7 @@ class MqttConnection:
         assert self._connect is not None
         if disconnect.properties.session_expiry_interval and not self._connect.properties.session_expiry_interval:
             # A session that was to end with its connection does not outlive it after all [MQTT-3.14.2-2].
-            raise protocol_error("DISCONNECT makes a session last that was to end with its connection")
+            raise protocol_error("DISCONNECT extends a session that was to end with its connection")
         self._close()
         self.handler.on_disconnect(disconnect)
 

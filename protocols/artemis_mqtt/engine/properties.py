@@ -1,7 +1,7 @@
 """The properties of MQTT 5.0 (MQTT 5.0 §2.2.2): their identifiers, types, and where each may stand.
 
 One class holds them all, because their names mean the same everywhere; `ALLOWED` says which packet may carry which. A
-property that may stand once and stands twice is a protocol error, as is one in a packet that must not carry it.
+property that may stand once and occurs twice is a protocol error, as is one in a packet that must not carry it.
 PUBLISH is read by `publish` on its hot path; this module reads and writes what the other packets carry, and a message's
 properties when they are needed.
 """
@@ -245,7 +245,7 @@ def read_properties(data: bytes, offset: int, end: int, where: int) -> Propertie
         if code not in KINDS:
             raise malformed(f"no property has the identifier {code}")
         if code not in allowed:
-            raise protocol_error(f"property {Property(code).name} does not belong here")
+            raise protocol_error(f"property {Property(code).name} is not allowed here")
         value, offset = KINDS[Property(code)].read(data, offset, end)
         if code == Property.USER_PROPERTY:
             other, offset = read_text(data, offset, end)
@@ -257,7 +257,7 @@ def read_properties(data: bytes, offset: int, end: int, where: int) -> Propertie
             continue
         name = _NAMES[Property(code)]
         if name in values or code == Property.SUBSCRIPTION_IDENTIFIER:
-            raise protocol_error(f"property {Property(code).name} stands twice")
+            raise protocol_error(f"property {Property(code).name} occurs twice")
         values[name] = value
     return Properties(**values, user_properties=tuple(user_properties), subscription_identifiers=tuple(identifiers))
 

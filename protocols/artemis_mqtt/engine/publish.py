@@ -57,7 +57,7 @@ def split_properties(data: bytes, offset: int, end: int, max_topic_levels: int) 
         if code > 0x2A:
             raise malformed(f"no property has the identifier {code}")
         if seen >> code & 1:
-            raise protocol_error(f"property {code} stands twice in a PUBLISH")
+            raise protocol_error(f"property {code} occurs twice in a PUBLISH")
         seen |= 1 << code
         if code == _TOPIC_ALIAS:
             alias, offset = read_u16(data, offset, end)
@@ -95,7 +95,7 @@ def _check_kept(code: int, data: bytes, offset: int, end: int, max_topic_levels:
         return offset + 1
     if code == _SUBSCRIPTION_IDENTIFIER:
         raise protocol_error("a client's PUBLISH has a subscription identifier")
-    raise protocol_error(f"property {code} does not belong into a PUBLISH")
+    raise protocol_error(f"property {code} is not allowed in a PUBLISH")
 
 
 def expiry_property(expiry_s: int) -> bytes:

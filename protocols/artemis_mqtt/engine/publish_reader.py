@@ -140,5 +140,5 @@ class PublishReader:
             return topic
         known = self._aliases.get(alias)
         if known is None:
-            raise PacketError(TOPIC_ALIAS_INVALID, f"topic alias {alias} stands for nothing")
+            raise PacketError(TOPIC_ALIAS_INVALID, f"topic alias {alias} is not set")
         return known

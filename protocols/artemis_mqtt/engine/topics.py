@@ -41,7 +41,7 @@ def check_filter(topic_filter: str, max_levels: int) -> None:
     if "+" in topic_filter or "#" in topic_filter:
         levels = topic_filter.split("/")
         if any(len(level) > 1 and ("+" in level or "#" in level) for level in levels) or "#" in levels[:-1]:
-            raise malformed("a topic filter has a wildcard where none may be")
+            raise malformed("a topic filter has a wildcard where none is allowed")
 
 
 def split_shared(topic_filter: str) -> tuple[str, str]:

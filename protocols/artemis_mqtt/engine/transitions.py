@@ -56,7 +56,7 @@ FLAGS: Final = {PUBREL: 2, SUBSCRIBE: 2, UNSUBSCRIBE: 2}
 
 def untimely(packet_type: int) -> PacketError:
     """Return the error for a packet that is not allowed now."""
-    return protocol_error(f"a packet of type {packet_type} that may not come now")
+    return protocol_error(f"a packet of type {packet_type} that is not allowed now")
 
 
 def check_transition(state: int, version: int, first: int) -> None:
