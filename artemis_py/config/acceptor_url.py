@@ -44,7 +44,7 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
         report.problem(written.place, f'"{text}" is not a URL; {_EXAMPLE}')
         return None
     if scheme != "tcp":
-        message = known.unsupported(scheme) if scheme == "vm" else "only tcp is possible"
+        message = known.unsupported(scheme) if scheme == "vm" else "only tcp is supported"
         report.problem(written.place, f"scheme {scheme}: {message}")
         return None
     endpoint = _endpoint(text, written.place, report)
@@ -140,7 +140,7 @@ def _split(query: str, place: Place, report: Report) -> dict[str, str]:
         if not separator or not name:
             report.problem(place, f'parameter "{pair.strip()}" has no value; write name=value')
         elif name in parameters:
-            report.problem(evolve(place, part=f"parameter {name}"), "is there twice; keep one")
+            report.problem(evolve(place, part=f"parameter {name}"), "is given twice; keep one")
         else:
             parameters[name] = unquote(text)
     return parameters

@@ -38,7 +38,7 @@ class LoginConfig:
     max_auto_created_per_user: int = option(
         Kind.COUNT,
         1_000_000,
-        "Addresses and queues that clients of one user may have created on demand, counted together; further ones are "
+        "How many addresses and queues clients of one user may have created on demand, together; further ones are "
         "refused until some are deleted. Clients without a name are one user. Not those created by name or for a "
         "subscription. -1: no limit.",
     )
@@ -58,7 +58,7 @@ class WildcardElements:
         Kind.BOOLEAN, True, "Whether queues of a wildcard address receive what is sent to the addresses it matches."
     )
     enabled: bool = option(Kind.BOOLEAN, True, "Another name for `routing-enabled`.")
-    delimiter: str = option(Kind.TEXT, ".", "Stands between the words of an address.", minimum=1, maximum=1)
+    delimiter: str = option(Kind.TEXT, ".", "Separates the words of an address.", minimum=1, maximum=1)
     any_words: str = option(Kind.TEXT, "#", "Matches any number of words, or none.", minimum=1, maximum=1)
     single_word: str = option(Kind.TEXT, "*", "Matches exactly one word.", minimum=1, maximum=1)
 
@@ -80,8 +80,8 @@ class BrokerConfig:
     journal_directory: str = option(
         Kind.TEXT,
         "data/journal",
-        "Folder of the store. Relative to the folder of the instance: the one that holds `etc`, or `broker.xml` itself "
-        "if that is in no folder of this name.",
+        "Folder of the store. A relative path starts at the folder of the instance: the one that contains `etc`, or "
+        "that of `broker.xml` if this is not in a folder of this name.",
         minimum=1,
     )
     large_messages_directory: str = option(
@@ -91,7 +91,7 @@ class BrokerConfig:
         minimum=1,
     )
     create_journal_dir: bool = option(
-        Kind.BOOLEAN, True, "Make `journal-directory` if it is missing; if not, a missing one is an error."
+        Kind.BOOLEAN, True, "Create `journal-directory` if it is missing; if false, a missing one is an error."
     )
     journal_sync_transactional: bool = option(
         Kind.BOOLEAN,
@@ -120,17 +120,17 @@ class BrokerConfig:
         name="min-disk-free",
     )
     disk_scan_period_ms: int = option(
-        Kind.MILLISECONDS, 5_000, "How often the disk is looked at.", name="disk-scan-period", minimum=1
+        Kind.MILLISECONDS, 5_000, "How often the free space of the disk is checked.", name="disk-scan-period", minimum=1
     )
     paging_directory: str = option(
         Kind.TEXT,
         "data/paging",
-        "Folder for messages that are not durable and do not fit into memory; relative as the one before. Nothing in "
-        "it is kept. Without persistence-enabled it is the system's folder for temporary files.",
+        "Folder for messages that are not durable and do not fit into memory; relative like `journal-directory`. "
+        "Nothing in it is kept. Without persistence-enabled it is the system's folder for temporary files.",
         minimum=1,
     )
     security_enabled: bool = option(
-        Kind.BOOLEAN, True, "Whether permissions are checked; if not, everybody may do everything."
+        Kind.BOOLEAN, True, "Whether permissions are checked; if not, every client may do everything."
     )
     connection_ttl_override_ms: int = option(
         Kind.MILLISECONDS,
@@ -139,7 +139,7 @@ class BrokerConfig:
         name="connection-ttl-override",
     )
     graceful_shutdown_enabled: bool = option(
-        Kind.BOOLEAN, False, "At the end, take no new connections and wait for the clients to leave."
+        Kind.BOOLEAN, False, "When the broker stops, accept no new connections and wait for the clients to leave."
     )
     graceful_shutdown_timeout_ms: int = option(
         Kind.MILLISECONDS,

@@ -126,8 +126,8 @@ RENAMED: Final = {
 }
 """Deprecated names, each with the supported one."""
 
-_ONE_FILE: Final = "the store is one file that grows and is used again, in journal-directory"
-_ONE_COMMIT: Final = "what gathers while one commit runs is the next, there is no buffer to size"
+_ONE_FILE: Final = "the store is one file in journal-directory, whose free space is reused"
+_ONE_COMMIT: Final = "each commit stores what arrived during the one before it, there is no buffer to size"
 _ALL_IN_ONE: Final = "everything that is stored is in journal-directory"
 
 WITHOUT_MEANING: Final = {
@@ -157,7 +157,7 @@ no harm, so a file made for Artemis may keep them; a warning says so."""
 
 _REASONS: Final = {
     "journal-lock-acquisition-timeout": "a second broker on the folder does not wait, it is refused at once",
-    "journal-retention-directory": "messages that were consumed are gone, there is nothing to replay",
+    "journal-retention-directory": "consumed messages are deleted, there is nothing to replay",
     "node-manager-lock-directory": "the lock is in journal-directory",
     "store": "messages are stored in journal-directory, in no other database",
 }

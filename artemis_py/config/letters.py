@@ -61,7 +61,7 @@ def problems_of_letters(config: BrokerConfig, places: Mapping[str, tuple[str, in
     found = []
     for each in unserved(config, lambda address, queue: _is_declared(config, address, queue)):
         file, line = places.get(each.match, ("", 0))
-        what = "is no queue of <addresses>" if "::" in each.target else "has no queue in <addresses>"
+        what = "is not a queue in <addresses>" if "::" in each.target else "has no queue in <addresses>"
         text = f'match "{each.match}": {each.setting} "{each.target}" {what}: messages would be lost; {each.remedy}'
         found.append(Problem(file, line, "address-setting", text))
     return found

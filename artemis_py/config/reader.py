@@ -183,7 +183,7 @@ class _Reader:
                 continue
             place = self._report.place(element)
             if name in names:
-                self._report.problem(place, f'address "{name}" was there before; put all its queues into one element')
+                self._report.problem(place, f'address "{name}" is declared twice; put all its queues into one element')
                 continue
             names.add(name)
             self._elements.check_separator(name, place)
@@ -250,7 +250,8 @@ class _Reader:
                 places[match] = (place.file, place.line)
             else:
                 self._report.warning(
-                    place, f'"{match}" is in line {places[match][1]} already; that one counts, remove this one'
+                    place,
+                    f'"{match}" is in line {places[match][1]} already, which takes effect; remove this one',
                 )
         return found
 

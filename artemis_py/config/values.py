@@ -61,13 +61,13 @@ def suggest(name: str, legal: Iterable[str]) -> str:
     if not names:
         return "remove it"
     if len(names) <= _LIST_LIMIT:
-        return f"possible are {', '.join(names)}"
-    return "docs/configuration.md lists the possible ones"
+        return f"use one of {', '.join(names)}"
+    return "docs/configuration.md lists the legal ones"
 
 
 def _text(option: Option, text: str) -> str:
     if option.minimum is not None and len(text) < option.minimum and not text:
-        default = "" if option.default is NOTHING else ", or remove it to have the default"
+        default = "" if option.default is NOTHING else ", or remove it to get the default"
         raise ValueError(f"is empty; write a value{default}")
     if option.minimum is not None and option.minimum == option.maximum and len(text) != option.minimum:
         raise ValueError(f'"{text}" has {len(text)} characters; write {option.minimum:g}')

@@ -59,7 +59,7 @@ class Acceptor:
                 lambda: accept(self._context), config.host, config.port, backlog=config.backlog
             )
         except OSError as error:
-            text = f"cannot listen on {config.host}:{config.port}: {error}; a free port of this machine would be right"
+            text = f"cannot listen on {config.host}:{config.port}: {error}; choose a free port of this machine"
             raise ConfigError([Problem(config.file, config.line, f"acceptor {config.name}", text)]) from error
         LOGGER.info(
             "listening: acceptor=%s address=%s:%d protocols=%s", config.name, config.host, self.port, self.protocols

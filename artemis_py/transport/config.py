@@ -42,7 +42,7 @@ class AcceptorConfig:
     protocols: tuple[str, ...] = option(
         Kind.NAMES,
         (),
-        "Protocols that are spoken here, told apart by their first bytes; unset: all that are installed.",
+        "Protocols of this acceptor, recognised by their first bytes; unset: all that are installed.",
         name="protocols",
     )
     tcp_no_delay: bool = option(
@@ -53,14 +53,14 @@ class AcceptorConfig:
         Kind.COUNT, 1024, "Connections the operating system keeps until the broker takes them.", minimum=1
     )
     connections_allowed: int = option(
-        Kind.COUNT, -1, "Connections at a time; more are closed at once. -1: no limit.", name="connectionsAllowed"
+        Kind.COUNT, -1, "Open connections; further ones are closed at once. -1: no limit.", name="connectionsAllowed"
     )
     # This leaves a fifth of the room for strangers (`connections`) to other addresses, and lets a fleet of clients
     # behind one address still log in some hundreds at a time.
     strangers_per_address: int = option(
         Kind.COUNT,
         400,
-        "Connections of one peer address that are not logged in; the oldest of them makes place for the next. -1: no "
+        "Connections of one peer address that are not logged in; the oldest of them makes room for the next. -1: no "
         "limit. Not in Artemis.",
         name="strangersPerAddress",
         minimum=-1,
@@ -111,7 +111,7 @@ class TlsParameters:
         Kind.TEXT, None, "PEM file with the certificates that may sign those of clients.", name="trustStorePath"
     )
     need_client_auth: bool = option(
-        Kind.BOOLEAN, False, "Turn clients away that show no certificate.", name="needClientAuth"
+        Kind.BOOLEAN, False, "Refuse clients that show no certificate.", name="needClientAuth"
     )
 
 

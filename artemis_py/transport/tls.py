@@ -50,7 +50,7 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
 
 
 def _problem(config: AcceptorConfig, element: str, option: str, error: Exception) -> Problem:
-    message = f"{option} cannot be used: {error}; a PEM file with a certificate and its key would be right"
+    message = f"{option} cannot be used: {error}; use a PEM file with a certificate and its key"
     return Problem(config.file, config.line, element, message)
 
 

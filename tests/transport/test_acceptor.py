@@ -273,7 +273,7 @@ async def test_plain_bytes_on_a_tls_port_end_that_connection_only(caplog: pytest
 
 
 async def test_stranger_in_the_tls_handshake_is_counted_and_limited() -> None:
-    """The handshake is part of the login: a client that stalls in it makes place for the next one."""
+    """The handshake is part of the login: a client that stalls in it makes room for the next one."""
     async with listening(encrypted(), ConnectionLimits(total=10, strangers=1)) as site:
         stalled, stalling = await site.connect()
         _, writer = await site.connect()

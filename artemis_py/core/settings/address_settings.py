@@ -53,7 +53,7 @@ class ResolvedSettings:
     dead_letter_address: str | None = option(
         Kind.TEXT,
         None,
-        "Where a message goes that cannot be delivered. Unset: it is dropped with a warning. An empty element "
+        "Address for messages that cannot be delivered. Unset: they are dropped with a warning. An empty element "
         "switches off what a broader match has set.",
     )
     auto_create_dead_letter_resources: bool = option(
@@ -61,12 +61,14 @@ class ResolvedSettings:
         False,
         "Create the dead-letter address on demand, with a queue of its own for each address that messages came from.",
     )
-    dead_letter_queue_prefix: str = option(Kind.TEXT, "DLQ.", "Begins the names of auto-created dead-letter queues.")
-    dead_letter_queue_suffix: str = option(Kind.TEXT, "", "Ends the names of auto-created dead-letter queues.")
+    dead_letter_queue_prefix: str = option(
+        Kind.TEXT, "DLQ.", "Beginning of the names of auto-created dead-letter queues."
+    )
+    dead_letter_queue_suffix: str = option(Kind.TEXT, "", "End of the names of auto-created dead-letter queues.")
     expiry_address: str | None = option(
         Kind.TEXT,
         None,
-        "Where a message goes that has expired. Unset: it is dropped. An empty element switches off what a broader "
+        "Address for messages that have expired. Unset: they are dropped. An empty element switches off what a broader "
         "match has set.",
     )
     auto_create_expiry_resources: bool = option(
@@ -74,8 +76,8 @@ class ResolvedSettings:
         False,
         "Create the expiry address on demand, with a queue of its own for each address that messages came from.",
     )
-    expiry_queue_prefix: str = option(Kind.TEXT, "EXP.", "Begins the names of auto-created expiry queues.")
-    expiry_queue_suffix: str = option(Kind.TEXT, "", "Ends the names of auto-created expiry queues.")
+    expiry_queue_prefix: str = option(Kind.TEXT, "EXP.", "Beginning of the names of auto-created expiry queues.")
+    expiry_queue_suffix: str = option(Kind.TEXT, "", "End of the names of auto-created expiry queues.")
     expiry_delay: int = option(
         Kind.MILLISECONDS, -1, "Time to live given to messages that have none; -1: none is given."
     )
@@ -89,16 +91,16 @@ class ResolvedSettings:
         Kind.BOOLEAN, False, "Messages never expire, whatever their producer says; beats the other expiry settings."
     )
     redelivery_delay: int = option(
-        Kind.MILLISECONDS, 0, "Wait before a message goes out again after a failed delivery.", minimum=0
+        Kind.MILLISECONDS, 0, "Delay before a message is delivered again after a failed delivery.", minimum=0
     )
     redelivery_delay_multiplier: float = option(
-        Kind.FACTOR, 1.0, "The wait is multiplied by this after each further failure."
+        Kind.FACTOR, 1.0, "The delay is multiplied by this after each further failure."
     )
     redelivery_collision_avoidance_factor: float = option(
-        Kind.FACTOR, 0.0, "Random share of the wait that is added or taken away, 0 to 1.", maximum=1
+        Kind.FACTOR, 0.0, "Random share of the delay that is added or subtracted, 0 to 1.", maximum=1
     )
     max_redelivery_delay: int = option(
-        Kind.MILLISECONDS, -1, "The wait never grows beyond this; -1: ten times `redelivery-delay`."
+        Kind.MILLISECONDS, -1, "The delay never grows beyond this; -1: ten times `redelivery-delay`."
     )
     max_delivery_attempts: int = option(
         Kind.COUNT, 10, "Deliveries before a message goes to the dead-letter address; 0 or -1: no limit."
@@ -129,8 +131,8 @@ class ResolvedSettings:
     max_read_page_messages: int = option(
         Kind.COUNT,
         4000,
-        "Waiting messages that a queue keeps in memory, of those that it can have on disk; fewer while nobody consumes "
-        "or memory is short. -1: no limit. Artemis has none because it does not always page.",
+        "Waiting messages that a queue keeps in memory, of those that it can have on disk; fewer while it has no "
+        "consumer or memory is short. -1: no limit. Artemis has none because it does not always page.",
     )
     max_read_page_bytes: int = option(
         Kind.BYTES, 4 * 1024 * 1024, "The same in bytes, with what Python needs for them. -1: no limit."
@@ -165,13 +167,13 @@ class ResolvedSettings:
         Kind.BOOLEAN, False, "Do the same to queues that a client or an administrator created by name."
     )
     auto_delete_queues_skip_usage_check: bool = option(
-        Kind.BOOLEAN, False, "Delete even queues that nobody ever used; the delay then counts from their creation."
+        Kind.BOOLEAN, False, "Delete even queues that were never used; the delay then counts from their creation."
     )
     auto_delete_addresses: bool = option(
         Kind.BOOLEAN, True, "Delete addresses that were created on demand once they have no queue."
     )
     auto_delete_addresses_delay: int = option(
-        Kind.MILLISECONDS, 0, "An address must have been without queues for so long.", minimum=0
+        Kind.MILLISECONDS, 0, "How long an address must have been without queues.", minimum=0
     )
     auto_delete_addresses_skip_usage_check: bool = option(
         Kind.BOOLEAN, False, "Delete even addresses that never had a queue."
@@ -179,8 +181,8 @@ class ResolvedSettings:
     config_delete_queues: DeletionPolicy = option(  # noqa: RUF009  `option` makes a field
         DeletionPolicy,
         DeletionPolicy.OFF,
-        "What happens to queues that broker.xml declared and declares no more, at start and at a reload. OFF: they "
-        "stay; FORCE: they are deleted with their messages, even if somebody consumes from them.",
+        "What happens to queues that broker.xml declared and no longer declares, at start and at a reload. OFF: they "
+        "stay; FORCE: they are deleted with their messages, even if they have consumers.",
     )
     config_delete_addresses: DeletionPolicy = option(  # noqa: RUF009  `option` makes a field
         DeletionPolicy,
@@ -197,8 +199,8 @@ class ResolvedSettings:
     id_cache_size: int = option(
         Kind.COUNT,
         -1,
-        "How many of the last duplicate ids (`_AMQ_DUPL_ID`) the address remembers; 0: none, so duplicates are taken; "
-        "-1: the broker's `id-cache-size`.",
+        "How many of the last duplicate ids (`_AMQ_DUPL_ID`) the address remembers; 0: none, so duplicates are "
+        "accepted; -1: the broker's `id-cache-size`.",
     )
 
     resolved_queues: dict[object, QueueSettings] = field(factory=dict, init=False, eq=False, repr=False)

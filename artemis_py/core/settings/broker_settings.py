@@ -48,14 +48,14 @@ class BrokerSettings:
     transaction_scan_period_ms: int = option(
         Kind.MILLISECONDS,
         1_000,
-        "How often transactions are checked against that.",
+        "How often transactions are checked against `transaction-timeout`.",
         name="transaction-timeout-scan-period",
     )
     id_cache_size: int = option(
         Kind.COUNT,
         20_000,
         "How many of the last duplicate ids (`_AMQ_DUPL_ID`) each address remembers, unless its settings say "
-        "otherwise; 0: none, so duplicates are taken.",
+        "otherwise; 0: none, so duplicates are accepted.",
         minimum=0,
     )
     persist_id_cache: bool = option(
@@ -76,7 +76,7 @@ class BrokerSettings:
     uuid_namespace: str | None = option(
         Kind.TEXT,
         None,
-        "Settings and permissions see temporary addresses (named by a UUID) below this name.",
+        "Settings and permissions match temporary addresses (named by a UUID) below this name.",
         minimum=1,
     )
     wildcards: WildcardSyntax = field(factory=WildcardSyntax)

@@ -63,10 +63,10 @@ class QueueConfig:
         Kind.TEXT,
         None,
         "User that the queue belongs to: the only one that may consume from a durable subscription, apart from those "
-        "that may delete it. For other queues it is information.",
+        "that may delete it. For other queues it only informs.",
         place=Place.ELEMENT,
     )
-    enabled: bool = queue_attribute(Kind.BOOLEAN, True, "A disabled queue is passed over by new messages.")
+    enabled: bool = queue_attribute(Kind.BOOLEAN, True, "A disabled queue gets no new messages.")
     configuration_managed: bool = queue_attribute(
         Kind.BOOLEAN,
         False,

@@ -27,7 +27,7 @@ class Mutability(Enum):
 
     FIXED = "nobody"
     BROKER = "broker.xml at a start, and the broker itself"
-    EVERYBODY = "everybody who may change the queue"
+    EVERYBODY = "every client that may change the queue"
 
 
 @frozen(kw_only=True)
@@ -107,7 +107,7 @@ def _help_of_setting(declared: dict[str, Any]) -> str:
     text = f"For queues that do not say otherwise: {help[0].lower()}{help[1:]}"
     if declared["in_file"] is not None:
         value = str(declared["in_file"]).lower()
-        text += f" Does not reach queues declared in broker.xml, as in Artemis: `{value}` if they do not say."
+        text += f" Does not apply to queues declared in broker.xml, as in Artemis: their default is `{value}`."
     return text
 
 
@@ -121,16 +121,16 @@ class QueueSettings:
     max_consumers: int = queue_attribute(
         Kind.COUNT,
         -1,
-        "Consumers that may share the queue; -1: no limit, 0: nobody may consume.",
+        "Consumers that may share the queue; -1: no limit, 0: none.",
         setting="default-max-consumers",
     )
     exclusive: bool = queue_attribute(
-        Kind.BOOLEAN, False, "Feed one consumer at a time.", setting="default-exclusive-queue"
+        Kind.BOOLEAN, False, "Deliver to one consumer at a time.", setting="default-exclusive-queue"
     )
     purge_on_no_consumers: bool = queue_attribute(
         Kind.BOOLEAN,
         False,
-        "Keep messages only while somebody consumes.",
+        "Keep messages only while the queue has consumers.",
         setting="default-purge-on-no-consumers",
         in_file=False,
     )
@@ -151,7 +151,7 @@ class QueueSettings:
     ring_size: int = queue_attribute(
         Kind.COUNT,
         -1,
-        "Messages that may wait: the oldest goes when one more comes; -1: no limit.",
+        "Messages that may wait: the oldest is removed when one more arrives; -1: no limit.",
         setting="default-ring-size",
         in_file=-1,
     )

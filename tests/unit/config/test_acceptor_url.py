@@ -149,7 +149,7 @@ def test_the_password_is_not_in_the_log() -> None:
         ("", '"" is not a URL; write one such as tcp://127.0.0.1:5672?protocols=AMQP'),
         ("127.0.0.1:5672", '"127.0.0.1:5672" is not a URL; write one such as tcp://127.0.0.1:5672?protocols=AMQP'),
         ("vm://0", f"scheme vm: {NOT_YET}"),
-        ("amqp://h:1", "scheme amqp: only tcp is possible"),
+        ("amqp://h:1", "scheme amqp: only tcp is supported"),
         (
             "tcp://h:65536",
             '"tcp://h:65536" has no valid host and port; the port is a number up to 65535',
@@ -171,7 +171,7 @@ def test_the_password_is_not_in_the_log() -> None:
             ),
         ),
         ("tcp://h:1?tcpNoDelay", 'parameter "tcpNoDelay" has no value; write name=value'),
-        ("tcp://h:1?backlog=1;backlog=2", "parameter backlog: is there twice; keep one"),
+        ("tcp://h:1?backlog=1;backlog=2", "parameter backlog: is given twice; keep one"),
         (
             "tcp://h:1?tcpNoDelay=1",
             'parameter tcpNoDelay: "1" is neither true nor false; write one of the two in lower case',
@@ -219,7 +219,7 @@ def test_client_certificates_need_somebody_who_signs_them(tmp_path: Path) -> Non
         ("protocols=AMQP;amqpCredits=5", []),
         ("amqpCredit=5", ["parameter amqpCredit: is unknown; did you mean amqpCredits?"]),
         ("tcpNodelay=true", ["parameter tcpNodelay: is unknown; did you mean tcpNoDelay?"]),
-        ("zzz=1", ["parameter zzz: is unknown; docs/configuration.md lists the possible ones"]),
+        ("zzz=1", ["parameter zzz: is unknown; docs/configuration.md lists the legal ones"]),
         (
             "amqpCredits=many;amqpStrict=TRUE",
             [

@@ -83,14 +83,14 @@ def test_every_queue_attribute_of_artemis_is_known(name: str) -> None:
             "<global-max-sise>1</global-max-sise>",
             "global-max-sise: is no element of core; did you mean global-max-size?",
         ),
-        ("<xyzzy/>", "xyzzy: is no element of core; docs/configuration.md lists the possible ones"),
+        ("<xyzzy/>", "xyzzy: is no element of core; docs/configuration.md lists the legal ones"),
         (
             "<addresses><adress/></addresses>",
             "adress: is no element of addresses; did you mean address?",
         ),
         (
             '<addresses><address name="a"><anycast/><xyzzy/></address></addresses>',
-            "xyzzy: is no element of address; possible are anycast, multicast",
+            "xyzzy: is no element of address; use one of anycast, multicast",
         ),
         (
             in_setting("<max-size-byte>1</max-size-byte>"),
@@ -172,9 +172,9 @@ def test_what_may_not_stand_there(core: str, expected: str) -> None:
         ),
         (
             in_setting("<default-queue-routing-type>QUEUE</default-queue-routing-type>"),
-            'default-queue-routing-type: "QUEUE" is unknown; possible are ANYCAST, MULTICAST',
+            'default-queue-routing-type: "QUEUE" is unknown; use one of ANYCAST, MULTICAST',
         ),
-        ("<name/>", "name: is empty; write a value, or remove it to have the default"),
+        ("<name/>", "name: is empty; write a value, or remove it to get the default"),
         ("<literal-match-markers>(</literal-match-markers>", 'literal-match-markers: "(" has 1 characters; write 2'),
         (
             in_queue('max-consumers="many"'),
@@ -226,7 +226,7 @@ def test_what_is_no_value(core: str, expected: str) -> None:
         ),
         (
             '<addresses><address name="a"><anycast/></address><address name="a"><multicast/></address></addresses>',
-            'address: address "a" was there before; put all its queues into one element',
+            'address: address "a" is declared twice; put all its queues into one element',
         ),
         (
             (
@@ -332,14 +332,14 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
     <global-max-size>y</global-max-size>"""
 
     assert mistakes(core, ARTEMIS_PY_CORE_NAM="n") == [
-        "broker.xml:5: acceptor: scheme http: only tcp is possible",
+        "broker.xml:5: acceptor: scheme http: only tcp is supported",
         f"broker.xml:7: federations: {NOT_YET}",
         (
             "broker.xml:9: address-setting: attribute match: match 'a.#.b': '#' is only allowed as the last word "
             "of a match"
         ),
         'broker.xml:10: max-size-bytes: "x" is not a size; write bytes, or a number with K, M or G such as 10M',
-        "broker.xml:11: nonsense: is no element of address-setting; docs/configuration.md lists the possible ones",
+        "broker.xml:11: nonsense: is no element of address-setting; docs/configuration.md lists the legal ones",
         f"broker.xml:14: bridges: {NOT_YET}",
         'broker.xml:15: global-max-size: "y" is not a size; write bytes, or a number with K, M or G such as 10M',
         (
@@ -383,7 +383,7 @@ def test_the_first_of_two_equal_matches_counts_and_the_second_is_a_warning(outer
     assert settings is None or settings.max_size_messages == 1
     assert permissions is None or set(permissions.values()) == {frozenset(["a"])}
     assert [str(warning) for warning in config.warnings] == [
-        f'broker.xml:6: {inner}: attribute match: "a" is in line 5 already; that one counts, remove this one'
+        f'broker.xml:6: {inner}: attribute match: "a" is in line 5 already, which takes effect; remove this one'
     ]
 
 
@@ -413,8 +413,8 @@ def test_what_cannot_be_kept_is_refused_with_the_reason() -> None:
     """A file that asks for retention must not start without it."""
     assert mistakes("<journal-retention-directory>history</journal-retention-directory>") == [
         (
-            "broker.xml:4: journal-retention-directory: known to Artemis, not supported by artemis_py: messages that "
-            "were consumed are gone, there is nothing to replay; remove it"
+            "broker.xml:4: journal-retention-directory: known to Artemis, not supported by artemis_py: consumed "
+            "messages are deleted, there is nothing to replay; remove it"
         )
     ]
 
