@@ -40,7 +40,7 @@ from artemis_py.store.disk import DiskLimit, DiskMonitor
 
 LOGGER: Final = named_logger(__name__)
 
-REASON: Final = "the configuration does not have it any more"
+REASON: Final = "it is no longer in the configuration"
 """Reason that the consumers of a deleted queue are given."""
 
 

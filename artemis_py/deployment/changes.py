@@ -109,7 +109,7 @@ class SetPermissions(Change):
 
     @property
     def consequence(self) -> str:
-        return "clients lose at once what they have open and may not have any more"
+        return "clients lose at once what they have open and are no longer allowed to have"
 
 
 @frozen(kw_only=True)
@@ -124,7 +124,7 @@ class RemovePermissions(Change):
 
     @property
     def consequence(self) -> str:
-        return "the broader matches count; clients lose at once what these do not grant"
+        return "the broader matches apply; clients lose at once what these do not grant"
 
 
 @frozen(kw_only=True)
@@ -142,7 +142,7 @@ class ChangeAcceptor(Change):
     @property
     def consequence(self) -> str:
         if self.after is None:
-            return "listens no more"
+            return "stops listening"
         return f"{'listens' if self.before is None else 'changes, and listens'} on {self.after.host}:{self.after.port}"
 
 

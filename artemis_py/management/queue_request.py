@@ -48,7 +48,7 @@ def queue_changes(wanted: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     changes = {attribute: value for attribute, value in wanted.items() if attribute != "name"}
     for attribute in changes:
         if attribute in ATTRIBUTES and ATTRIBUTES[attribute].mutability is not Mutability.EVERYBODY:
-            raise InvalidRequest(f"attribute {attribute!r} of a queue cannot change")
+            raise InvalidRequest(f"attribute {attribute!r} of a queue cannot be changed")
     return name, _fields(changes)
 
 
@@ -57,7 +57,9 @@ def _fields(wanted: Mapping[str, object]) -> dict[str, Any]:
     for name, value in wanted.items():
         attribute = ATTRIBUTES.get(name)
         if attribute is None:
-            raise InvalidRequest(f"a queue has no attribute {name!r}, or not yet{proposal(name, ATTRIBUTES)}")
+            raise InvalidRequest(
+                f"a queue has no attribute {name!r}, or it is not supported yet{proposal(name, ATTRIBUTES)}"
+            )
         kind = _kind(attribute)
         if not Parameter(name, kind).accepts(value):
             raise InvalidRequest(f"attribute {name!r} must be {kind.value}")

@@ -94,7 +94,7 @@ class AcceptorAuthenticator:
             if ANONYMOUS in self._mechanisms and self._is_offered(ANONYMOUS, context):
                 done(LoginResult(LoginOutcome.OK, self._anonymous))
             else:
-                self._logins.fail(attempt, "anonymous clients are not let in from there", done)
+                self._logins.fail(attempt, "anonymous clients are not admitted from this address", done)
         elif PLAIN not in self._mechanisms:
             self._logins.fail(attempt, "PLAIN is not offered by this acceptor", done)
         else:

@@ -152,7 +152,7 @@ class LoginService:
             start()
             return
         if address.waiting >= BRAKED_LIMIT:
-            self._log(attempt, f"{BRAKED_LIMIT} attempts of this address wait already")
+            self._log(attempt, f"{BRAKED_LIMIT} attempts from this address are waiting already")
             done(LoginResult(LoginOutcome.BUSY))
             return
         braked = address

@@ -52,7 +52,7 @@ def parse_properties(text: str, file: str) -> list[Entry]:
             continue
         if entry.name in lines_by_name:
             first = lines_by_name[entry.name]
-            problems.append(Problem(file, line, entry.name, f"is there already, in line {first}; each name only once"))
+            problems.append(Problem(file, line, entry.name, f"is already in line {first}; write each name only once"))
         lines_by_name.setdefault(entry.name, line)
         entries.append(entry)
     if problems:

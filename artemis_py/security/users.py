@@ -130,7 +130,7 @@ class UserFiles:
         users = Users(passwords, {user: frozenset(names) for user, names in roles.items()}, self._cost)
         if users.plain_count:
             LOGGER.warning(
-                "passwords are not hashed: file=%s users=%d; `artemis-py user hash` makes what to put there",
+                "passwords are not hashed: file=%s users=%d; `artemis-py user hash` prints what to put there",
                 self.users_file,
                 users.plain_count,
             )

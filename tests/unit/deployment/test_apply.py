@@ -250,7 +250,7 @@ async def test_force_deletes_what_the_configuration_has_no_more() -> None:
         assert reload(broker, config(address(queue("stays")), address_settings=FORCE)) == []
 
         assert set(office.queues) == {"stays"}
-        assert recorder.ended_because == "the configuration does not have it any more"
+        assert recorder.ended_because == "it is no longer in the configuration"
 
 
 async def test_force_deletes_addresses_but_those_made_on_demand() -> None:

@@ -206,7 +206,7 @@ def test_acceptors_need_a_restart_unless_only_their_place_in_the_file_changed() 
     assert plan(running, config(acceptors=(evolve(one, line=7),))).changes == ()
     found = plan(running, config(acceptors=(two,)))
     assert [str(change) for change in found.changes] == [
-        'acceptor "one": listens no more; needs a restart',
+        'acceptor "one": stops listening; needs a restart',
         'acceptor "two": listens on 127.0.0.1:2; needs a restart',
     ]
     assert found.reached(found.changes) == running

@@ -267,8 +267,8 @@ def test_a_queue_is_changed_in_what_is_named_only() -> None:
     [
         ({"max-consumers": 1}, "needs the name"),
         ({"name": "none", "max-consumers": 1}, "queue 'none' does not exist"),
-        ({"name": "q", "address": "b"}, "'address' of a queue cannot change"),
-        ({"name": "q", "durable": False}, "'durable' of a queue cannot change"),
+        ({"name": "q", "address": "b"}, "'address' of a queue cannot be changed"),
+        ({"name": "q", "durable": False}, "'durable' of a queue cannot be changed"),
         ({"name": "q", "routing-type": "MULTICAST"}, "not configured for"),
     ],
 )

@@ -43,7 +43,7 @@ def test_every_mistake_of_a_properties_file_is_named_with_its_line() -> None:
     assert [str(problem) for problem in caught.value.problems] == [
         "users.properties:1: line: expected `name = value`",
         "users.properties:2: line: there is no name before the `=`",
-        "users.properties:4: a: is there already, in line 3; each name only once",
+        "users.properties:4: a: is already in line 3; write each name only once",
         "users.properties:5: line: ends with a backslash; write \\\\ for a backslash",
         "users.properties:6: line: \\u must be followed by four hexadecimal digits",
         "users.properties:7: line: \\u must be followed by four hexadecimal digits",
