@@ -181,7 +181,7 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Do what is due; called every TICK_S until the work is finished."""
+        """Do what is due; called every TICK_S from the open of the connection until the work is finished."""
 
     def run(self) -> None:
         """Run until the work is done. Raises Failed or NotConnected."""
@@ -234,7 +234,7 @@ class Conversation(MessagingHandler):  # type: ignore[misc]
         if self.was_interrupted:
             self.finish()
         self._timer = self._container.schedule(TICK_S, self)
-        if not self.is_finished:
+        if self.is_open and not self.is_finished:
             self.tick()
 
     def _end(self) -> None:

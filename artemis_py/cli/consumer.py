@@ -92,7 +92,7 @@ class Consuming(Conversation):
         """Show the progress, and finish after the time-out."""
         now = time.monotonic()
         self.progress.show(self.received, self.elapsed_s)
-        if self.receive_timeout_s is not None and self.is_open and now - self.last_at >= self.receive_timeout_s:
+        if self.receive_timeout_s is not None and now - self.last_at >= self.receive_timeout_s:
             self.finish()
 
 
