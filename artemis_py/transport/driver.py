@@ -35,6 +35,7 @@ class Driver(asyncio.Protocol):
         "_acceptor",
         "_connection",
         "_deadline",
+        "_farewell",
         "_has_spoken",
         "_head",
         "_is_ended_by_peer",
@@ -65,6 +66,8 @@ class Driver(asyncio.Protocol):
         self._is_stranger = True
         self._is_leaving = False
         """Whether the broker has said goodbye: later input is ignored, and the peer's goodbye is not awaited."""
+        self._farewell = "closed"
+        """Reason that listeners are told when the conversation has ended: the broker's, if it said goodbye."""
         self._has_spoken = False
         """Whether the peer has sent something since the last call of `is_said`."""
         self._is_write_paused = False
@@ -238,7 +241,7 @@ class Driver(asyncio.Protocol):
             self._fail("data_to_send")
             return
         if is_closed:
-            self._release("closed")
+            self._release(self._farewell)
             self._say_goodbye(now)
         else:
             self._plan(deadline)
@@ -311,7 +314,7 @@ class Driver(asyncio.Protocol):
             self._acceptor.turn.enter()
             if self._state is not State.LINGERING:
                 self._tell_refusal(RefusalCause.LOGIN_TIMEOUT, str(int(self._acceptor.config.handshake_timeout_s)))
-            self.abort()
+            self.abort(RefusalCause.LOGIN_TIMEOUT.value)  # of one that is lingering, the end was told before
             return
         connection = self._connection
         if connection is None:
@@ -341,6 +344,7 @@ class Driver(asyncio.Protocol):
             self._fail("shutdown")
             return
         self._is_leaving = True
+        self._farewell = reason
         if self._state is State.DRAINING:
             self._leave(reason)
         else:
@@ -354,12 +358,12 @@ class Driver(asyncio.Protocol):
             return False
         return transport.get_write_buffer_size() == 0 and unacknowledged_bytes(transport) == 0
 
-    def abort(self) -> None:
+    def abort(self, reason: str = "aborted") -> None:
         """Close at once; unsent output is lost."""
         if self._state is State.DRAINING:
-            self._leave("aborted")
+            self._leave(reason)
             return
-        self._release("aborted")
+        self._release(reason)
         if self._transport is not None:
             self._state = State.LINGERING
             self._transport.abort()
@@ -368,7 +372,7 @@ class Driver(asyncio.Protocol):
         """Abort this connection, which is not logged in, to make room for a new one (called by `Connections`)."""
         self._acceptor.turn.enter()
         self._tell_refusal(RefusalCause.DISPLACED, reason)
-        self.abort()
+        self.abort(RefusalCause.DISPLACED.value)
 
     def wake(self) -> None:
         """Plan a flush: the connection has output or a new deadline (`ConnectionContext.wake`)."""
@@ -461,7 +465,7 @@ class Driver(asyncio.Protocol):
     def _fail(self, where: str) -> None:
         """Log an exception that a connection must never raise, and end this connection only."""
         self._log_failure(where)
-        self.abort()
+        self.abort(f"failed in {where}")
 
     def _log_failure(self, where: str) -> None:
         template = "connection failed in %s: id=%d peer=%s"

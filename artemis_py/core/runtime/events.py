@@ -142,6 +142,8 @@ class ConnectionClosed(Event):
     acceptor: str
     peer: str
     reason: str
+    """In words: `closed by peer`, `closed`, `connection lost`, the error of the socket, the cause of a refusal, what
+    the broker said as it stopped, or where a protocol failed."""
 
 
 class RefusalCause(Enum):

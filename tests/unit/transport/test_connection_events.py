@@ -34,7 +34,9 @@ def reset(driver: Driver) -> None:
 
 ENDS: Final[dict[str, Callable[[Driver], object]]] = {
     "closed by peer": Driver.eof_received,
-    "closed": lambda driver: driver.shutdown("the broker stops"),
+    "closed": lambda driver: driver.data_received(b"QUIT\n"),
+    "the broker stops": lambda driver: driver.shutdown("the broker stops"),
+    "failed in receive_data": lambda driver: driver.data_received(b"FAIL\n"),
     "connection lost": lambda driver: driver.connection_lost(None),
     "reset by peer": reset,
     "aborted": Driver.abort,
@@ -97,7 +99,7 @@ def test_a_login_that_makes_room_is_refused_and_closed() -> None:
     assert told == [
         ConnectionOpened(1, "LINE", "test", PEER),
         ConnectionRefused(1, "LINE", "test", PEER, RefusalCause.DISPLACED, "1 connections are not logged in yet"),
-        ConnectionClosed(1, "LINE", "test", PEER, "aborted"),
+        ConnectionClosed(1, "LINE", "test", PEER, "displaced"),
     ]
 
 
