@@ -177,7 +177,7 @@ class LogBrake:
         kind.ends_at = now + PERIOD_S
         if left_out:
             self._logger.log(
-                level, "%d more lines were left out, of %d sources: %s", left_out, sources, template.partition(":")[0]
+                level, "%d more lines were left out, from %d sources: %s", left_out, sources, template.partition(":")[0]
             )
 
 

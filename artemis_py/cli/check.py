@@ -47,7 +47,7 @@ def examine(file: Path) -> BrokerConfig:
 @click.command()
 @click.argument("place", metavar="[DIR|FILE]", required=False, type=click.Path(path_type=Path))
 def check(place: Path | None) -> None:
-    """Validate the configuration of the instance in DIR, or a broker.xml; without either the shipped one.
+    """Validate the configuration of the instance in DIR, or a broker.xml; without either, the shipped one.
 
     Prints every mistake as "file:line: element: what is wrong, what would be right". Exit code 2 if there are any.
     """

@@ -40,7 +40,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
     help="When ready, write the ports of the acceptors to this file, one per line.",
 )
 def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
-    """Start the broker of the instance in DIR; without DIR one with the shipped configuration.
+    """Start the broker of the instance in DIR; without DIR, one with the shipped configuration.
 
     Without DIR it keeps its messages in the folder data below the current one.
 

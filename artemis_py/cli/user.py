@@ -13,7 +13,7 @@ def user() -> None:
 @user.command("hash")
 @click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="[env: ARTEMIS_PY_PASSWORD]; asked for if missing.")
 def hash_command(password: str | None) -> None:
-    """Print a password as the users file holds it: `name = ENC(...)`."""
+    """Print a password in the form that the users file needs: `name = ENC(...)`."""
     if password is None:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     if not password:

@@ -175,7 +175,7 @@ class ChangeAddress(Change):
 
     @property
     def consequence(self) -> str:
-        return f"is for {_types(self.routing_types)}, and keeps a routing type that a queue of it still has"
+        return f"is for {_types(self.routing_types)}, and keeps a routing type that one of its queues still has"
 
 
 @frozen(kw_only=True)
@@ -243,7 +243,7 @@ class KeepQueue(Change):
     def consequence(self) -> str:
         return (
             f'stays on address "{self.before.address}", durable={self.before.durable}, so that its messages are kept; '
-            "delete it to have it as the configuration says"
+            "delete it to get it as configured"
         )
 
 

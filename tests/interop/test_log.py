@@ -33,7 +33,7 @@ HOSTILE: Final = FORGED + TERMINAL + BACKWARDS
 
 REFUSED: Final = 5000
 LINE: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ artemis_\w+[.\w]*: ")
-LEFT_OUT: Final = re.compile(r"(\d+) more lines were left out, of \d+ sources: (.*)")
+LEFT_OUT: Final = re.compile(r"(\d+) more lines were left out, from \d+ sources: (.*)")
 
 
 @pytest.fixture

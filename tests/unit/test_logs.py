@@ -105,14 +105,14 @@ def test_a_flood_is_its_first_lines_and_a_count(caplog: pytest.LogCaptureFixture
     assert lines(caplog) == []
     clock.now += PERIOD_S
     brake.count()
-    assert lines(caplog) == [f"{1000 - LINES_OF_SOURCE} more lines were left out, of 1 sources: refused"]
+    assert lines(caplog) == [f"{1000 - LINES_OF_SOURCE} more lines were left out, from 1 sources: refused"]
     for number in range(1000):
         brake.warning("peer", "refused: number=%d", number)
     clock.now += PERIOD_S
     brake.warning("peer", "refused: number=%d", 7)
     assert lines(caplog) == [
         "refused: number=0",
-        "999 more lines were left out, of 1 sources: refused",
+        "999 more lines were left out, from 1 sources: refused",
         "refused: number=7",
     ]
 

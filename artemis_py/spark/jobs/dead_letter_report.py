@@ -74,7 +74,7 @@ def _over_time(groups: Sequence[Group]) -> str:
         for cause, _ in largest(_counted((group.cause, group.count) for group in groups), 6)
         if cause in hours
     }
-    return lines(series, "Dead letters an hour, of those that tell their time", ends)
+    return lines(series, "Dead letters per hour, of those whose time is known", ends)
 
 
 Table = tuple[list[str], list[list[object]]]
