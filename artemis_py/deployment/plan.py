@@ -4,7 +4,8 @@ A start is the plan from `EMPTY`, in which nothing needs a restart; a reload is 
 force. The addresses, queues and diverts of `running` are those that exist (`Deployment.running`), so the plan of a
 change can be shown before it is applied.
 
-No address and no queue is deleted unless the settings of its address say so (`config-delete-queues`, `config-delete-addresses`).
+No address and no queue is deleted unless the settings of its address say so (`config-delete-queues`,
+`config-delete-addresses`).
 """
 
 from collections.abc import Iterator, Sequence
