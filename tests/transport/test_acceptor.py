@@ -103,7 +103,8 @@ async def test_a_listener_is_told_of_a_connection_and_how_it_ended() -> None:
         reader, writer = await site.connect()
         host, port = writer.get_extra_info("sockname")
         writer.write(b"LINE alice\nECHO x\n")
-        await reader.readline()
+        writer.write_eof()
+        await reader.read()
         writer.close()
         await site.until_all_left()
 
