@@ -106,7 +106,7 @@ async def test_a_listener_is_told_of_a_connection_and_how_it_ended() -> None:
         writer.write_eof()
         await reader.read()
         writer.close()
-        await site.until_all_left()
+        await site.connections.wait_empty(asyncio.Event(), timeout_s=60)
 
         who = (1, "LINE", "test", f"{host}:{port}")
         assert told == [ConnectionOpened(*who), ConnectionClosed(*who, "closed by peer")]

@@ -120,7 +120,7 @@ def test_an_option_reaches_its_field(option: Option) -> None:
         ),
         (
             f"{WAY}<routing-type>BOTH</routing-type>",
-            ['routing-type: "BOTH" is unknown; possible are ANYCAST, MULTICAST, PASS, STRIP'],
+            ['routing-type: "BOTH" is unknown; use one of ANYCAST, MULTICAST, PASS, STRIP'],
         ),
         (
             f"{WAY}<exclusive>yes</exclusive>",

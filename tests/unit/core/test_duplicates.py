@@ -297,7 +297,7 @@ def test_whoever_commits_first_has_the_id() -> None:
     world.send("fast", ONE, fast)
     world.session.commit(fast)
 
-    with pytest.raises(TransactionRolledBack, match="meanwhile"):
+    with pytest.raises(TransactionRolledBack, match="in the meantime"):
         world.session.commit(slow)
 
     assert world.bodies == ["fast"]

@@ -240,10 +240,10 @@ def test_a_store_goes_through_xml(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("<activemq-journal>\n", "it is not XML: no element found"),
-        ("<activemq-journal>\n<other/></activemq-journal>", "other is no element of an export"),
+        ("<activemq-journal>\n<other/></activemq-journal>", "other is not an element of an Artemis export"),
         ('<!DOCTYPE x [<!ENTITY a "b">]>\n<activemq-journal/>', "a document type is not allowed"),
         ('<activemq-journal>\n<address-binding name="q"/></activemq-journal>', "attribute 'routing-types' is missing"),
-        ('<activemq-journal>\n<address-binding name="q" routing-types="X"/></activemq-journal>', "no routing type"),
+        ('<activemq-journal>\n<address-binding name="q" routing-types="X"/></activemq-journal>', "not a routing type"),
         ("<activemq-journal>\n<body/></activemq-journal>", "body is outside of a message"),
     ],
 )
