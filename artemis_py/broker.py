@@ -86,10 +86,8 @@ class Broker:
         events = Events()
         EventLog().listen(events)
         dispatcher = Dispatcher(storage, self._scratch, config.settings)
-        self.postoffice: Final = Domain(
-            empty_repository(config), dispatcher, config.settings, rules, events, Entropy(seed)
-        )
-        self.services: Final = Services(Sessions(self.postoffice))
+        self.domain: Final = Domain(empty_repository(config), dispatcher, config.settings, rules, events, Entropy(seed))
+        self.services: Final = Services(Sessions(self.domain))
         self.host: Final = Host(Domains(self.services))
         """Access to the core that protocol managers are created with."""
         self._disk: DiskMonitor | None = None
@@ -165,8 +163,8 @@ class Broker:
 
         Nothing runs when this returns or raises. It is long so that the whole order stands in one place.
         """
-        office, services, config = self.postoffice, self.services, self.config
-        turn = self._turn = Turn(office.dispatcher, loop)
+        domain, services, config = self.domain, self.services, self.config
+        turn = self._turn = Turn(domain.dispatcher, loop)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]
@@ -188,7 +186,7 @@ class Broker:
             Part("turn", State.STANDBY, stop=turn.stop),
             Part("last lines of the log", State.STANDBY, stop=lambda: count_left_out(all_of_them=True)),
             Part("lines left out of the log", State.STANDBY, lambda: lines.start(PERIOD_S), lines.stop),
-            Part("discards", State.STANDBY, stop=office.discards.tell),
+            Part("discards", State.STANDBY, stop=domain.discards.tell),
             *logins,
             *store,
             Part("addresses", State.RECOVERING, self._deploy),
@@ -205,11 +203,11 @@ class Broker:
         override_ms = self.config.connection_ttl_override_ms
         return AcceptorContext(
             config=acceptor,
-            managers=with_websocket(managers_of(acceptor, managers), self.postoffice.meter),
+            managers=with_websocket(managers_of(acceptor, managers), self.domain.meter),
             authenticator=authenticator(acceptor),
             turn=turn,
             connections=self.connections,
-            events=self.postoffice.events,
+            events=self.domain.events,
             tls=server_context(acceptor),
             idle_timeout_override_ms=None if override_ms < 0 else override_ms,
         )
@@ -224,11 +222,11 @@ class Broker:
             raise ConfigError(problems)
 
     def _manage(self) -> None:
-        self.node_id = node_id(self.postoffice.storage, self.postoffice.entropy)
+        self.node_id = node_id(self.domain.storage, self.domain.entropy)
         facts = BrokerFacts(
             version=installed_version(),
             node_id=self.node_id,
-            started_ms=self.postoffice.dispatcher.now_ms,
+            started_ms=self.domain.dispatcher.now_ms,
             acceptors=self.acceptor_facts,
             disk_usage=lambda: -1.0 if self._disk is None else self._disk.used_part,
         )

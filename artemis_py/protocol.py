@@ -219,7 +219,7 @@ class Host:
         self.domains: Final = domains
         """Services of each namespace of addresses, by the host name that a client asks for."""
         services = domains.default
-        domain = self._domain = services.sessions.postoffice
+        domain = self._domain = services.sessions.domain
         dispatcher = domain.dispatcher
         self.sessions: Final = services.sessions
         """Opens sessions for clients that have logged in."""

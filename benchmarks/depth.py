@@ -69,17 +69,17 @@ class Run:
         self.store = LmdbStore(folder)
         self.scratch = ScratchStore(folder)
         settings = SettingsRepository(MatchHierarchy(WildcardSyntax()), options)
-        self.office = Domain(settings, Dispatcher(self.store, self.scratch, options), options)
-        self.office.dispatcher.now_ms = int(time.time() * 1000)
-        recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT})
+        self.domain = Domain(settings, Dispatcher(self.store, self.scratch, options), options)
+        self.domain.dispatcher.now_ms = int(time.time() * 1000)
+        recover(self.store, self.domain, {PLAIN_FORMAT.name: PLAIN_FORMAT})
         self.start_s = time.perf_counter() - start
         loop = asyncio.get_running_loop()
         self.worker = Worker(loop, lambda: None)
-        self.store.start(loop, self.worker, self._fail, self.office.dispatcher.stored)
-        if "q" not in self.office.queues:
-            self.office.create_address("q", frozenset((RoutingType.ANYCAST,)))
-            self.office.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
-        self.queue: Queue = self.office.queues["q"]
+        self.store.start(loop, self.worker, self._fail, self.domain.dispatcher.stored)
+        if "q" not in self.domain.queues:
+            self.domain.create_address("q", frozenset((RoutingType.ANYCAST,)))
+            self.domain.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
+        self.queue: Queue = self.domain.queues["q"]
 
     def _fail(self, reason: str) -> None:
         raise SystemExit(f"the store failed: {reason}")
@@ -87,7 +87,7 @@ class Run:
     def stop(self) -> None:
         """In good order."""
         self.worker.stop()
-        self.store.close(list(self.office.queues.values()))
+        self.store.close(list(self.domain.queues.values()))
         self.scratch.close()
 
     async def durable(self) -> None:
@@ -98,12 +98,12 @@ class Run:
 
     async def fill(self, first: int, count: int) -> None:
         """Send messages numbered from `first`."""
-        address = self.office.addresses["q"]
+        address = self.domain.addresses["q"]
         waiting: list[asyncio.Future[None]] = []
         for block in blocks(first, count):
             for number in block:
                 message = Message(PLAIN_FORMAT, "q", b"%020d" % number + bytes(BODY_BYTES - 20), durable=True)
-                self.office.route(message, address)
+                self.domain.route(message, address)
             done = asyncio.get_running_loop().create_future()
             self.store.when_durable(lambda done=done: done.set_result(None))  # type: ignore[misc]
             waiting.append(done)
@@ -118,7 +118,7 @@ class Run:
         attach(consumer)
         for block in blocks(first, count):
             consumer.grant(len(block))
-            while self.office.dispatcher.run():
+            while self.domain.dispatcher.run():
                 pass
             if len(taker.taken) != len(block):
                 raise AssertionError(f"{len(taker.taken)} of {len(block)} messages came")

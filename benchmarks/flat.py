@@ -33,35 +33,35 @@ BACKLOGS: Final = (0, 1_000, 100_000, 1_000_000)
 BODY: Final = bytes(150)
 
 
-def new_office() -> Domain:
-    """An empty post office."""
+def new_domain() -> Domain:
+    """An empty domain."""
     return Domain(SettingsRepository(MatchHierarchy(WildcardSyntax())), Dispatcher(MemoryStore()))
 
 
 class Bindings:
-    """A post office with `count` addresses: each has a queue, and each is meant by one wildcard subscription."""
+    """A domain with `count` addresses: each has a queue, and each is meant by one wildcard subscription."""
 
     def __init__(self, count: int) -> None:
-        self.office = new_office()
+        self.domain = new_domain()
         self.queues = []
         for number in range(count):
             name = f"plant.{number % 97}.machine.{number}"
             for address, routing_type in ((name, RoutingType.ANYCAST), (f"{name}.#", RoutingType.MULTICAST)):
-                self.office.create_address(address, frozenset((routing_type,)))
+                self.domain.create_address(address, frozenset((routing_type,)))
                 config = QueueConfig(name=f"q.{address}", address=address, routing_type=routing_type)
-                self.queues.append(self.office.create_queue(config))
+                self.queues.append(self.domain.create_queue(config))
         step = max(1, count // SAMPLE)
         self.sample = [f"plant.{number % 97}.machine.{number}" for number in range(0, count, step)]
 
     def seconds_per_message(self) -> float:
         """Route to the sample in turn; every message reaches two queues."""
-        office, sample = self.office, self.sample
+        domain, sample = self.domain, self.sample
         names = [sample[number % len(sample)] for number in range(OPERATIONS)]
         messages = [Message(PLAIN_FORMAT, name, BODY) for name in names]
-        addresses = office.addresses
+        addresses = domain.addresses
         start = time.process_time()
         for message in messages:
-            office.route(message, addresses[message.address])
+            domain.route(message, addresses[message.address])
         elapsed = time.process_time() - start
         routed = sum(queue.message_count for queue in self.queues)
         if routed != 2 * OPERATIONS:
@@ -93,12 +93,12 @@ class Backlog:
     """A queue in which `count` messages wait."""
 
     def __init__(self, count: int) -> None:
-        self.office = new_office()
-        self.address = self.office.create_address("backlog", frozenset((RoutingType.ANYCAST,)))
+        self.domain = new_domain()
+        self.address = self.domain.create_address("backlog", frozenset((RoutingType.ANYCAST,)))
         config = QueueConfig(name="backlog", address="backlog", routing_type=RoutingType.ANYCAST)
-        self.queue = self.office.create_queue(config)
+        self.queue = self.domain.create_queue(config)
         for _ in range(count):
-            self.office.route(Message(PLAIN_FORMAT, "backlog", BODY), self.address)
+            self.domain.route(Message(PLAIN_FORMAT, "backlog", BODY), self.address)
         self.taker = Taker()
         self.consumer = Consumer(1, self.queue, self.taker, ConsumerOptions(), "")
         attach(self.consumer)
@@ -106,15 +106,15 @@ class Backlog:
 
     def seconds_per_message(self) -> float:
         """In turn: a hundred in at the end, a hundred out at the front and accepted."""
-        office, address, consumer, taker = self.office, self.address, self.consumer, self.taker
+        domain, address, consumer, taker = self.domain, self.address, self.consumer, self.taker
         elapsed = 0.0
         for _ in range(OPERATIONS // 100):
             messages = [Message(PLAIN_FORMAT, "backlog", BODY) for _ in range(100)]
             start = time.process_time()
             for message in messages:
-                office.route(message, address)
+                domain.route(message, address)
             consumer.grant(100)
-            office.dispatcher.run(100)
+            domain.dispatcher.run(100)
             for reference in taker.taken:
                 consumer.settle(reference, ACCEPTED)
             elapsed += time.process_time() - start

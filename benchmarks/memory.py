@@ -56,7 +56,7 @@ async def unsettled(run: Run, messages: int) -> None:
     greedy_consumer(run)
     for block in blocks(0, messages):
         await run.fill(block.start, len(block))
-        while run.office.dispatcher.run():
+        while run.domain.dispatcher.run():
             await asyncio.sleep(0)
 
 
@@ -64,29 +64,29 @@ async def unread(run: Run, messages: int) -> None:
     greedy_consumer(run).block()
     for block in blocks(0, messages):
         for _ in block:
-            run.office.route(Message(PLAIN_FORMAT, "q", BODY), run.queue.address)
-        run.office.dispatcher.run()
+            run.domain.route(Message(PLAIN_FORMAT, "q", BODY), run.queue.address)
+        run.domain.dispatcher.run()
         await asyncio.sleep(0)
 
 
 async def scheduled(run: Run, messages: int) -> None:
     moments = random.Random(1)
-    tomorrow_ms = run.office.dispatcher.now_ms + 86_400_000
+    tomorrow_ms = run.domain.dispatcher.now_ms + 86_400_000
     for block in blocks(0, messages):
         for _ in block:
             message = Message(PLAIN_FORMAT, "q", BODY, durable=True)
             message.delivery_time_ms = tomorrow_ms + moments.randrange(1_000_000)
-            run.office.route(message, run.queue.address)
+            run.domain.route(message, run.queue.address)
         await run.durable()
 
 
 async def idle(run: Run, messages: int) -> None:
     for number in range(messages // 100):
         name = f"idle.{number}"
-        run.office.create_address(name, frozenset((RoutingType.ANYCAST,)))
-        run.office.create_queue(QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST))
+        run.domain.create_address(name, frozenset((RoutingType.ANYCAST,)))
+        run.domain.create_queue(QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST))
         for _ in range(10):
-            run.office.route(Message(PLAIN_FORMAT, name, BODY, durable=True), run.office.addresses[name])
+            run.domain.route(Message(PLAIN_FORMAT, name, BODY, durable=True), run.domain.addresses[name])
         if number % 50 == 0:
             await run.durable()
 
@@ -107,7 +107,7 @@ async def measure(folder: Path, scenario: str, messages: int) -> dict[str, objec
     before = rss_mib()
     await SCENARIOS[scenario](run, messages)
     await run.durable()
-    count = sum(queue.message_count for queue in run.office.queues.values())
+    count = sum(queue.message_count for queue in run.domain.queues.values())
     watching.cancel()
     run.stop()
     return {
@@ -115,7 +115,7 @@ async def measure(folder: Path, scenario: str, messages: int) -> dict[str, objec
         "messages": count,
         "rss_before_mib": round(before, 1),
         "rss_highest_mib": round(max(watch.highest_mib, rss_mib()), 1),
-        "accounted_mib": round(run.office.account.size_bytes / (1 << 20), 1),
+        "accounted_mib": round(run.domain.account.size_bytes / (1 << 20), 1),
     }
 
 

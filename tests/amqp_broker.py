@@ -33,24 +33,24 @@ from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from tests.amqp_harness import Frame, frame_with, read_frames
-from tests.core_harness import make_host, make_office, make_queue, settle_down
+from tests.core_harness import make_domain, make_host, make_queue, settle_down
 
 WINDOW: Final = 1000
 _BODY: Final = re.compile(rb"\x00\x53(?:\x77\xa1|\x75\xa0).", re.DOTALL)
 
 
 class Broker:
-    """A post office in memory, and AMQP's part of it."""
+    """A domain in memory, and AMQP's part of it."""
 
-    def __init__(self, settings: dict[str, AddressSettings] | None = None, office: Domain | None = None) -> None:
-        self.office: Final = make_office(settings) if office is None else office
-        self.host: Final = make_host(self.office)
+    def __init__(self, settings: dict[str, AddressSettings] | None = None, domain: Domain | None = None) -> None:
+        self.domain: Final = make_domain(settings) if domain is None else domain
+        self.host: Final = make_host(self.domain)
         self.manager: Final = AmqpProtocolManager(self.host)
         self._ids: Final = count(1)
 
     def queue(self, name: str = "q", **options: object) -> None:
         """Make an ANYCAST queue."""
-        make_queue(self.office, name, RoutingType.ANYCAST, **options)
+        make_queue(self.domain, name, RoutingType.ANYCAST, **options)
 
     def connect(self, container: str = "c", user: str | None = None, **opening: Any) -> "Peer":
         """A connection that is open, with a session on channel 0; of a user, or anonymous without a login."""
@@ -58,11 +58,11 @@ class Broker:
 
     def waiting(self, name: str = "q") -> int:
         """Messages of a queue that anybody may have."""
-        return self.office.queue(name).waiting_count
+        return self.domain.queue(name).waiting_count
 
     def count(self, name: str = "q") -> int:
         """All messages of a queue."""
-        return self.office.queue(name).message_count
+        return self.domain.queue(name).message_count
 
 
 class Peer:
@@ -97,7 +97,7 @@ class Peer:
 
     def hear(self) -> list[Frame]:
         """What the broker says now."""
-        settle_down(self.broker.office)
+        settle_down(self.broker.domain)
         return read_frames(self.connection.data_to_send())
 
     def receive(

@@ -1,4 +1,4 @@
-"""A post office and the smallest client of it: tests of the core need no protocol."""
+"""A domain and the smallest client of it: tests of the core need no protocol."""
 
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
@@ -70,7 +70,7 @@ class Recorder(Sink):
         return [reference.message.data.decode() for reference in self.take()]
 
 
-def make_office(
+def make_domain(
     settings: dict[str, AddressSettings] | None = None,
     options: BrokerSettings | None = None,
     scratch: Scratch | None = None,
@@ -84,35 +84,35 @@ def make_office(
     for match, values in (settings or {}).items():
         repository.add(match, values)
     dispatcher = Dispatcher(MemoryStore(), scratch, options) if beside is None else beside.dispatcher
-    office = Domain(repository, dispatcher, options, events=events)
-    office.dispatcher.now_ms = START_MS
-    return office
+    domain = Domain(repository, dispatcher, options, events=events)
+    domain.dispatcher.now_ms = START_MS
+    return domain
 
 
-def make_services(office: Domain) -> Services:
+def make_services(domain: Domain) -> Services:
     """What stands above routing."""
-    return Services(Sessions(office))
+    return Services(Sessions(domain))
 
 
-def make_host(office: Domain) -> Host:
+def make_host(domain: Domain) -> Host:
     """What the manager of a protocol is made with."""
-    return Host(Domains(make_services(office)))
+    return Host(Domains(make_services(domain)))
 
 
-def make_session(office: Domain, client_id: str = "client") -> Session:
+def make_session(domain: Domain, client_id: str = "client") -> Session:
     """A session that may do everything."""
-    return Session(office, Subject("tester"), client_id, "test")
+    return Session(domain, Subject("tester"), client_id, "test")
 
 
 def make_queue(
-    office: Domain, name: str = "q", routing_type: RoutingType = RoutingType.ANYCAST, **options: object
+    domain: Domain, name: str = "q", routing_type: RoutingType = RoutingType.ANYCAST, **options: object
 ) -> Queue:
     """A queue, with its address if that is missing; `options` are attributes of QueueConfig."""
     address = str(options.pop("address", name))
-    if address not in office.addresses:
-        office.create_address(address, frozenset(RoutingType))
+    if address not in domain.addresses:
+        domain.create_address(address, frozenset(RoutingType))
     config = QueueConfig(name=name, address=address, routing_type=routing_type, **options)
-    return office.create_queue(config)
+    return domain.create_queue(config)
 
 
 def make_message(
@@ -139,33 +139,33 @@ def make_message(
     )
 
 
-def send(office: Domain, address: str, *bodies: str) -> None:
+def send(domain: Domain, address: str, *bodies: str) -> None:
     """Send plain messages through an address that exists, and let the queues deliver."""
     for body in bodies:
-        office.route(make_message(body), office.addresses[address])
-    settle_down(office)
+        domain.route(make_message(body), domain.addresses[address])
+    settle_down(domain)
 
 
-def settle_down(office: Domain) -> None:
+def settle_down(domain: Domain) -> None:
     """Let all queues deliver what they can."""
-    while office.dispatcher.run():
+    while domain.dispatcher.run():
         pass
 
 
-def attach(office: Domain, queue: Queue, credit: int = 1000, **options: object) -> tuple[Recorder, Consumer]:
+def attach(domain: Domain, queue: Queue, credit: int = 1000, **options: object) -> tuple[Recorder, Consumer]:
     """A new consumer of a session of its own, with credit."""
     recorder = Recorder()
-    consumer = make_session(office).consume(queue, recorder, **options)  # type: ignore[arg-type]
+    consumer = make_session(domain).consume(queue, recorder, **options)  # type: ignore[arg-type]
     consumer.grant(credit)
-    settle_down(office)
+    settle_down(domain)
     return recorder, consumer
 
 
-def pass_time(office: Domain, milliseconds: int) -> None:
+def pass_time(domain: Domain, milliseconds: int) -> None:
     """Let time pass, and happen what was planned for it."""
-    office.dispatcher.now_ms += milliseconds
-    office.dispatcher.handle_deadlines()
-    settle_down(office)
+    domain.dispatcher.now_ms += milliseconds
+    domain.dispatcher.handle_deadlines()
+    settle_down(domain)
 
 
 def browse_all(queue: Queue) -> list[Reference]:

@@ -1,4 +1,4 @@
-"""What a post office holds, looked up from the queues' side: the accounts must say the same."""
+"""What a domain holds, looked up from the queues' side: the accounts must say the same."""
 
 from collections.abc import Iterable
 
@@ -32,14 +32,14 @@ def references_of(queue: Queue) -> list[Reference]:
 
 
 def held(
-    office: Domain,
+    domain: Domain,
     others: Iterable[Message] = (),
     sessions: Iterable[Session] = (),
     retained: RetainedMessages | None = None,
 ) -> dict[Message, int]:
     """How often each message is held: by queues, open transactions, as a retained one, and as `others` says."""
     count: dict[Message, int] = {}
-    messages = [reference.message for queue in office.queues.values() for reference in references_of(queue)]
+    messages = [reference.message for queue in domain.queues.values() for reference in references_of(queue)]
     for session in sessions:
         for transaction in session.transactions.values():
             messages += [message for message, _ in transaction._sends]
@@ -57,7 +57,7 @@ def held(
 
 
 def check_held(
-    office: Domain,
+    domain: Domain,
     others: Iterable[Message] = (),
     beside: int = 0,
     sessions: Iterable[Session] = (),
@@ -69,15 +69,15 @@ def check_held(
     """
     sizes: dict[MessageAccount, int] = {}
     counts: dict[MessageAccount, int] = {}
-    for message, references in held(office, others, sessions, retained).items():
+    for message, references in held(domain, others, sessions, retained).items():
         assert message.references == references
         origin = message.origin
         assert origin is not None
         sizes[origin] = sizes.get(origin, 0) + message.size + (references - 1) * REFERENCE_BYTES
         counts[origin] = counts.get(origin, 0) + 1
-    for address in office.addresses.values():
+    for address in domain.addresses.values():
         on_disk = (0, 0) if address.pages else (address.paged_bytes, address.paged_count)
         expected = (sizes.get(address, 0) + on_disk[0], counts.get(address, 0) + on_disk[1])
         assert (address.account.size_bytes, address.account.message_count) == expected, address.name
-    assert office.account.size_bytes == sum(sizes.values()) + beside
-    assert office.account.message_count == sum(counts.values())
+    assert domain.account.size_bytes == sum(sizes.values()) + beside
+    assert domain.account.message_count == sum(counts.values())

@@ -47,15 +47,15 @@ class Site:
         self.hands = Handmade()
         self._store = None if folder is None else LmdbStore(folder, SMALL_MAP_BYTES)
         storage: Storage = MemoryStore() if self._store is None else self._store
-        self.office = Domain(repository, Dispatcher(storage, scratch, options), options, access)
-        self.office.dispatcher.now_ms = now_ms
-        self.services = make_services(self.office)
+        self.domain = Domain(repository, Dispatcher(storage, scratch, options), options, access)
+        self.domain.dispatcher.now_ms = now_ms
+        self.services = make_services(self.domain)
         self.manager = MqttProtocolManager(Host(Domains(self.services)))
         if self._store is not None:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
-            recover(self._store, self.office, formats)
+            recover(self._store, self.domain, formats)
             self._store.start(
-                self.hands, self.hands, self.office.dispatcher.storage_failed, self.office.dispatcher.stored
+                self.hands, self.hands, self.domain.dispatcher.storage_failed, self.domain.dispatcher.stored
             )
             self.services.retained.load(formats)
         self.manager.start()
@@ -75,7 +75,7 @@ class Site:
 
     def turn(self) -> None:
         """Deliver what can be delivered, without any commit."""
-        while self.office.dispatcher.run():
+        while self.domain.dispatcher.run():
             pass
 
     def commit(self) -> None:
@@ -87,11 +87,11 @@ class Site:
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and happen what was planned for it."""
-        end_ms = self.office.dispatcher.now_ms + int(seconds * 1000)
-        while (due_ms := self.office.dispatcher.next_deadline_ms()) is not None and due_ms <= end_ms:
-            self.office.dispatcher.now_ms = max(due_ms, self.office.dispatcher.now_ms)
-            self.office.dispatcher.handle_deadlines()
-        self.office.dispatcher.now_ms = end_ms
+        end_ms = self.domain.dispatcher.now_ms + int(seconds * 1000)
+        while (due_ms := self.domain.dispatcher.next_deadline_ms()) is not None and due_ms <= end_ms:
+            self.domain.dispatcher.now_ms = max(due_ms, self.domain.dispatcher.now_ms)
+            self.domain.dispatcher.handle_deadlines()
+        self.domain.dispatcher.now_ms = end_ms
 
 
 class Client:
@@ -108,7 +108,7 @@ class Client:
         self.site = site
         self.version = version
         context = ConnectionContext(
-            connection_id=site.office.new_id(),
+            connection_id=site.domain.new_id(),
             peer="peer",
             is_loopback=True,
             authenticator=authenticator or OpenAuthenticator(),

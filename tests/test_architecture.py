@@ -225,14 +225,14 @@ def test_protocols_reach_the_broker_through_sessions_and_host() -> None:
 
 
 def test_protocols_take_nothing_of_a_domain_past_its_sessions() -> None:
-    """An import is not needed for that: `session.postoffice.delete_queue` would delete without a check."""
+    """An import is not needed for that: `session.domain.delete_queue` would delete without a check."""
     known = modules()
     found = [
         f"{module}:{node.lineno}"
         for module, path in known.items()
         if part_of(module) in PROTOCOLS
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr == "postoffice"
+        if isinstance(node, ast.Attribute) and node.attr == "domain"
     ]
 
     assert found == []

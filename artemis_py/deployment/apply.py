@@ -52,7 +52,7 @@ class Deployment:
         self.config: BrokerConfig = EMPTY
         """Configuration in force, as far as broker.xml determines it; see `running`."""
         self._sessions: Final = sessions
-        self._office: Final = sessions.postoffice
+        self._domain: Final = sessions.domain
         self._rules: Final = rules
         self._disk: Final = disk
 
@@ -65,15 +65,15 @@ class Deployment:
         """
         if self.config is EMPTY:
             return EMPTY
-        office = self._office
+        domain = self._domain
         names = {address.name for address in declared_addresses(wanted)}
         for address in wanted.addresses:
-            names |= {office.queues[each.name].address.name for each in address.queues if each.name in office.queues}
+            names |= {domain.queues[each.name].address.name for each in address.queues if each.name in domain.queues}
         if may_delete(wanted):
-            names |= {address.name for address in office.addresses.values() if _is_declared(address)}
-        found = [office.addresses[name] for name in sorted(names) if name in office.addresses]
+            names |= {address.name for address in domain.addresses.values() if _is_declared(address)}
+        found = [domain.addresses[name] for name in sorted(names) if name in domain.addresses]
         addresses = tuple([_described(address) for address in found])
-        diverts = existing_diverts(office, [*self.config.diverts, *wanted.diverts])
+        diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts])
         return evolve(self.config, addresses=addresses, diverts=diverts)
 
     def apply(self, plan: Plan) -> list[Problem]:
@@ -112,52 +112,52 @@ class Deployment:
             )
 
     def _has_queue(self, address: str, queue: str | None) -> bool:
-        office = self._office
+        domain = self._domain
         if queue is not None:
-            return office.find_queue(f"{address}::{queue}") is not None
-        existing = office.addresses.get(address)
-        return bool(existing is not None and existing.bindings) or office.has_wildcard_queue(address)
+            return domain.find_queue(f"{address}::{queue}") is not None
+        existing = domain.addresses.get(address)
+        return bool(existing is not None and existing.bindings) or domain.has_wildcard_queue(address)
 
     def _make(self, change: Change) -> None:
         """Make one change. Raises Refusal. `_use_options` applies all options together; acceptors need a restart."""
-        office, rules = self._office, self._rules
+        domain, rules = self._domain, self._rules
         match change:
             case SetAddressSettings():
-                office.settings.put(change.match, change.after)
+                domain.settings.put(change.match, change.after)
             case RemoveAddressSettings():
-                office.settings.remove(change.match)
+                domain.settings.remove(change.match)
             case SetPermissions() if rules is not None:
                 rules.put(change.match, change.grants)
             case RemovePermissions() if rules is not None:
                 rules.remove(change.match)
             case CreateAddress() | ChangeAddress():
                 self._have_address(change.name, change.routing_types)
-            case DeleteAddress() if change.name in office.addresses:
-                office.delete_address(change.name, force=True, reason=REASON)
+            case DeleteAddress() if change.name in domain.addresses:
+                domain.delete_address(change.name, force=True, reason=REASON)
             case CreateQueue():
                 self._have_queue(change.queue)
             case ChangeQueue() | KeepQueue():
                 self._have_queue(change.after)
-            case DeleteQueue() if change.name in office.queues:
-                office.delete_queue(change.name, force=True, reason=REASON)
+            case DeleteQueue() if change.name in domain.queues:
+                domain.delete_queue(change.name, force=True, reason=REASON)
             case DivertChange():
-                make_divert_change(office, change)
+                make_divert_change(domain, change)
 
     def _have_address(self, name: str, routing_types: frozenset[RoutingType]) -> None:
         """Create an address or set its routing types; it keeps the types that its queues need."""
-        existing = self._office.addresses.get(name)
+        existing = self._domain.addresses.get(name)
         if existing is None:
-            self._office.create_address(name, routing_types)
+            self._domain.create_address(name, routing_types)
         else:
             bound = {queue.routing_type for queue in queues_of(existing)}
-            self._office.update_address(name, routing_types | bound)
+            self._domain.update_address(name, routing_types | bound)
 
     def _have_queue(self, config: QueueConfig) -> None:
         """Create a queue, or change the one with its name; messages and unchangeable attributes stay as they are."""
-        office = self._office
-        existing = office.queues.get(config.name)
+        domain = self._domain
+        existing = domain.queues.get(config.name)
         if existing is None:
-            office.create_queue(config)
+            domain.create_queue(config)
         elif existing.address.name != config.address or existing.durable != config.durable:
             LOGGER.warning(
                 "stored queue differs from broker.xml and stays as it is: name=%s address=%s durable=%s",
@@ -166,13 +166,13 @@ class Deployment:
                 existing.durable,
             )
         else:
-            office.update_queue(config.name, {name: getattr(config, name) for name in CHANGEABLE})
+            domain.update_queue(config.name, {name: getattr(config, name) for name in CHANGEABLE})
 
     def _use_options(self) -> None:
         """Give the parts the options of the whole broker that can change while it runs (`plan.AT_RUN_TIME`)."""
         config = self.config
-        self._office.set_options(config.settings)
-        self._office.creations.limit = config.login.max_auto_created_per_user
+        self._domain.set_options(config.settings)
+        self._domain.creations.limit = config.login.max_auto_created_per_user
         if self._disk is not None:
             self._disk.limit = DiskLimit.of(config.max_disk_usage, config.min_disk_free_bytes)
             self._disk.period_s = config.disk_scan_period_ms / 1000

@@ -40,7 +40,7 @@ def parts_of_logins(
     files = UserFiles(config.folder / config.users_file, config.folder / config.roles_file)
     worker = Worker(loop, turn.enter)
     logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
-    sessions.postoffice.subject_now = lambda subject: subject_now(logins.users, subject)
+    sessions.domain.subject_now = lambda subject: subject_now(logins.users, subject)
     watch = UsersWatch(files, logins, sessions, connections.end_logins, turn.plan)
     looks = Repeated(loop, turn.enter, watch.look)
     roles = frozenset(config.anonymous_roles)

@@ -54,20 +54,20 @@ def parts_of_store(
     With `may_create`, a missing folder of the store is created. It is long so that the order stands in one place.
     """
     formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
-    office = services.sessions.postoffice
+    domain = services.sessions.domain
     worker = Worker(loop, turn.enter)
     looks = Repeated(loop, turn.enter, disk.scan)
 
     def failed(reason: str) -> None:
-        office.storage_failed(reason)
+        domain.storage_failed(reason)
         turn.plan()
 
     return [
         Part(
             "store",
             State.RECOVERING,
-            lambda: restore(store, office, formats, may_create),
-            lambda: store.close(list(office.queues.values())),
+            lambda: restore(store, domain, formats, may_create),
+            lambda: store.close(list(domain.queues.values())),
         ),
         # Parts stop in reverse: the worker finishes its commit before the store is closed.
         Part(

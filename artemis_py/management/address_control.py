@@ -21,11 +21,11 @@ class AddressControl(Control):
 
     def pause(self) -> None:
         """Pause deliveries from its queues, including queues created later."""
-        self.session.postoffice.pause_address(self.address.name, True)
+        self.session.domain.pause_address(self.address.name, True)
 
     def resume(self) -> None:
         """Resume deliveries."""
-        self.session.postoffice.pause_address(self.address.name, False)
+        self.session.domain.pause_address(self.address.name, False)
 
     def purge(self) -> Steps:
         """Discard the messages of all its queues that are not with a consumer; the result is their number."""
@@ -36,7 +36,7 @@ class AddressControl(Control):
 
     def clear_duplicate_id_cache(self) -> None:
         """Forget the duplicate ids of messages that the address accepted."""
-        self.session.postoffice.duplicates.of(self.address).clear()
+        self.session.domain.duplicates.of(self.address).clear()
 
     attributes: ClassVar = {
         "Address": lambda control: control.address.name,

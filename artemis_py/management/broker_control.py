@@ -132,7 +132,7 @@ class BrokerControl(Control):
     def __init__(self, sessions: Sessions, facts: BrokerFacts, session: Session) -> None:
         super().__init__("broker")
         self.sessions = sessions
-        self.postoffice = sessions.postoffice
+        self.domain = sessions.domain
         self.facts = facts
         self.session = session
 
@@ -140,7 +140,7 @@ class BrokerControl(Control):
 
     def uptime_ms(self) -> int:
         """Return the milliseconds since the start."""
-        return max(0, self.postoffice.dispatcher.now_ms - self.facts.started_ms)
+        return max(0, self.domain.dispatcher.now_ms - self.facts.started_ms)
 
     def uptime(self) -> str:
         """Return the time since the start, in words."""
@@ -152,12 +152,12 @@ class BrokerControl(Control):
 
     def address_names(self) -> list[str]:
         """Return the names of all addresses, sorted. Raises LimitExceeded beyond MAX_NAMES."""
-        return bounded_names(self.postoffice.addresses, "listAddresses")
+        return bounded_names(self.domain.addresses, "listAddresses")
 
     def queue_names(self, routing_type: str | None = None) -> list[str]:
         """Return the names of all queues, or of one routing type, sorted. Raises LimitExceeded beyond MAX_NAMES."""
         wanted = parse_routing_type(routing_type) if routing_type else None
-        queues = self.postoffice.queues.values()
+        queues = self.domain.queues.values()
         return bounded_names(
             [queue.name for queue in queues if wanted is None or queue.routing_type == wanted], "listQueues"
         )
@@ -169,16 +169,16 @@ class BrokerControl(Control):
 
     def find_address(self, name: str) -> Address:
         """Return an address. Raises NoSuchAddress, which proposes similar names."""
-        address = self.postoffice.addresses.get(name)
+        address = self.domain.addresses.get(name)
         if address is None:
-            raise NoSuchAddress(f"address '{name}' does not exist{proposal(name, self.postoffice.addresses)}")
+            raise NoSuchAddress(f"address '{name}' does not exist{proposal(name, self.domain.addresses)}")
         return address
 
     def find_queue(self, name: str) -> Queue:
         """Return a queue. Raises NoSuchQueue, which proposes similar names."""
-        queue = self.postoffice.find_queue(name)
+        queue = self.domain.find_queue(name)
         if queue is None:
-            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self.postoffice.queues)}")
+            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self.domain.queues)}")
         return queue
 
     def address_info(self, name: str) -> str:
@@ -198,7 +198,7 @@ class BrokerControl(Control):
 
     def total(self, counter: Callable[[Queue], int]) -> int:
         """Return the sum of a counter over all queues."""
-        return sum(counter(queue) for queue in self.postoffice.queues.values())
+        return sum(counter(queue) for queue in self.domain.queues.values())
 
     # Changing.
 
@@ -224,27 +224,27 @@ class BrokerControl(Control):
         if auto_create_address not in (None, True, False):
             raise InvalidRequest(f"attribute {AUTO_CREATE_ADDRESS!r} must be {Kind.FLAG.value}")
         config = queue_config(wanted)
-        if ignore_if_exists and config.name in self.postoffice.queues:
+        if ignore_if_exists and config.name in self.domain.queues:
             return self.describe_queue(config.name)
         return self.create_queue(config, auto_create_address is not False)
 
     def create_queue(self, config: QueueConfig, auto_create_address: bool = True) -> str:
         """Create a queue, and its address if that may be created; return the resulting queue as JSON text."""
-        if auto_create_address and config.address not in self.postoffice.addresses:
+        if auto_create_address and config.address not in self.domain.addresses:
             self._create_address_for(config)
         self.session.create_queue(config)
         return self.describe_queue(config.name)
 
     def _create_address_for(self, config: QueueConfig) -> None:
         """Create the address of a new queue, after checking that the queue can be created too."""
-        existing = self.postoffice.queues.get(config.name)
+        existing = self.domain.queues.get(config.name)
         if existing is not None:
             raise QueueExists(f"queue '{config.name}' exists already, on address '{existing.address.name}'")
         if config.filter:
             parse_filter(config.filter)
         routing_type = config.routing_type
         if routing_type is None:
-            routing_type = self.postoffice.settings.resolve(config.address).default_queue_routing_type
+            routing_type = self.domain.settings.resolve(config.address).default_queue_routing_type
         permission = Permission.CREATE_DURABLE_QUEUE if config.durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.session.check(permission, config.address, config.name)
         self.session.create_address(config.address, frozenset((routing_type,)))
@@ -310,23 +310,23 @@ class BrokerControl(Control):
         return json.dumps({column: value(queue) for column, value in QUEUE_COLUMNS.items()}, ensure_ascii=False)
 
     attributes: ClassVar = {
-        "Name": lambda control: control.postoffice.options.name,
+        "Name": lambda control: control.domain.options.name,
         "Version": lambda control: control.facts.version,
         "NodeID": lambda control: control.facts.node_id,
         "Uptime": uptime,
         "UptimeMillis": uptime_ms,
         "AddressNames": address_names,
         "QueueNames": queue_names,
-        "AddressCount": lambda control: len(control.postoffice.addresses),
-        "QueueCount": lambda control: len(control.postoffice.queues),
+        "AddressCount": lambda control: len(control.domain.addresses),
+        "QueueCount": lambda control: len(control.domain.queues),
         "TotalMessageCount": lambda control: control.total(lambda queue: queue.message_count),
         "TotalMessagesAdded": lambda control: control.total(lambda queue: queue.messages_added),
         "TotalMessagesAcknowledged": lambda control: control.total(lambda queue: queue.messages_acknowledged),
-        "TotalMessagesDiscarded": lambda control: control.postoffice.discards.count,
+        "TotalMessagesDiscarded": lambda control: control.domain.discards.count,
         "TotalConsumerCount": lambda control: control.total(lambda queue: queue.consumer_count),
-        "AddressMemoryUsage": lambda control: control.postoffice.account.size_bytes,
-        "RoutedMessageCount": lambda control: sum(a.routed for a in control.postoffice.addresses.values()),
-        "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.postoffice.addresses.values()),
+        "AddressMemoryUsage": lambda control: control.domain.account.size_bytes,
+        "RoutedMessageCount": lambda control: sum(a.routed for a in control.domain.addresses.values()),
+        "UnRoutedMessageCount": lambda control: sum(a.unrouted for a in control.domain.addresses.values()),
         "ConnectionCount": lambda control: len(control.sessions.opened),
         "DiskStoreUsage": lambda control: control.facts.disk_usage(),
         "AcceptorNames": lambda control: [acceptor.name for acceptor in control.facts.acceptors()],
@@ -336,8 +336,8 @@ class BrokerControl(Control):
         "getQueueNames": (Operation(queue_names), Operation(queue_names, ROUTING_TYPE)),
         "getAddressInfo": (Operation(address_info, ADDRESS),),
         "listBindingsForAddress": (Operation(bindings, ADDRESS),),
-        "listQueues": _listing(lambda control: control.postoffice.queues.values(), QUEUE_COLUMNS),
-        "listAddresses": _listing(lambda control: control.postoffice.addresses.values(), ADDRESS_COLUMNS),
+        "listQueues": _listing(lambda control: control.domain.queues.values(), QUEUE_COLUMNS),
+        "listAddresses": _listing(lambda control: control.domain.addresses.values(), ADDRESS_COLUMNS),
         "listConnections": _listing(lambda control: control.sessions.opened.values(), CONNECTION_COLUMNS),
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
         "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),

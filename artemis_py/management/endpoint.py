@@ -52,7 +52,7 @@ class ManagementEndpoint:
 
     def __init__(self, services: Services, facts: BrokerFacts) -> None:
         self._services: Final = services
-        self._postoffice: Final = services.sessions.postoffice
+        self._domain: Final = services.sessions.domain
         self._facts: Final = facts
 
     def receive(self, message: Message, session: Session) -> None:
@@ -66,7 +66,7 @@ class ManagementEndpoint:
         except ProtocolError as error:
             raise InvalidRequest(f"the management request cannot be decoded: {error}") from None
         if request.properties.get(RESOURCE) not in FOR_EVERYBODY:
-            session.check(Permission.MANAGE, self._postoffice.options.management_address)
+            session.check(Permission.MANAGE, self._domain.options.management_address)
         send = self._reply_path(request, session)
 
         def answer(succeeded: bool, result: object) -> None:
@@ -79,7 +79,7 @@ class ManagementEndpoint:
             answer(False, str(refusal))
             return
         if isinstance(result, Generator):
-            self._postoffice.dispatcher.slices.start(
+            self._domain.dispatcher.slices.start(
                 result, lambda value: answer(True, value), lambda refusal: answer(False, str(refusal))
             )
         else:
@@ -90,13 +90,13 @@ class ManagementEndpoint:
     ) -> None:
         reply = MessageView(
             correlation_id=request.message_id if request.correlation_id is None else request.correlation_id,
-            creation_time_ms=self._postoffice.dispatcher.now_ms,
+            creation_time_ms=self._domain.dispatcher.now_ms,
             properties={SUCCEEDED: succeeded},
             # A result is built by our own operations, so JSON can always express it.
             body=json.dumps([result], ensure_ascii=False),
         )
         # The reply is sent when the change is on disk: a queue whose creation was confirmed exists after a crash.
-        self._postoffice.storage.when_durable(lambda: send(reply), lambda reason: _send_failure(send, reply, reason))
+        self._domain.storage.when_durable(lambda: send(reply), lambda reason: _send_failure(send, reply, reason))
 
     def _reply_path(self, request: MessageView, session: Session) -> Callable[[MessageView], None] | None:
         """Return how to send the reply, found before any work is done; None if there is no reply-to.
@@ -112,10 +112,10 @@ class ManagementEndpoint:
             if name.startswith(prefix):
                 name = name.removeprefix(prefix)
                 break
-        address = self._postoffice.addresses.get(name)
+        address = self._domain.addresses.get(name)
         if address is not None and address.temporary:
             temporary = address
-            return lambda view: _send_to(self._postoffice, temporary, view)
+            return lambda view: _send_to(self._domain, temporary, view)
         if parse_fqqn(name)[0] in self._services.sessions.endpoints:
             raise InvalidRequest("the reply to a management request cannot be a request")
         producer = session.producer(name)
@@ -140,7 +140,7 @@ class ManagementEndpoint:
         if resource == "broker":
             return broker
         if resource == READER:
-            return ReaderControl(self._postoffice, self._facts, self._services.leases, session)
+            return ReaderControl(self._domain, self._facts, self._services.leases, session)
         if resource == WRITER:
             return WriterControl(self._services.staging, session)
         if kind == "address" and name:
@@ -166,12 +166,12 @@ def _send_failure(send: Callable[[MessageView], None], reply: MessageView, reaso
     send(reply)
 
 
-def _send_to(postoffice: Domain, address: Address, view: MessageView) -> None:
+def _send_to(domain: Domain, address: Address, view: MessageView) -> None:
     view.to = address.name
     if address.is_deleted:
         # The client that asked has left in the meantime.
         return
-    _deliver(address.name, lambda: postoffice.route(plain_message(address.name, view), address))
+    _deliver(address.name, lambda: domain.route(plain_message(address.name, view), address))
 
 
 def _send_by(producer: Producer, view: MessageView) -> None:

@@ -36,11 +36,11 @@ class QueueControl(Control):
 
     def enable(self) -> None:
         """Accept new messages again."""
-        self.session.postoffice.update_queue(self.queue.name, {"enabled": True})
+        self.session.domain.update_queue(self.queue.name, {"enabled": True})
 
     def disable(self) -> None:
         """Stop accepting new messages; they are not routed to this queue."""
-        self.session.postoffice.update_queue(self.queue.name, {"enabled": False})
+        self.session.domain.update_queue(self.queue.name, {"enabled": False})
 
     def remove_all(self) -> Steps:
         """Discard all messages that are not with a consumer; the result is their number."""

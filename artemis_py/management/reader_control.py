@@ -41,9 +41,9 @@ NUMBERS = Parameter("numbers", Kind.OBJECT)
 class ReaderControl(Control):
     """One client's view of the queues it reads, for the duration of one request."""
 
-    def __init__(self, postoffice: Domain, facts: BrokerFacts, leases: Leases, session: Session) -> None:
+    def __init__(self, domain: Domain, facts: BrokerFacts, leases: Leases, session: Session) -> None:
         super().__init__(READER)
-        self._postoffice: Final = postoffice
+        self._domain: Final = domain
         self._facts: Final = facts
         self._leases: Final = leases
         self._session: Final = session
@@ -73,7 +73,7 @@ class ReaderControl(Control):
         for queue in queues:
             # Treated like a queue whose consumer has just left: the reader returns for the next messages.
             queue.swept = False
-            queue.consumer_removed_ms = self._postoffice.dispatcher.now_ms
+            queue.consumer_removed_ms = self._domain.dispatcher.now_ms
         rows = [_head(queue) for queue in queues]
         if time_ms is not None:
             for row, queue in zip(rows, queues, strict=True):
@@ -92,7 +92,7 @@ class ReaderControl(Control):
             raise InvalidRequest(f"the holder of a lease must have 1 to {MAX_HOLDER_CHARS} characters")
         for queue in queues:
             self._session.check_consumer(queue)
-        now_ms = self._postoffice.dispatcher.now_ms
+        now_ms = self._domain.dispatcher.now_ms
         client = f"user '{self._session.subject.name}' at {self._session.peer}"
         self._leases.take(queues, Lease(holder, client, now_ms + int(seconds * 1000)), now_ms)
         for queue in queues:
@@ -101,7 +101,7 @@ class ReaderControl(Control):
     def _keep(self, queue: Queue) -> None:
         """Prevent deletion of an unused queue: a reader relies on its numbers, even while it is empty."""
         if queue.settings.auto_delete:
-            self._postoffice.update_queue(queue.name, {"auto_delete": False})
+            self._domain.update_queue(queue.name, {"auto_delete": False})
 
     def release(self, wanted: Mapping[str, object]) -> int:
         """End leases of a holder, for `{"queues": [names], "holder": text}`; return how many. Raises InvalidRequest.
@@ -111,7 +111,7 @@ class ReaderControl(Control):
         holder = wanted.get("holder")
         if not isinstance(holder, str):
             raise InvalidRequest("holder must be text")
-        found = [self._postoffice.find_queue(name) for name in _texts(wanted, "queues")]
+        found = [self._domain.find_queue(name) for name in _texts(wanted, "queues")]
         return self._leases.release([queue for queue in found if queue is not None], holder)
 
     def acknowledge_up_to(self, positions: Mapping[str, object]) -> str:
@@ -135,7 +135,7 @@ class ReaderControl(Control):
                 case [str() as name, int() as queue_id, int() as sequence, *rest] if not rest or (
                     len(rest) == 1 and type(rest[0]) is int
                 ):
-                    queue = self._postoffice.find_queue(name)
+                    queue = self._domain.find_queue(name)
                     if is_here and queue is not None and queue.id == queue_id:
                         self._session.check_consumer(queue)
                         if sequence > queue.next_sequence:
@@ -173,7 +173,7 @@ class ReaderControl(Control):
             raise InvalidRequest("sequences must be an array of different whole numbers")
         if max(wanted) - min(wanted) >= MAX_ACKNOWLEDGED:
             raise LimitExceeded(f"the numbers of one request must be within {MAX_ACKNOWLEDGED}")
-        queue = self._postoffice.find_queue(name)
+        queue = self._domain.find_queue(name)
         if queue is None or queue.id != queue_id or not self._is_here(numbers):
             return 0
         self._session.check_consumer(queue)
@@ -198,7 +198,7 @@ class ReaderControl(Control):
         selector = wanted.get("selector")
         if selector is not None and not isinstance(selector, str):
             raise InvalidRequest("selector must be text")
-        queue = self._postoffice.find_queue(name)
+        queue = self._domain.find_queue(name)
         if queue is None or queue.id != queue_id or not self._is_here(wanted):
             return nothing(self._facts.node_id)
         self._session.check(Permission.BROWSE, queue.address.name, queue.name)
@@ -209,18 +209,18 @@ class ReaderControl(Control):
         return wanted.get("node") in (None, self._facts.node_id)
 
     def _find(self, name: str) -> Queue:
-        queue = self._postoffice.find_queue(name)
+        queue = self._domain.find_queue(name)
         if queue is None:
-            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self._postoffice.queues)}")
+            raise NoSuchQueue(f"queue '{name}' does not exist{proposal(name, self._domain.queues)}")
         return queue
 
     def _matching(self, patterns: Iterable[str]) -> list[Queue]:
         """Return the queues of all addresses that match a name or pattern, if the client may browse them."""
-        wildcards = self._postoffice.options.wildcards
-        access, subject = self._postoffice.access, self._session.subject
+        wildcards = self._domain.options.wildcards
+        access, subject = self._domain.access, self._session.subject
         return [
             queue
-            for address in self._postoffice.addresses.values()
+            for address in self._domain.addresses.values()
             if not address.internal and any(wildcards.matches(pattern, address.name) for pattern in patterns)
             for queue in queues_of(address)
             if access.allows(subject, Permission.BROWSE, address.name, queue.name)

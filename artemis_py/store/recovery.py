@@ -67,8 +67,8 @@ class Recovered:
     """Files of large messages that no message referred to."""
 
 
-def restore(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
-    """Fill `postoffice` from `store`, and log what was found.
+def restore(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat], may_create: bool) -> None:
+    """Fill `domain` from `store`, and log what was found.
 
     A missing folder is created if `may_create`. Raises StoreError.
     """
@@ -76,7 +76,7 @@ def restore(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageF
         raise StoreError(f"{store.folder} does not exist, and create-journal-dir is false")
     if not store.answers_wait:
         LOGGER.warning("journal-sync options are off: a crash loses what was confirmed just before it")
-    found = recover(store, postoffice, formats)
+    found = recover(store, domain, formats)
     LOGGER.info(
         "store opened: folder=%s addresses=%d queues=%d messages=%d damaged=%d",
         store.folder,
@@ -94,13 +94,13 @@ def restore_retained(retained: RetainedMessages, formats: Mapping[str, MessageFo
         LOGGER.error("retained messages that cannot be read were forgotten: count=%d", lost)
 
 
-def recover(store: LmdbStore, postoffice: Domain, formats: Mapping[str, MessageFormat]) -> Recovered:
-    """Open `store` and fill `postoffice` from it; `formats` by name. Raises StoreError."""
+def recover(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat]) -> Recovered:
+    """Open `store` and fill `domain` from it; `formats` by name. Raises StoreError."""
     environment = store.open(formats)
     try:
         environment.drop_all()
         with environment.begin(write=True) as transaction:
-            return _Recovery(store, environment, transaction, postoffice).run()
+            return _Recovery(store, environment, transaction, domain).run()
     except lmdb.Error as error:
         reason = reason_of(error, environment.folder / FILE_NAME)
         raise StoreError(f"the store in {environment.folder} cannot be read: {reason}") from error
@@ -114,12 +114,12 @@ class _Recovery:
         store: LmdbStore,
         environment: Environment,
         transaction: lmdb.Transaction,
-        postoffice: Domain,
+        domain: Domain,
     ) -> None:
         self._store = store
         self._environment = environment
         self._transaction = transaction
-        self._office = postoffice
+        self._domain = domain
         self._queues: dict[int, Queue] = {}
         self._found = Recovered()
         self._numbers_there = Numbers(environment.databases, transaction)
@@ -169,7 +169,7 @@ class _Recovery:
             try:
                 record = read_address(schema.unseal(key, value))
                 self._store.know_address(record.name, schema.U32.unpack(key)[0])
-                address = self._office.create_address(
+                address = self._domain.create_address(
                     record.name,
                     record.routing_types,
                     record.auto_created,
@@ -186,13 +186,13 @@ class _Recovery:
             try:
                 record = read_queue(schema.unseal(key, value))
                 config = record.config
-                if config.address not in self._office.addresses:
+                if config.address not in self._domain.addresses:
                     LOGGER.error(
                         "address of a stored queue created again: address=%s queue=%s", config.address, config.name
                     )
                     routing_type = config.routing_type or RoutingType.MULTICAST
-                    self._office.create_address(config.address, frozenset((routing_type,)), config.auto_created)
-                queue = self._office.create_queue(config, schema.U32.unpack(key)[0])
+                    self._domain.create_address(config.address, frozenset((routing_type,)), config.auto_created)
+                queue = self._domain.create_queue(config, schema.U32.unpack(key)[0])
                 queue.paused = record.paused
                 self._queues[queue.id] = queue
                 self._reserve(queue, key)
@@ -250,7 +250,7 @@ class _Recovery:
         self._store.reserved.know_scheduled(self._scheduled_below)
         next_message_id = self._meta_number(schema.NEXT_MESSAGE_ID)
         self._store.reserved.know_message_id(next_message_id)
-        self._office.dispatcher.numbers.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
+        self._domain.dispatcher.numbers.go_on_from(next_message_id, self._meta_number(schema.NEXT_QUEUE_ID))
 
     def _counts(self) -> None:
         for key, value in self._all(schema.COUNTS):
@@ -281,13 +281,13 @@ class _Recovery:
         cursor = self._transaction.cursor(db=addresses)
         address_id = schema.U32.unpack(cursor.key())[0] + 1 if cursor.last() else 1
         name = recovered_name(id)
-        if name not in self._office.addresses:
+        if name not in self._domain.addresses:
             self._transaction.put(*recovered_address(id, address_id), db=addresses)
-            self._office.create_address(name, frozenset((RoutingType.ANYCAST,)))
+            self._domain.create_address(name, frozenset((RoutingType.ANYCAST,)))
             self._store.know_address(name, address_id)
         key, value = recovered_queue(id)
         self._transaction.put(key, value, db=self._environment.database(schema.QUEUES))
-        queue = self._office.create_queue(read_queue(schema.unseal(key, value)).config, id)
+        queue = self._domain.create_queue(read_queue(schema.unseal(key, value)).config, id)
         self._reserve(queue, key)
         self._found.lost_queues += 1
         LOGGER.error("the definition of a queue is lost, its messages are in a new one: id=%d queue=%s", id, name)

@@ -74,7 +74,7 @@ def test_row_1_queue_without_a_matching_consumer_is_avoided() -> None:
     world.send("a", "blue", colour="blue")
 
     assert inbox.bodies == ["red", "red", "red"]
-    assert world.office.queue("idle").message_count == 1  # blue: no consumer anywhere takes it, so they take turns
+    assert world.domain.queue("idle").message_count == 1  # blue: no consumer anywhere takes it, so they take turns
 
 
 def test_row_1_queue_filter_takes_a_queue_out_of_the_rotation() -> None:
@@ -124,7 +124,7 @@ def test_row_2_nothing_is_created_for_a_null_type() -> None:
     world.address("a", ANYCAST, MULTICAST)
     world.send("a")
 
-    assert world.office.queues == {}
+    assert world.domain.queues == {}
 
 
 def test_row_2_unknown_address_carries_the_default_type_and_is_created() -> None:
@@ -134,8 +134,8 @@ def test_row_2_unknown_address_carries_the_default_type_and_is_created() -> None
     world.send("other.a")
 
     assert world.bodies("queue.a") == ["m"]
-    assert world.office.address("other.a").routing_types == {MULTICAST}
-    assert "other.a" not in world.office.queues
+    assert world.domain.address("other.a").routing_types == {MULTICAST}
+    assert "other.a" not in world.domain.queues
 
 
 # ---- 3. Auto-creation can widen the routing types of an existing address.
@@ -148,7 +148,7 @@ def test_row_3_sender_widens_an_existing_address(have: object, send: object) -> 
     world.address("a", ANYCAST if have is ANYCAST else MULTICAST)
     world.send("a", routing_type=ANYCAST if send is ANYCAST else MULTICAST)
 
-    assert world.office.address("a").routing_types == {ANYCAST, MULTICAST}
+    assert world.domain.address("a").routing_types == {ANYCAST, MULTICAST}
 
 
 def test_row_3_address_is_not_widened_when_auto_create_is_off() -> None:
@@ -158,7 +158,7 @@ def test_row_3_address_is_not_widened_when_auto_create_is_off() -> None:
     with pytest.raises(Refusal):
         world.send("a", routing_type=MULTICAST)
 
-    assert world.office.address("a").routing_types == {ANYCAST}
+    assert world.domain.address("a").routing_types == {ANYCAST}
 
 
 # ---- 5. An exclusive divert suppresses normal routing, even if its target drops the message.
@@ -173,7 +173,7 @@ def test_row_5_exclusive_divert_takes_messages_that_its_target_drops(target: str
     world.address("full", ANYCAST)
     world.queue("full", "full")
     config = DivertConfig(name="d", address="a", forwarding_address=target, filter="colour = 'red'", exclusive=True)
-    create_divert(world.office, config)
+    create_divert(world.domain, config)
     world.send("a", "red", colour="red")
     world.send("a", "blue", colour="blue")
 
@@ -236,7 +236,7 @@ def test_row_7_auto_created_dead_letter_queue_collects_one_origin() -> None:
 
     assert world.bodies("DLQ.shop.one") == ["shop.one"]
     assert world.bodies("DLQ.shop.two") == ["shop.two"]
-    dead = world.office.queue("DLQ.shop.one")
+    dead = world.domain.queue("DLQ.shop.one")
     assert dead.auto_created
     assert dead.filter is not None
     assert dead.filter.text == "_AMQ_ORIG_ADDRESS = 'shop.one'"
@@ -252,9 +252,9 @@ def test_row_7_recorded_original_address_is_overwritten_by_the_next_move() -> No
         world.queue(name, name)
     world.send("shop")
     world.consume("shop").reject()
-    first = browse_all(world.office.queue("dead"))[0].message.lookup("_AMQ_ORIG_ADDRESS")
+    first = browse_all(world.domain.queue("dead"))[0].message.lookup("_AMQ_ORIG_ADDRESS")
     world.consume("dead").reject()
-    second = browse_all(world.office.queue("graveyard"))[0].message.lookup("_AMQ_ORIG_ADDRESS")
+    second = browse_all(world.domain.queue("graveyard"))[0].message.lookup("_AMQ_ORIG_ADDRESS")
 
     assert (first, second) == ("shop", "dead")
 
@@ -287,7 +287,7 @@ def test_row_8_address_settings_merge_field_by_field() -> None:
             "a.b": AddressSettings(redelivery_delay=200),
         }
     )
-    resolved = world.office.settings.resolve("a.b")
+    resolved = world.domain.settings.resolve("a.b")
 
     assert resolved.redelivery_delay == 200
     assert resolved.max_delivery_attempts == 2
@@ -357,7 +357,7 @@ def test_row_10_queue_of_broker_xml_ignores_default_purge_on_no_consumers() -> N
     )
     world = World(dict(config.address_settings))
     world.address("a", ANYCAST)
-    declared = world.office.create_queue(config.addresses[0].queues[0])
+    declared = world.domain.create_queue(config.addresses[0].queues[0])
     created = world.queue("created", "a")
 
     assert not declared.purge_on_no_consumers
@@ -386,11 +386,11 @@ def test_row_11_queue_that_was_never_used_stays() -> None:
     inbox = world.consume("used")
     world.leave(inbox)
     for _ in range(5):
-        world.office.dispatcher.now_ms += SCAN_MS
+        world.domain.dispatcher.now_ms += SCAN_MS
         world.reaper.reap()
 
-    assert "a" in world.office.queues
-    assert "used" not in world.office.queues
+    assert "a" in world.domain.queues
+    assert "used" not in world.domain.queues
 
 
 def test_row_11_used_queue_goes_in_the_second_pass() -> None:
@@ -401,9 +401,9 @@ def test_row_11_used_queue_goes_in_the_second_pass() -> None:
     world.leave(inbox)
     seen = []
     for _ in range(5):
-        world.office.dispatcher.now_ms += SCAN_MS
+        world.domain.dispatcher.now_ms += SCAN_MS
         world.reaper.reap()
-        seen.append(("a" in world.office.queues, "a" in world.office.addresses))
+        seen.append(("a" in world.domain.queues, "a" in world.domain.addresses))
 
     assert seen[0] == (True, True)
     assert not seen[1][0]
@@ -421,7 +421,7 @@ def test_row_11_consumer_between_two_passes_saves_the_queue() -> None:
     world.leave(second)
     world.reaper.reap()
 
-    assert "a" in world.office.queues
+    assert "a" in world.domain.queues
 
 
 def test_row_11_queue_with_messages_or_consumers_stays() -> None:
@@ -430,13 +430,13 @@ def test_row_11_queue_with_messages_or_consumers_stays() -> None:
     inbox = world.consume("a", credit=0)
     world.reaper.reap()
     world.reaper.reap()
-    with_consumer = "a" in world.office.queues
+    with_consumer = "a" in world.domain.queues
     world.leave(inbox)
     world.reaper.reap()
     world.reaper.reap()
 
     assert with_consumer
-    assert "a" in world.office.queues  # its message was never taken
+    assert "a" in world.domain.queues  # its message was never taken
 
 
 def test_row_11_start_up_pass_is_immediate() -> None:
@@ -444,14 +444,14 @@ def test_row_11_start_up_pass_is_immediate() -> None:
     world = World({"#": AddressSettings(default_address_routing_type=ANYCAST)})
     world.send("full")
     world.send("empty")
-    world.office.queue("empty").purge()
+    world.domain.queue("empty").purge()
     world.address("kept", ANYCAST)
     world.queue("kept", "kept")
     world.reaper.start()
 
-    assert "empty" not in world.office.queues
-    assert "empty" not in world.office.addresses
-    assert {"full", "kept"} <= set(world.office.queues)
+    assert "empty" not in world.domain.queues
+    assert "empty" not in world.domain.addresses
+    assert {"full", "kept"} <= set(world.domain.queues)
 
 
 def test_row_11_periodic_passes_follow_the_clock() -> None:
@@ -462,11 +462,11 @@ def test_row_11_periodic_passes_follow_the_clock() -> None:
     inbox.accept()
     world.leave(inbox)
     world.pass_time(SCAN_MS)
-    after_one = "a" in world.office.queues
+    after_one = "a" in world.domain.queues
     world.pass_time(SCAN_MS)
 
     assert after_one
-    assert "a" not in world.office.queues
+    assert "a" not in world.domain.queues
 
 
 # ---- 14. Subscription selectors are queue filters; change = re-create (the wire half: tests/interop).
@@ -546,7 +546,7 @@ def test_row_17_last_attempt_may_succeed() -> None:
     inbox.accept()
 
     assert world.bodies("dead") == []
-    assert world.office.queue("a").message_count == 0
+    assert world.domain.queue("a").message_count == 0
 
 
 @pytest.mark.parametrize("attempts", [0, -1])
@@ -607,7 +607,7 @@ def test_row_18_expired_message_is_found_at_dispatch() -> None:
     world.address("old", ANYCAST)
     world.queue("old", "old")
     world.send("a", expires_ms=NOW_MS + 10)
-    world.office.dispatcher.now_ms += 20
+    world.domain.dispatcher.now_ms += 20
     inbox = world.consume("a")
 
     assert inbox.bodies == []
@@ -622,7 +622,7 @@ def test_row_18_moved_message_does_not_expire_again() -> None:
     world.send("a", expires_ms=NOW_MS + 10)
     world.pass_time(20)
     world.reaper.expire_messages()
-    moved = browse_all(world.office.queue("old"))[0].message
+    moved = browse_all(world.domain.queue("old"))[0].message
 
     assert moved.expires_ms == 0
     assert moved.lookup("_AMQ_ACTUAL_EXPIRY") == NOW_MS + 20
@@ -645,7 +645,7 @@ def test_row_27_management_reply_address_may_have_a_prefix(prefix: str) -> None:
     request = MessageView(reply_to=f"{prefix}replies", properties=dict(properties), body="[]")
     world.session.producer("activemq.management").send(plain_message("activemq.management", request))
 
-    assert world.office.queue("replies").message_count == 1
+    assert world.domain.queue("replies").message_count == 1
 
 
 def test_row_27_ordinary_address_keeps_its_prefix() -> None:
@@ -653,8 +653,8 @@ def test_row_27_ordinary_address_keeps_its_prefix() -> None:
     world = World()
     world.send("queue://a", routing_type=ANYCAST)
 
-    assert "queue://a" in world.office.addresses
-    assert "a" not in world.office.addresses
+    assert "queue://a" in world.domain.addresses
+    assert "a" not in world.domain.addresses
 
 
 # ---- 29. Security: FQQN exact match first, address match next, nothing inherited.
@@ -737,7 +737,7 @@ def test_disabled_queue_is_passed_over_silently() -> None:
     world.queue("q", "a", enabled=False)
     world.send("a")
 
-    assert world.office.queue("q").message_count == 0
+    assert world.domain.queue("q").message_count == 0
 
 
 def test_purge_on_no_consumers_keeps_nothing() -> None:
@@ -753,7 +753,7 @@ def test_purge_on_no_consumers_keeps_nothing() -> None:
     world.leave(inbox)
 
     assert got == ["1"]
-    assert world.office.queue("q").message_count == 0
+    assert world.domain.queue("q").message_count == 0
 
 
 def test_consumers_before_dispatch_hold_messages() -> None:
@@ -814,4 +814,4 @@ def test_unroutable_message_goes_to_the_dead_letter_address_when_told_to() -> No
     world.send("a")
 
     assert world.bodies("dead") == ["m"]
-    assert world.office.address("a").unrouted == 1
+    assert world.domain.address("a").unrouted == 1

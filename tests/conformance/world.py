@@ -67,7 +67,7 @@ class Inbox(Sink):
 
 
 class World:
-    """A post office, one session with all rights, and time."""
+    """A domain, one session with all rights, and time."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class World:
             hierarchy.add(match, values)
         options = options or BrokerSettings()
         dispatcher = Dispatcher(MemoryStore(), options=options)
-        self.office: Final = Domain(SettingsRepository(hierarchy), dispatcher, options, access or OpenAccess())
-        self.office.dispatcher.now_ms = NOW_MS
-        self.services: Final = Services(Sessions(self.office))
+        self.domain: Final = Domain(SettingsRepository(hierarchy), dispatcher, options, access or OpenAccess())
+        self.domain.dispatcher.now_ms = NOW_MS
+        self.services: Final = Services(Sessions(self.domain))
         self.reaper: Final = self.services.reaper
         self.session: Final = self.login("tester")
 
@@ -92,11 +92,11 @@ class World:
 
     def address(self, name: str, *types: RoutingType, auto_created: bool = False) -> None:
         """Create an address."""
-        self.office.create_address(name, frozenset(types), auto_created)
+        self.domain.create_address(name, frozenset(types), auto_created)
 
     def queue(self, name: str, address: str, routing_type: RoutingType = ANYCAST, **attributes: Any) -> Queue:
         """Create a queue on an address that exists."""
-        return self.office.create_queue(
+        return self.domain.create_queue(
             QueueConfig(name=name, address=address, routing_type=routing_type, **attributes)
         )
 
@@ -121,7 +121,7 @@ class World:
         """Attach to a queue by its name."""
         inbox = Inbox()
         filter = None if selector is None else parse_filter(selector)
-        inbox.consumer = (session or self.session).consume(self.office.queue(name), inbox, filter)
+        inbox.consumer = (session or self.session).consume(self.domain.queue(name), inbox, filter)
         inbox.consumer.grant(credit)
         self.run()
         return inbox
@@ -134,15 +134,15 @@ class World:
 
     def bodies(self, queue: str) -> list[object]:
         """What waits in a queue."""
-        return [reference.message.view.body for reference in browse_all(self.office.queue(queue))]
+        return [reference.message.view.body for reference in browse_all(self.domain.queue(queue))]
 
     def run(self) -> None:
         """Deliver until nothing moves."""
-        while self.office.dispatcher.run():
+        while self.domain.dispatcher.run():
             pass
 
     def pass_time(self, milliseconds: int) -> None:
         """Move the clock and do what was planned until then."""
-        self.office.dispatcher.now_ms += milliseconds
-        self.office.dispatcher.handle_deadlines()
+        self.domain.dispatcher.now_ms += milliseconds
+        self.domain.dispatcher.handle_deadlines()
         self.run()

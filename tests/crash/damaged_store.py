@@ -108,7 +108,7 @@ def changes(kind: str, size: int, count: int) -> Iterator[tuple[str, Change]]:
 def names(folder: Path) -> dict[str, list[str]]:
     """What all queues serve; new messages come behind it."""
     with World(folder) as world:
-        there = {name: [str(body) for body in bodies(queue)] for name, queue in world.office.queues.items()}
+        there = {name: [str(body) for body in bodies(queue)] for name, queue in world.domain.queues.items()}
         world.settle()
         world.queue("many")
         world.send("many", *[f"new {number}" for number in range(NEW)])

@@ -31,22 +31,22 @@ def main(folder: Path) -> None:
     epochs.SLICE_MESSAGES = 3  # type: ignore[misc]
     epochs.UNSTORED_MESSAGES = 3  # type: ignore[misc]
     world = World(folder)
-    office = world.office
+    domain = world.domain
     multicast(world, "news", *QUEUES)
-    session = Session(office, Subject("job"), "job-1")
+    session = Session(domain, Subject("job"), "job-1")
     for attempt, bodies in (("a", EVERYTHING[:FIRST]), ("b", EVERYTHING[FIRST:]), ("c", EVERYTHING)):
         producer = session.producer("news")
         world.services.staging.plug(world.services.staging.open("job", "w", 0, attempt, "news", _Holder()), producer)
         for body in bodies:
             producer.send(plain_message("news", MessageView(body=body), True))
-    office.storage.when_durable(lambda: print("staged", flush=True))
+    domain.storage.when_durable(lambda: print("staged", flush=True))
     world.settle()
     attempts = {"a": FIRST, "b": len(EVERYTHING) - FIRST}
 
     def done(result: object) -> None:
-        office.storage.when_durable(lambda: print("committed", flush=True))
+        domain.storage.when_durable(lambda: print("committed", flush=True))
 
-    office.dispatcher.slices.start(world.services.staging.commit(session, "w", 0, attempts), done)
+    domain.dispatcher.slices.start(world.services.staging.commit(session, "w", 0, attempts), done)
     world.settle()
 
 
@@ -56,7 +56,7 @@ def without_decision() -> None:
 
     def forgetful(self: epochs.Epochs, key: tuple[str, str], epoch: int, stages: list[object]) -> None:
         decide(self, key, epoch, stages)  # type: ignore[arg-type]
-        self._office.storage.save_record(COMMITS, epochs.record_key(key), None)
+        self._domain.storage.save_record(COMMITS, epochs.record_key(key), None)
 
     setattr(epochs.Epochs, "decide", forgetful)  # noqa: B010
 
@@ -66,14 +66,14 @@ def decided_last() -> None:
     decide, route = epochs.Epochs.decide, epochs.Epochs.route
 
     def late(self: epochs.Epochs, key: tuple[str, str], epoch: int, stages: list[object]) -> None:
-        storage = self._office.storage
+        storage = self._domain.storage
         decide(self, key, epoch, stages)  # type: ignore[arg-type]
         for space in (epochs.EPOCHS, COMMITS):
             storage.save_record(space, epochs.record_key(key), None)
 
     def routed(self: epochs.Epochs, key: tuple[str, str]) -> Steps:
         yield from route(self, key)
-        self._office.storage.save_record(epochs.EPOCHS, epochs.record_key(key), str(self.last(key)).encode())
+        self._domain.storage.save_record(epochs.EPOCHS, epochs.record_key(key), str(self.last(key)).encode())
         return None
 
     setattr(epochs.Epochs, "decide", late)  # noqa: B010

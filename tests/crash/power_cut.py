@@ -64,13 +64,13 @@ def wrongs(config: BrokerConfig, folder: Path, history: History) -> list[str]:
 async def read_state(config: BrokerConfig, folder: Path) -> State:
     """Start a broker, and browse all its queues."""
     async with Broker(evolve(config, journal_directory=str(folder), acceptors=())) as broker:
-        session = Session(broker.postoffice, Subject("reader"))
+        session = Session(broker.domain, Subject("reader"))
         sinks: dict[str, _Browser] = {}
-        for name, queue in broker.postoffice.queues.items():
+        for name, queue in broker.domain.queues.items():
             sinks[name] = _Browser()
             session.consume(queue, sinks[name], browse=True).grant(ANY_CREDIT, drain=True)
         while not all(sink.is_drained for sink in sinks.values()):
-            broker.postoffice.dispatcher.run()
+            broker.domain.dispatcher.run()
             await asyncio.sleep(0)
         return State({name: sink.ids for name, sink in sinks.items()})
 

@@ -27,7 +27,7 @@ def routed(folder: Path) -> int:
     if not (folder / "data.mdb").exists():
         return 0
     with World(folder) as world:
-        before = len(bodies(world.queue(QUEUES[0]))) if QUEUES[0] in world.office.queues else 0
+        before = len(bodies(world.queue(QUEUES[0]))) if QUEUES[0] in world.domain.queues else 0
         world.services.staging.restore()
         world.settle()
         is_committed = world.services.staging.last_epoch("job", "w") == 0

@@ -56,7 +56,7 @@ def count_whole_steps(folder: Path) -> int:
     with World(folder) as world:
         assert world.found.damaged == 0
         source, target = bodies(world.queue("source")), bodies(world.queue("target"))
-        news = [bodies(world.queue(name)) if name in world.office.queues else [] for name in ("news.a", "news.b")]
+        news = [bodies(world.queue(name)) if name in world.domain.queues else [] for name in ("news.a", "news.b")]
         there = len(news[0])
     everything = [f"m{step}" for step in range(there)]
     assert news == [everything, everything]

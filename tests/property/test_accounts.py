@@ -60,7 +60,7 @@ SETTINGS: Final = {
 
 
 class Broker:
-    """One post office and its clients."""
+    """One domain and its clients."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self.folder = folder
@@ -71,9 +71,9 @@ class Broker:
     def start(self) -> None:
         self.scratch = ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
         self.world = World(self.folder / "journal", SETTINGS, self.options, scratch=self.scratch)
-        self.office = self.world.office
-        self.office.dispatcher.now_ms = max(self.now_ms, self.office.dispatcher.now_ms)
-        self.session: Session = make_session(self.office)
+        self.domain = self.world.domain
+        self.domain.dispatcher.now_ms = max(self.now_ms, self.domain.dispatcher.now_ms)
+        self.session: Session = make_session(self.domain)
         self.transaction: Transaction | None = None
         self.consumers: list[tuple[Recorder, Consumer, list[Reference]]] = []
         for address, names in QUEUES.items():
@@ -81,15 +81,15 @@ class Broker:
                 self.make(name, address)
 
     def make(self, name: str, address: str) -> None:
-        if name not in self.office.queues:
+        if name not in self.domain.queues:
             kind = RoutingType.ANYCAST if name == address else RoutingType.MULTICAST
-            queue = make_queue(self.office, name, kind, address=address, durable=name != "volatile")
+            queue = make_queue(self.domain, name, kind, address=address, durable=name != "volatile")
             queue.schedule.window_messages = 2
 
     def apply(self, operation: tuple[object, ...]) -> None:
         name, *arguments = operation
         getattr(self, str(name))(*arguments)
-        settle_down(self.office)
+        settle_down(self.domain)
         for recorder, _, unsettled in self.consumers:
             unsettled += recorder.take()
 
@@ -98,18 +98,18 @@ class Broker:
 
     def route(self, message: Message, transaction: Transaction | None = None) -> None:
         with suppress(AddressFull):
-            self.office.route(message, self.office.addresses["t.1"], "", transaction)
+            self.domain.route(message, self.domain.addresses["t.1"], "", transaction)
 
     def send(self, count: int, durable: bool, expires_ms: int) -> None:
         for _ in range(count):
             message = self.message(durable)
-            message.expires_ms = self.office.dispatcher.now_ms + expires_ms if expires_ms else 0
+            message.expires_ms = self.domain.dispatcher.now_ms + expires_ms if expires_ms else 0
             self.route(message)
 
     def later(self, count: int, delay_ms: int, durable: bool) -> None:
         for _ in range(count):
             message = self.message(durable)
-            message.delivery_time_ms = self.office.dispatcher.now_ms + delay_ms
+            message.delivery_time_ms = self.domain.dispatcher.now_ms + delay_ms
             self.route(message)
 
     def sent_in_transaction(self, count: int, durable: bool) -> None:
@@ -130,7 +130,7 @@ class Broker:
     def attach(self, name: str, picks: bool) -> None:
         if len(self.consumers) < 6:
             wanted = parse_filter("AMQPriority = 4") if picks else None
-            recorder, consumer = attach(self.office, self.office.queues[name], 1, filter=wanted)
+            recorder, consumer = attach(self.domain, self.domain.queues[name], 1, filter=wanted)
             self.consumers.append((recorder, consumer, []))
 
     def credit(self, index: int, credit: int) -> None:
@@ -147,24 +147,24 @@ class Broker:
             self.consumers.pop(index)[1].close(failed)
 
     def purge(self, name: str) -> None:
-        self.office.queues[name].purge()
+        self.domain.queues[name].purge()
 
     def remove(self, name: str) -> None:
-        steps = bulk.remove(self.office.queues[name], parse_filter("AMQPriority = 4"))
-        self.office.dispatcher.slices.start(steps, lambda result: None)
+        steps = bulk.remove(self.domain.queues[name], parse_filter("AMQPriority = 4"))
+        self.domain.dispatcher.slices.start(steps, lambda result: None)
 
     def recreate(self, name: str) -> None:
-        address = self.office.queues[name].address.name
+        address = self.domain.queues[name].address.name
         self.consumers = [each for each in self.consumers if each[1].queue.name != name]
         if self.transaction is not None:
             self.end_transaction(False)
-        self.office.delete_queue(name, force=True)
-        settle_down(self.office)
+        self.domain.delete_queue(name, force=True)
+        settle_down(self.domain)
         self.make(name, address)
 
     def expire(self, milliseconds: int) -> None:
-        pass_time(self.office, milliseconds)
-        for queue in list(self.office.queues.values()):
+        pass_time(self.domain, milliseconds)
+        for queue in list(self.domain.queues.values()):
             queue.expiry.expire_due()
 
     def cut(self) -> None:
@@ -176,10 +176,10 @@ class Broker:
     def restart(self) -> None:
         self.session.close()
         self.world.settle()
-        self.now_ms = self.office.dispatcher.now_ms
+        self.now_ms = self.domain.dispatcher.now_ms
         self.end()
         self.start()
-        pass_time(self.office, 0)
+        pass_time(self.domain, 0)
 
     def end(self) -> None:
         self.world.crash()
@@ -190,8 +190,8 @@ class Broker:
         self.session.close()
         for _, consumer, _ in self.consumers:
             consumer.close()
-        settle_down(self.office)
-        for queue in self.office.queues.values():
+        settle_down(self.domain)
+        for queue in self.domain.queues.values():
             queue.purge()
         self.world.settle()
 
@@ -201,11 +201,11 @@ def live(broker: Broker, operations: list[tuple[object, ...]]) -> None:
     try:
         for operation in operations:
             broker.apply(operation)
-            check_held(broker.office, sessions=(broker.session,))
+            check_held(broker.domain, sessions=(broker.session,))
         broker.empty()
-        check_held(broker.office, sessions=(broker.session,))
-        assert broker.office.account.size_bytes == 0
-        for address in broker.office.addresses.values():
+        check_held(broker.domain, sessions=(broker.session,))
+        assert broker.domain.account.size_bytes == 0
+        for address in broker.domain.addresses.values():
             assert (address.size_bytes, address.message_count) == (0, 0)
             assert (address.paged_bytes, address.paged_count) == (0, 0)
     finally:

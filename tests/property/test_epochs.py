@@ -58,8 +58,8 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
     multicast(world, "news", *QUEUES[1:])
     seen: list[object] = []
     for number, (messages, chosen, crashes) in enumerate(history):
-        office = world.office
-        session = Session(office, Subject("job"), "job")
+        domain = world.domain
+        session = Session(domain, Subject("job"), "job")
         counts = dict.fromkeys(ATTEMPTS, 0)
         producers = {}
         for index, attempt in enumerate(ATTEMPTS):
@@ -69,34 +69,34 @@ def run(folder: Path, history: list[Epoch], slice_messages: int) -> object:
             world.services.staging.plug(stage, producers[attempt])
         for index, (attempt, priority, durable, due_ms, expires_ms) in enumerate(messages):
             message = plain_message("", MessageView(body=f"{number}.{index}"), durable or crashes, priority)
-            message.delivery_time_ms = office.dispatcher.now_ms + due_ms if due_ms else 0
-            message.expires_ms = office.dispatcher.now_ms + expires_ms if expires_ms else 0
+            message.delivery_time_ms = domain.dispatcher.now_ms + due_ms if due_ms else 0
+            message.expires_ms = domain.dispatcher.now_ms + expires_ms if expires_ms else 0
             message.routing_type = RoutingType.ANYCAST if ADDRESSES[ATTEMPTS.index(attempt) % 2] == "orders" else -1
             producers[attempt].send(message)
             counts[attempt] += 1
         committed = {attempt: counts[attempt] for attempt in sorted(chosen)}
         if crashes:
             world.settle()
-            office.dispatcher.slices.start(world.services.staging.commit(session, "w", number, committed))
+            domain.dispatcher.slices.start(world.services.staging.commit(session, "w", number, committed))
             world.hands.turn()
             while world.hands.jobs:
                 world.hands.work()
-            now_ms = office.dispatcher.now_ms
+            now_ms = domain.dispatcher.now_ms
             world.crash()
             world = World(folder, limits)
-            world.office.dispatcher.now_ms = now_ms
+            world.domain.dispatcher.now_ms = now_ms
             world.services.staging.restore()
         else:
-            office.dispatcher.slices.start(world.services.staging.commit(session, "w", number, committed), seen.append)
+            domain.dispatcher.slices.start(world.services.staging.commit(session, "w", number, committed), seen.append)
         world.settle()
         for name in QUEUES:
-            queue = world.office.queues[name]
+            queue = world.domain.queues[name]
             seen.append([reference.message.view.body for reference in browse_all(queue)])
             seen.append((queue.message_count, queue.scheduled_count))
     for name in QUEUES:
-        recorder, consumer = attach(world.office, world.office.queues[name])
+        recorder, consumer = attach(world.domain, world.domain.queues[name])
         for _ in range(4):
-            pass_time(world.office, 5)
+            pass_time(world.domain, 5)
             world.settle()
             for reference in recorder.take():
                 seen.append((name, reference.message.view.body, reference.message.priority))

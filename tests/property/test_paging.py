@@ -21,7 +21,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import Recorder, attach, browse_all, make_office, make_queue, pass_time, settle_down
+from tests.core_harness import Recorder, attach, browse_all, make_domain, make_queue, pass_time, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, World
 
 COLOURS: Final = ("red", "green")
@@ -72,21 +72,21 @@ def history(seed: int) -> list[tuple[object, ...]]:
 class Side:
     """A queue and its consumers."""
 
-    def __init__(self, office: Domain) -> None:
+    def __init__(self, domain: Domain) -> None:
         self.consumers: list[tuple[Recorder, Consumer, list[Reference]]] = []
         self.seen: list[object] = []
-        self.take_over(office)
+        self.take_over(domain)
 
-    def take_over(self, office: Domain) -> None:
-        self.office = office
-        self.queue: Queue = office.queues["q"] if "q" in office.queues else make_queue(office)
+    def take_over(self, domain: Domain) -> None:
+        self.domain = domain
+        self.queue: Queue = domain.queues["q"] if "q" in domain.queues else make_queue(domain)
         self.queue.schedule.window_messages = 2 if self.queue.address.settings.max_read_page_messages >= 0 else 1000
 
     def apply(self, operation: tuple[object, ...], number: int) -> object:
         """Do it; returns what can be seen of it."""
         name, *arguments = operation
         getattr(self, str(name), lambda *_: None)(*arguments, number)
-        settle_down(self.office)
+        settle_down(self.domain)
         for recorder, consumer, unsettled in self.consumers:
             taken = recorder.take()
             self.seen += [(consumer.browse, one.message.view.body, one.delivery_count) for one in taken]
@@ -101,18 +101,18 @@ class Side:
 
     def later(self, count: int, delay_ms: int, number: int) -> None:
         for index in range(count):
-            self._route(f"{number}.{index}", "red", 4, True, self.office.dispatcher.now_ms + delay_ms + 7 * (index % 3))
+            self._route(f"{number}.{index}", "red", 4, True, self.domain.dispatcher.now_ms + delay_ms + 7 * (index % 3))
 
     def _route(self, body: str, colour: str, priority: int, durable: bool, delivery_time_ms: int) -> None:
         message = plain_message("q", MessageView(body=body, properties={"colour": colour}), durable, priority)
         message.delivery_time_ms = delivery_time_ms
-        self.office.route(message, self.office.addresses["q"])
+        self.domain.route(message, self.domain.addresses["q"])
 
     def attach(self, kind: str, number: int) -> None:
         if len(self.consumers) < 4:
             wanted = next((colour for colour in COLOURS if colour in kind), None)
             selector = None if wanted is None else parse_filter(f"colour = '{wanted}'")
-            recorder, consumer = attach(self.office, self.queue, 1, filter=selector, browse="browser" in kind)
+            recorder, consumer = attach(self.domain, self.queue, 1, filter=selector, browse="browser" in kind)
             self.consumers.append((recorder, consumer, []))
 
     def credit(self, index: int, credit: int, number: int) -> None:
@@ -136,14 +136,14 @@ class Side:
             self.seen.append(self.queue.purge())
         else:
             steps = bulk.remove(self.queue, parse_filter(f"colour = '{colour}'"))
-            self.office.dispatcher.slices.start(steps, self.seen.append)
+            self.domain.dispatcher.slices.start(steps, self.seen.append)
 
     def count(self, colour: str, number: int) -> None:
         steps = bulk.count(self.queue, parse_filter(f"colour = '{colour}'"))
-        self.office.dispatcher.slices.start(steps, self.seen.append)
+        self.domain.dispatcher.slices.start(steps, self.seen.append)
 
     def wait(self, milliseconds: int, number: int) -> None:
-        pass_time(self.office, milliseconds)
+        pass_time(self.domain, milliseconds)
 
     def leave(self) -> None:
         """The broker goes: consumers are gone, what was not durable too."""
@@ -163,7 +163,7 @@ class PagedSide(Side):
         self.folder = folder
         self.scratch = ScratchStore(folder / "scratch", SMALL_MAP_BYTES) if spills else None
         self.world = World(folder / "journal", self.SETTINGS, scratch=self.scratch)
-        super().__init__(self.world.office)
+        super().__init__(self.world.domain)
 
     def cut(self, number: int) -> None:
         """A commit begins, and does not end yet."""
@@ -174,7 +174,7 @@ class PagedSide(Side):
         self.world.audit()
 
     def restart(self, number: int) -> None:
-        now_ms = self.office.dispatcher.now_ms
+        now_ms = self.domain.dispatcher.now_ms
         self.world.settle()
         self.leave()
         self.world.settle()
@@ -182,9 +182,9 @@ class PagedSide(Side):
         self.end()
         self.scratch = None if self.scratch is None else ScratchStore(self.folder / "scratch", SMALL_MAP_BYTES)
         self.world = World(self.folder / "journal", self.SETTINGS, scratch=self.scratch)
-        self.world.office.dispatcher.now_ms = now_ms
-        self.take_over(self.world.office)
-        pass_time(self.office, 0)
+        self.world.domain.dispatcher.now_ms = now_ms
+        self.take_over(self.world.domain)
+        pass_time(self.domain, 0)
 
     def end(self) -> None:
         self.world.crash()
@@ -198,7 +198,7 @@ class SpilledSide(Side):
     def __init__(self, folder: Path) -> None:
         self.scratch = ScratchStore(folder, SMALL_MAP_BYTES)
         settings = {"#": AddressSettings(max_delivery_attempts=3, max_size_messages=1)}
-        super().__init__(make_office(settings, scratch=self.scratch))
+        super().__init__(make_domain(settings, scratch=self.scratch))
 
     def end(self) -> None:
         self.scratch.close()
@@ -209,15 +209,15 @@ class PlainSide(Side):
 
     def __init__(self) -> None:
         unlimited = AddressSettings(max_read_page_messages=-1, max_read_page_bytes=-1, max_delivery_attempts=3)
-        super().__init__(make_office({"#": unlimited}))
+        super().__init__(make_domain({"#": unlimited}))
 
     def restart(self, number: int) -> None:
         self.leave()
         volatile = _Volatile()
         steps = bulk.remove(self.queue, volatile)  # type: ignore[arg-type]  # it needs nothing else of a filter
-        self.office.dispatcher.slices.start(steps)
-        settle_down(self.office)
-        pass_time(self.office, 0)
+        self.domain.dispatcher.slices.start(steps)
+        settle_down(self.domain)
+        pass_time(self.domain, 0)
 
 
 class _Volatile:
@@ -237,15 +237,15 @@ def compare(operations: list[tuple[object, ...]], plain: Side, paged: Side) -> N
     order = []
     for side in (plain, paged):
         side.leave()
-        pass_time(side.office, 1000)
+        pass_time(side.domain, 1000)
         order.append([reference.message.view.body for reference in browse_all(side.queue)])
-        recorder, consumer = attach(side.office, side.queue)
+        recorder, consumer = attach(side.domain, side.queue)
         order.append([reference.message.view.body for reference in recorder.deliveries])
         for reference in recorder.take():
             consumer.settle(reference, ACCEPTED)
     assert order[2:] == order[:2]
     assert paged.queue.message_count == 0
-    assert (paged.office.account.message_count, paged.office.account.size_bytes) == (0, 0) or isinstance(
+    assert (paged.domain.account.message_count, paged.domain.account.size_bytes) == (0, 0) or isinstance(
         paged, PagedSide
     )
 
@@ -267,7 +267,7 @@ def folder() -> Iterator[Path]:
 def check_accounts(side: Side) -> None:
     """An empty queue takes no memory and no disk."""
     address = side.queue.address
-    assert (side.office.account.size_bytes, address.size_bytes, address.message_count) == (0, 0, 0)
+    assert (side.domain.account.size_bytes, address.size_bytes, address.message_count) == (0, 0, 0)
     assert (address.paged_count, address.paged_bytes) == (0, 0)
 
 

@@ -50,11 +50,11 @@ class Numbered(Side):
         wanted = [one for one in there if begin <= one.sequence < begin + length]
         recorder = Recorder()
         reader = RangeReader(begin, begin + length)
-        consumer = make_session(self.office).consume(self.queue, recorder, browse=True, cursor=reader)
+        consumer = make_session(self.domain).consume(self.queue, recorder, browse=True, cursor=reader)
         found: list[Reference] = []
         for _ in range(len(wanted) + 2):
             consumer.grant(credit, True)
-            settle_down(self.office)
+            settle_down(self.domain)
             found += recorder.take()
             if cut is not None and len(found) >= cut:
                 getattr(self, "cut", lambda number: None)(number)
@@ -160,25 +160,25 @@ def test_a_time_is_found_wherever_its_messages_are(
         for name, *arguments in steps:
             if name == "send":
                 for _ in range(arguments[0]):
-                    times[queue.next_sequence] = -1 if is_noted_late else world.office.dispatcher.now_ms
+                    times[queue.next_sequence] = -1 if is_noted_late else world.domain.dispatcher.now_ms
                     message = plain_message("q", MessageView(body="x"), True, arguments[1])
-                    world.office.route(message, world.office.addresses["q"])
-                    settle_down(world.office)
+                    world.domain.route(message, world.domain.addresses["q"])
+                    settle_down(world.domain)
             elif name == "wait":
-                world.office.dispatcher.now_ms += arguments[0]
+                world.domain.dispatcher.now_ms += arguments[0]
             elif name == "commit":
                 world.settle()
             elif name == "restart":
                 world.settle()
-                now_ms = world.office.dispatcher.now_ms
+                now_ms = world.domain.dispatcher.now_ms
                 world.stop()
                 world = World(folder, noted)
-                world.office.dispatcher.now_ms = now_ms
+                world.domain.dispatcher.now_ms = now_ms
                 queue = world.queue()
                 is_noted_late = False
             elif name == "take":
-                attach(world.office, queue, arguments[0])
-                settle_down(world.office)
+                attach(world.domain, queue, arguments[0])
+                settle_down(world.domain)
             else:
                 chosen = {one.sequence for one in browse_all(queue)[arguments[0] :: arguments[1]]}
                 acknowledge_numbers(queue, chosen | {queue.next_sequence})

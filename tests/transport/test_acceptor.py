@@ -22,7 +22,7 @@ from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from tests.core_harness import make_host
 from tests.line_protocol import LineProtocolManager
-from tests.unit.transport.doubles import AnyName, small_postoffice
+from tests.unit.transport.doubles import AnyName, small_domain
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 
@@ -31,9 +31,9 @@ class Site:
     """A listening acceptor and what it shares with its connections."""
 
     def __init__(self, config: AcceptorConfig, limits: ConnectionLimits) -> None:
-        postoffice = small_postoffice()
-        self.manager = LineProtocolManager(make_host(postoffice))
-        self.turn = Turn(postoffice.dispatcher, asyncio.get_running_loop())
+        domain = small_domain()
+        self.manager = LineProtocolManager(make_host(domain))
+        self.turn = Turn(domain.dispatcher, asyncio.get_running_loop())
         self.connections = Connections(limits)
         self.events = Events()
         EventLog().listen(self.events)

@@ -106,11 +106,11 @@ async def test_durable_messages_and_queues_survive_a_restart(tmp_path: Path) -> 
     """P1, P10: addresses, queues and messages are there again, and what was consumed is not."""
     orders = QueueConfig(name="orders", address="orders", routing_type=RoutingType.ANYCAST)
     async with Broker(kept(tmp_path), protocols=LINE) as broker:
-        office = broker.postoffice
-        office.create_address("orders", frozenset((RoutingType.ANYCAST,)))
-        office.create_queue(orders)
+        domain = broker.domain
+        domain.create_address("orders", frozenset((RoutingType.ANYCAST,)))
+        domain.create_queue(orders)
         for body in ("one", "two"):
-            office.route(durable(body), office.addresses["orders"])
+            domain.route(durable(body), domain.addresses["orders"])
         client = await Client.connect(broker)
         client.say("TAKE orders 1")
         assert [await client.hear() for _ in range(2)] == ["HELLO alice", "MESSAGE one"]
@@ -147,7 +147,7 @@ async def test_the_disk_is_looked_at_before_anybody_connects(
 ) -> None:
     """`min-disk-free` counts before `max-disk-usage`; without a store there is no disk to fill."""
     async with Broker(kept(tmp_path, **limits), protocols=LINE) as broker:
-        assert broker.postoffice.account.disk_is_full is is_full
+        assert broker.domain.account.disk_is_full is is_full
 
 
 async def test_a_broker_that_does_not_wait_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -174,15 +174,15 @@ async def test_queues_of_the_configuration_are_changed_to_what_it_says_now(tmp_p
         return QueueConfig(name=name, address="a", **options)
 
     async with Broker(config(queue("x"), queue("y", max_consumers=1)), protocols=LINE) as broker:
-        office = broker.postoffice
-        office.route(durable("m"), office.addresses["a"])
+        domain = broker.domain
+        domain.route(durable("m"), domain.addresses["a"])
 
     async with Broker(config(queue("x", max_consumers=7)), protocols=LINE) as broker:
-        office = broker.postoffice
-        assert set(office.queues) == {"x", "y"}
-        assert office.queues["x"].settings.max_consumers == 7
-        assert office.queues["y"].settings.max_consumers == 1
-        assert office.queues["x"].message_count + office.queues["y"].message_count == 1
+        domain = broker.domain
+        assert set(domain.queues) == {"x", "y"}
+        assert domain.queues["x"].settings.max_consumers == 7
+        assert domain.queues["y"].settings.max_consumers == 1
+        assert domain.queues["x"].message_count + domain.queues["y"].message_count == 1
 
 
 async def test_a_queue_that_cannot_become_what_broker_xml_says_stays(
@@ -198,7 +198,7 @@ async def test_a_queue_that_cannot_become_what_broker_xml_says_stays(
     async with Broker(config("a"), protocols=LINE):
         pass
     async with Broker(config("b"), protocols=LINE) as broker:
-        assert broker.postoffice.queues["q"].address.name == "a"
+        assert broker.domain.queues["q"].address.name == "a"
 
     assert "stored queue differs from broker.xml and stays as it is: name=q address=a" in caplog.text
 
@@ -221,8 +221,8 @@ async def test_two_brokers_in_one_process_share_nothing() -> None:
         client.say("SEND orders first")
         assert [await client.hear() for _ in range(2)] == ["HELLO alice", "SENT 1"]
 
-        assert "orders" in one.postoffice.queues
-        assert "orders" not in other.postoffice.queues
+        assert "orders" in one.domain.queues
+        assert "orders" not in other.domain.queues
         assert one.url("line") != other.url("line")
         client.leave()
 
@@ -234,12 +234,12 @@ async def test_a_seed_repeats_what_chance_decides() -> None:
         # Shorter than whatever else the broker plans to do.
         settings = {"#": AddressSettings(redelivery_delay=800, redelivery_collision_avoidance_factor=0.2)}
         async with Broker(evolve(embedded_config(), address_settings=settings), LINE, seed=seed) as broker:
-            office = broker.postoffice
-            queue = make_session(office).create_temporary_queue(RoutingType.ANYCAST)
-            recorder, consumer = attach(office, make_queue(office))
-            send(office, "q", "m")
+            domain = broker.domain
+            queue = make_session(domain).create_temporary_queue(RoutingType.ANYCAST)
+            recorder, consumer = attach(domain, make_queue(domain))
+            send(domain, "q", "m")
             consumer.settle(recorder.take()[0], FAILED)
-            return broker.node_id, queue.name, (office.dispatcher.next_deadline_ms() or 0) - office.dispatcher.now_ms
+            return broker.node_id, queue.name, (domain.dispatcher.next_deadline_ms() or 0) - domain.dispatcher.now_ms
 
     one, same, other, unseeded = await run(1), await run(1), await run(2), await run(None)
 
@@ -289,7 +289,7 @@ async def test_configured_addresses_are_there_at_start() -> None:
     queue = QueueConfig(name="q", address="a", routing_type=RoutingType.ANYCAST)
     address = AddressConfig(name="a", routing_types=frozenset((RoutingType.ANYCAST,)), queues=(queue,))
     async with Broker(evolve(embedded_config(), addresses=(address,)), LINE) as broker:
-        assert broker.postoffice.queues["q"].address.name == "a"
+        assert broker.domain.queues["q"].address.name == "a"
 
 
 async def test_management_address_answers() -> None:
@@ -300,7 +300,7 @@ async def test_management_address_answers() -> None:
 
         assert await client.hear() == "HELLO alice"
         assert (await client.hear()).split()[0] in ("SENT", "REFUSED")
-        assert broker.config.settings.management_address not in broker.postoffice.addresses
+        assert broker.config.settings.management_address not in broker.domain.addresses
         client.leave()
 
 
@@ -321,11 +321,11 @@ async def test_scheduled_message_is_delivered_when_it_is_due() -> None:
         client = await Client.connect(broker)
         client.say("TAKE q 1")
         assert await client.hear() == "HELLO alice"
-        while "q" not in broker.postoffice.queues:
+        while "q" not in broker.domain.queues:
             await asyncio.sleep(0)
         message = plain_message("q", MessageView(body="later"))
-        message.delivery_time_ms = broker.postoffice.dispatcher.now_ms + 20
-        broker.postoffice.route(message, broker.postoffice.address("q"))
+        message.delivery_time_ms = broker.domain.dispatcher.now_ms + 20
+        broker.domain.route(message, broker.domain.address("q"))
         client.say("ECHO meanwhile")
 
         assert [await client.hear() for _ in range(2)] == ["meanwhile", "MESSAGE later"]

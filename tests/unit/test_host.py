@@ -12,7 +12,7 @@ from artemis_py.core.services.domains import Domains
 from artemis_py.core.sessions.subscriptions import SubscriptionSpec
 from artemis_py.core.settings.declaration import Option
 from artemis_py.protocol import ConnectionContext, Host, ProtocolConnection
-from tests.core_harness import Recorder, make_host, make_message, make_office, settle_down
+from tests.core_harness import Recorder, make_domain, make_host, make_message, settle_down
 from tests.line_protocol import LineConnection
 from tests.unit.store.world import World
 
@@ -59,8 +59,8 @@ def test_a_protocol_keeps_records_through_restarts(tmp_path: Path) -> None:
 
 def test_a_protocol_acts_through_sessions() -> None:
     """With the rights of those that it has let in; it hears of it as every listener does."""
-    office = make_office()
-    manager = Counting(make_host(office))
+    domain = make_domain()
+    manager = Counting(make_host(domain))
     session = manager.host.sessions.open(Subject("ann"), "c1", "192.0.2.1:5", "COUNTING")
     subscription = session.subscribe(SubscriptionSpec("news"))
     recorder = Recorder()
@@ -68,13 +68,13 @@ def test_a_protocol_acts_through_sessions() -> None:
 
     session.producer("news", RoutingType.MULTICAST).send(make_message("1"))
     manager.host.deposit(make_message("2"), subscription.queue)
-    settle_down(office)
+    settle_down(domain)
 
     assert recorder.bodies() == ["1", "2"]
     opened = SessionOpened(session.id, "ann", "c1", "COUNTING", "192.0.2.1:5")
     assert manager.heard == [opened, AddressAdded("news", True)]
-    assert manager.host.now_ms == office.dispatcher.now_ms
-    assert manager.host.domains.find("any.example").sessions.postoffice is office
+    assert manager.host.now_ms == domain.dispatcher.now_ms
+    assert manager.host.domains.find("any.example").sessions.domain is domain
 
 
 async def test_a_broker_takes_a_protocol_from_outside() -> None:

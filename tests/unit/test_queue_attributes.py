@@ -24,7 +24,7 @@ from artemis_py.core.settings.queue_settings import (
 from artemis_py.errors import InvalidRequest
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, value_of
 from artemis_py.store.definitions import QueueRecord, read_queue, write_queue
-from tests.core_harness import make_office, make_queue
+from tests.core_harness import make_domain, make_queue
 from tests.unit.config.samples import QUEUE, content, read
 from tests.unit.config.test_documentation import help_of
 from tests.unit.management.world import World
@@ -129,10 +129,10 @@ def test_management_changes_it_if_it_is_for_everybody(attribute: QueueAttribute)
 def test_clients_cannot_change_when_a_queue_is_deleted_and_the_broker_can() -> None:
     """artemis-model §2.2 does not call the auto-delete attributes mutable; leases turn auto-delete off."""
     only_broker = {each.name for each in QUEUE_ATTRIBUTES if each.mutability is Mutability.BROKER}
-    office = make_office()
-    make_queue(office, auto_delete=True)
+    domain = make_domain()
+    make_queue(domain, auto_delete=True)
 
-    queue = office.update_queue("q", {"auto_delete": False})
+    queue = domain.update_queue("q", {"auto_delete": False})
 
     assert not queue.settings.auto_delete
     assert only_broker == {
@@ -146,13 +146,13 @@ def test_clients_cannot_change_when_a_queue_is_deleted_and_the_broker_can() -> N
 def test_what_is_fixed_can_be_changed_by_nobody() -> None:
     """artemis-model §2.2."""
     fixed = [each for each in QUEUE_ATTRIBUTES if each.mutability is Mutability.FIXED]
-    office = make_office()
-    make_queue(office)
+    domain = make_domain()
+    make_queue(domain)
 
     assert [each.name for each in fixed] == ["name", "address", "durable"]
     for each in fixed:
         with pytest.raises(InvalidRequest, match="cannot be changed"):
-            office.update_queue("q", {each.attribute: other(each)})
+            domain.update_queue("q", {each.attribute: other(each)})
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def test_the_setting_of_the_address_decides_for_queues_that_do_not_say(attribute
     """The setting is made of the attribute's declaration."""
     assert attribute.setting is not None
     value = other(attribute)
-    office = make_office({"#": AddressSettings(**{attribute.setting.attribute: value})})
+    domain = make_domain({"#": AddressSettings(**{attribute.setting.attribute: value})})
     said: Any = {attribute.attribute: attribute.default}
 
-    silent = make_queue(office, "silent")
-    saying = make_queue(office, "saying", **said)
+    silent = make_queue(domain, "silent")
+    saying = make_queue(domain, "saying", **said)
 
     assert attribute.setting in ADDRESS_SETTINGS
     assert (value_of(attribute, silent), value_of(attribute, saying)) == (value, attribute.default)

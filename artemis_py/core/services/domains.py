@@ -16,7 +16,7 @@ class Domains:
 
     def add(self, hostname: str, services: Services) -> None:
         """Have clients of this host use a domain. Raises InvalidRequest for another dispatcher, or a host twice."""
-        if services.sessions.postoffice.dispatcher is not self.default.sessions.postoffice.dispatcher:
+        if services.sessions.domain.dispatcher is not self.default.sessions.domain.dispatcher:
             raise InvalidRequest(f"the domain of host '{hostname}' has a dispatcher of its own")
         host = hostname.lower()
         if host in self._by_host:

@@ -55,9 +55,9 @@ WriterKey = tuple[str, str]
 class Epochs:
     """The decided epochs of all writers of a broker."""
 
-    def __init__(self, postoffice: Domain, on_routed: Callable[["Stage"], None]) -> None:
+    def __init__(self, domain: Domain, on_routed: Callable[["Stage"], None]) -> None:
         """Create an empty table; `on_routed` is called for each stage in the turn in which its last message left it."""
-        self._office: Final = postoffice
+        self._domain: Final = domain
         self._on_routed: Final = on_routed
         self._last: Final[dict[WriterKey, int]] = {}
         self._undone: Final[dict[WriterKey, deque[Stage]]] = {}
@@ -80,7 +80,7 @@ class Epochs:
 
     def restore(self) -> dict[WriterKey, list[str]]:
         """Load what an earlier run left; return the names of the stages that are still to be routed, by writer."""
-        storage = self._office.storage
+        storage = self._domain.storage
         for key, value in storage.load_records(EPOCHS):
             self._last[_read_key(key)] = int(value)
         return {_read_key(key): json.loads(value) for key, value in storage.load_records(COMMITS)}
@@ -89,7 +89,7 @@ class Epochs:
         """Continue, from the next turn on, to route what an earlier run decided."""
         self._undone[key] = deque(stages)
         self._served[key] = deque()
-        self._office.dispatcher.slices.start(self._resume(key))
+        self._domain.dispatcher.slices.start(self._resume(key))
 
     def _resume(self, key: WriterKey) -> Steps:
         try:
@@ -124,7 +124,7 @@ class Epochs:
 
     def decide(self, key: WriterKey, epoch: int, stages: list["Stage"]) -> None:
         """Commit an epoch; it is durable with the store's batch of this turn. `route` must follow."""
-        storage = self._office.storage
+        storage = self._domain.storage
         self._last[key] = epoch
         storage.save_record(EPOCHS, record_key(key), str(epoch).encode())
         self._undone[key] = deque(stages)
@@ -135,15 +135,15 @@ class Epochs:
         undone = self._undone.get(key)
         if undone is None:
             return None
-        office = self._office
+        domain = self._domain
         left = SLICE_MESSAGES
         unstored = unstored_bytes = 0
         while undone:
-            if office.dispatcher.storage_failure is not None:
-                raise StoreError(f"decisions can no longer be stored: {office.dispatcher.storage_failure}")
+            if domain.dispatcher.storage_failure is not None:
+                raise StoreError(f"decisions can no longer be stored: {domain.dispatcher.storage_failure}")
             stage = undone[0]
             while stage.queue.waiting_count > 0 and left > 0:
-                address = office.addresses.get(stage.address)
+                address = domain.addresses.get(stage.address)
                 if address is not None and _is_blocked(address):
                     yield _when_room(address)
                     continue
@@ -161,11 +161,11 @@ class Epochs:
                 left = SLICE_MESSAGES
                 if unstored >= UNSTORED_MESSAGES or unstored_bytes >= UNSTORED_BYTES:
                     unstored = unstored_bytes = 0
-                    yield office.storage.when_durable
+                    yield domain.storage.when_durable
                 else:
                     yield None
         del self._undone[key]
-        office.storage.save_record(COMMITS, record_key(key), None)
+        domain.storage.save_record(COMMITS, record_key(key), None)
         return None
 
     def _move(self, stage: "Stage", address: Address | None, limit: int) -> tuple[int, int]:
@@ -178,13 +178,13 @@ class Epochs:
                 break
             queue.backlog.unlink(reference)
             if address is not None:
-                self._office.release(_as_sent(reference.message), address)
+                self._domain.release(_as_sent(reference.message), address)
             forget(reference)
             moved += 1
             moved_bytes += reference.message.size
         if address is None and moved:
             reason = f"the address was deleted while epoch {stage.epoch} of writer '{stage.writer}' was routed"
-            self._office.discards.add(stage.address, reason, moved)
+            self._domain.discards.add(stage.address, reason, moved)
         return moved, moved_bytes
 
 

@@ -24,7 +24,7 @@ class Reaper:
     """Plans its own passes on the timers of the domain's dispatcher, from `start` to `stop`."""
 
     def __init__(self, sessions: Sessions) -> None:
-        self._office = sessions.postoffice
+        self._domain = sessions.domain
         self._sessions = sessions
         self._is_running = False
         self._to_sweep: dict[Queue, None] = {}
@@ -37,7 +37,7 @@ class Reaper:
         """Do the start-up pass, then plan the periodic ones."""
         self._is_running = True
         self.reap_at_start()
-        options = self._office.options
+        options = self._domain.options
         self._repeat(options.address_queue_scan_period_ms, self.reap)
         self._repeat(options.message_expiry_scan_period_ms, self.expire_messages)
         self._repeat(options.transaction_scan_period_ms, self.end_transactions)
@@ -53,9 +53,9 @@ class Reaper:
         def run() -> None:
             if self._is_running:
                 action()
-                self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + period_ms, run)
+                self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + period_ms, run)
 
-        self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + period_ms, run)
+        self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + period_ms, run)
 
     def expire_messages(self) -> None:
         """Expire due messages in every queue but those of expiry addresses; messages on disk only are checked later.
@@ -64,11 +64,11 @@ class Reaper:
         """
         if not self._is_searching:
             self._is_searching = True
-            self._office.dispatcher.slices.start(self._search(), self._end_search)
+            self._domain.dispatcher.slices.start(self._search(), self._end_search)
 
     def _search(self) -> Steps:
         left = SLICE_MESSAGES
-        for queue in list(self._office.queues.values()):
+        for queue in list(self._domain.queues.values()):
             if queue.is_deleted or queue.address.settings.expiry_address == queue.address.name:
                 continue
             left -= 1 + queue.expiry.expire_due()
@@ -86,7 +86,7 @@ class Reaper:
             self._plan_sweep()
 
     def _plan_sweep(self) -> None:
-        self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + SWEEP_PERIOD_MS, self._sweep)
+        self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + SWEEP_PERIOD_MS, self._sweep)
 
     def _sweep(self) -> None:
         """Expire some messages on disk of one queue; the next call takes the next queue."""
@@ -100,7 +100,7 @@ class Reaper:
 
     def end_transactions(self) -> None:
         """Roll back transactions that are older than `transaction-timeout`."""
-        oldest_ms = self._office.dispatcher.now_ms - self._office.options.transaction_timeout_ms
+        oldest_ms = self._domain.dispatcher.now_ms - self._domain.options.transaction_timeout_ms
         for session in list(self._sessions.opened.values()):
             for transaction in list(session.transactions.values()):
                 if transaction.started_ms <= oldest_ms:
@@ -111,19 +111,19 @@ class Reaper:
 
         The time of their last use is not known after a restart, so a delay begins with the start.
         """
-        now_ms = self._office.dispatcher.now_ms
-        for queue in list(self._office.queues.values()):
+        now_ms = self._domain.dispatcher.now_ms
+        for queue in list(self._domain.queues.values()):
             if queue.message_count == 0 and self._may_delete(queue):
                 if queue.settings.auto_delete_delay_ms > 0:
                     queue.consumer_removed_ms = now_ms
                 else:
-                    self._office.delete_queue(queue.name, reason="empty at start")
-        for address in list(self._office.addresses.values()):
+                    self._domain.delete_queue(queue.name, reason="empty at start")
+        for address in list(self._domain.addresses.values()):
             if self._may_go(address) and not address.bindings:
                 if address.settings.auto_delete_addresses_delay > 0:
                     address.binding_removed_ms = now_ms
                 else:
-                    self._office.delete_address(address.name, reason="without queues at start")
+                    self._domain.delete_address(address.name, reason="without queues at start")
 
     def reap(self) -> None:
         """Begin a periodic pass, unless the one before has not ended.
@@ -132,31 +132,31 @@ class Reaper:
         """
         if not self._is_reaping:
             self._is_reaping = True
-            self._office.dispatcher.slices.start(self._pass(), self._end_pass)
+            self._domain.dispatcher.slices.start(self._pass(), self._end_pass)
 
     def _end_pass(self, outcome: object) -> None:
         self._is_reaping = False
 
     def _pass(self) -> Steps:
         left = SLICE_MESSAGES
-        for queue in list(self._office.queues.values()):
+        for queue in list(self._domain.queues.values()):
             left -= 1
             if queue.is_deleted or not self._is_unused_queue(queue):
                 queue.swept = False
             elif queue.swept:
-                self._office.delete_queue(queue.name, reason="auto-delete: unused")
+                self._domain.delete_queue(queue.name, reason="auto-delete: unused")
                 left -= DELETION_COST
             else:
                 queue.swept = True
             if left <= 0:
                 yield None
                 left = SLICE_MESSAGES
-        for address in list(self._office.addresses.values()):
+        for address in list(self._domain.addresses.values()):
             left -= 1
             if address.is_deleted or not self._is_unused_address(address):
                 address.swept = False
             elif address.swept:
-                self._office.delete_address(address.name, reason="auto-delete: unused")
+                self._domain.delete_address(address.name, reason="auto-delete: unused")
                 left -= DELETION_COST
             else:
                 address.swept = True
@@ -177,7 +177,7 @@ class Reaper:
         since_ms = queue.consumer_removed_ms
         if since_ms == 0 and skip_usage_check:
             since_ms = queue.created_ms
-        return self._office.dispatcher.now_ms - since_ms >= queue.settings.auto_delete_delay_ms
+        return self._domain.dispatcher.now_ms - since_ms >= queue.settings.auto_delete_delay_ms
 
     def _may_delete(self, queue: Queue) -> bool:
         if (
@@ -200,17 +200,17 @@ class Reaper:
         if sent != address.seen_messages:
             # An address that gets messages is in use, even if only queues of wildcard addresses take them, or none.
             address.seen_messages = sent
-            address.used_ms = self._office.dispatcher.now_ms
+            address.used_ms = self._domain.dispatcher.now_ms
             return False
         since_ms = address.binding_removed_ms
         if since_ms == 0:
             if not settings.auto_delete_addresses_skip_usage_check:
                 return False
             since_ms = address.created_ms
-        if self._office.dispatcher.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
+        if self._domain.dispatcher.now_ms - max(since_ms, address.used_ms) < settings.auto_delete_addresses_delay:
             return False
         # Deleting the address would also forget its duplicate ids, and a message could be accepted twice.
-        return len(self._office.duplicates.of(address)) == 0
+        return len(self._domain.duplicates.of(address)) == 0
 
     def _may_go(self, address: Address) -> bool:
         return (
@@ -224,4 +224,4 @@ class Reaper:
         )
 
     def _is_needed(self, address: Address) -> bool:
-        return any(is_in_use(address.name) for is_in_use in self._office.in_use)
+        return any(is_in_use(address.name) for is_in_use in self._domain.in_use)

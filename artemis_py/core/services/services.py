@@ -16,11 +16,9 @@ class Services:
     """The services of one domain; created when a broker is assembled."""
 
     def __init__(self, sessions: Sessions) -> None:
-        postoffice = sessions.postoffice
+        domain = sessions.domain
         self.sessions: Final = sessions
-        self.staging: Final = Staging(postoffice)
-        self.retained: Final = RetainedMessages(
-            postoffice.dispatcher, postoffice.options.wildcards, postoffice.addresses
-        )
+        self.staging: Final = Staging(domain)
+        self.retained: Final = RetainedMessages(domain.dispatcher, domain.options.wildcards, domain.addresses)
         self.leases: Final = Leases()
         self.reaper: Final = Reaper(sessions)

@@ -114,25 +114,25 @@ StageKey = tuple[str, str, int, str]
 class Staging:
     """All stages of a broker, and the last epoch of every writer."""
 
-    def __init__(self, postoffice: Domain) -> None:
-        self._office: Final = postoffice
+    def __init__(self, domain: Domain) -> None:
+        self._domain: Final = domain
         self._stages: Final[dict[StageKey, Stage]] = {}
-        self._epochs: Final = Epochs(postoffice, self._end)
+        self._epochs: Final = Epochs(domain, self._end)
         self._awaited: Final[dict[str, _Awaited]] = {}
         """Totals of what is staged, by address."""
         self._count = 0
         """Number of stages, including those whose epoch is being routed."""
         self._is_sweeping = False
-        postoffice.in_use.append(self.awaits)
+        domain.in_use.append(self.awaits)
 
     def restore(self) -> None:
         """Restore what an earlier run left; called once, when the queues exist."""
-        storage = self._office.storage
+        storage = self._domain.storage
         decided = self._epochs.restore()
         names = {name for chosen in decided.values() for name in chosen}
         undone: dict[str, Stage] = {}
         for key, value in storage.load_records(STAGES):
-            queue = self._office.queues.get(key.decode())
+            queue = self._domain.queues.get(key.decode())
             if queue is None:
                 storage.save_record(STAGES, key, None)
                 continue
@@ -150,7 +150,7 @@ class Staging:
         for writer_key, chosen in decided.items():
             self._epochs.resume(writer_key, [undone[name] for name in chosen if name in undone])
         over = [stage for stage in self._stages.values() if stage.epoch <= self.last_epoch(stage.user, stage.writer)]
-        self._office.dispatcher.slices.start(self._drop(over, "its epoch is over"))
+        self._domain.dispatcher.slices.start(self._drop(over, "its epoch is over"))
         if self._stages:
             self._plan_sweep()
 
@@ -188,7 +188,7 @@ class Staging:
         previous, stage.holder = stage.holder, holder
         if previous is not None and previous is not holder:
             previous.stolen()
-        stage.touched_ms = self._office.dispatcher.now_ms
+        stage.touched_ms = self._domain.dispatcher.now_ms
         return stage
 
     def _check(self, user: str, writer: str, epoch: int) -> None:
@@ -203,12 +203,12 @@ class Staging:
     def _create(self, key: StageKey, address: str) -> Stage:
         if self._count >= MAX_STAGES:
             raise LimitExceeded(f"{MAX_STAGES} stages wait for their commit; abort what is not needed")
-        office = self._office
-        if STAGING_ADDRESS not in office.addresses:
-            office.create_address(STAGING_ADDRESS, frozenset((RoutingType.ANYCAST,)), internal=True)
-        queue = office.create_queue(
+        domain = self._domain
+        if STAGING_ADDRESS not in domain.addresses:
+            domain.create_address(STAGING_ADDRESS, frozenset((RoutingType.ANYCAST,)), internal=True)
+        queue = domain.create_queue(
             QueueConfig(
-                name=f"{STAGING_ADDRESS}.{office.entropy.uuid()}",
+                name=f"{STAGING_ADDRESS}.{domain.entropy.uuid()}",
                 address=STAGING_ADDRESS,
                 routing_type=RoutingType.ANYCAST,
                 internal=True,
@@ -235,7 +235,7 @@ class Staging:
                 f"attempt '{stage.attempt}' of epoch {stage.epoch} is over: committed, aborted or forgotten"
             )
         awaited = self._awaited[stage.address]
-        if not self._office.admit(message, address) or self._is_dropped(awaited, address):
+        if not self._domain.admit(message, address) or self._is_dropped(awaited, address):
             stage.dropped += 1
             self._save(stage)
             return
@@ -244,7 +244,7 @@ class Staging:
         awaited.message_count += 1
         awaited.size_bytes += message.size
         message.origin = stage.queue.address
-        stage.touched_ms = self._office.dispatcher.now_ms
+        stage.touched_ms = self._domain.dispatcher.now_ms
         # In the stage neither delivery time nor expiry apply; they do from the commit on.
         if message.delivery_time_ms:
             message.set_extra(DUE, message.delivery_time_ms)
@@ -267,7 +267,7 @@ class Staging:
 
     def _save(self, stage: Stage) -> None:
         record = [*stage.key, stage.address, stage.refused, stage.dropped]
-        self._office.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
+        self._domain.storage.save_record(STAGES, stage.queue.name.encode(), json.dumps(record).encode())
 
     def _is_dropped(self, awaited: _Awaited, address: Address) -> bool:
         """Tell whether a message is discarded because of what is staged already. Raises AddressFull."""
@@ -297,7 +297,7 @@ class Staging:
             return False
         if not drops:
             raise AddressFull(f"address '{address.name}' is full with the {size} bytes that are staged for it")
-        self._office.discards.add(address.name, "full with what is staged for it", 1)
+        self._domain.discards.add(address.name, "full with what is staged for it", 1)
         return True
 
     def release(self, stage: Stage, holder: Holder | None) -> None:
@@ -340,7 +340,7 @@ class Staging:
             if stage.count != count:
                 raise InvalidRequest(f"attempt '{attempt}' has {stage.count} messages, not {count}")
             session.check(Permission.SEND, stage.address)
-            if stage.address not in self._office.addresses:
+            if stage.address not in self._domain.addresses:
                 raise NoSuchAddress(f"address '{stage.address}' no longer exists")
             chosen.append(stage)
         return chosen
@@ -379,19 +379,19 @@ class Staging:
         awaited.size_bytes -= stage.size_bytes
         if awaited.stages == 0:
             del self._awaited[stage.address]
-        self._office.storage.save_record(STAGES, stage.queue.name.encode(), None)
+        self._domain.storage.save_record(STAGES, stage.queue.name.encode(), None)
         if not stage.queue.is_deleted:
-            self._office.delete_queue(stage.queue.name, force=True, reason=reason)
+            self._domain.delete_queue(stage.queue.name, force=True, reason=reason)
 
     def _plan_sweep(self) -> None:
         if not self._is_sweeping:
             self._is_sweeping = True
-            self._office.dispatcher.timers.at(self._office.dispatcher.now_ms + SWEEP_MS, self._sweep)
+            self._domain.dispatcher.timers.at(self._domain.dispatcher.now_ms + SWEEP_MS, self._sweep)
 
     def _sweep(self) -> None:
         self._is_sweeping = False
-        before_ms = self._office.dispatcher.now_ms - TIMEOUT_MS
+        before_ms = self._domain.dispatcher.now_ms - TIMEOUT_MS
         stages = [stage for stage in self._stages.values() if stage.touched_ms <= before_ms and stage.holder is None]
-        self._office.dispatcher.slices.start(self._drop(stages, "this stage was not used for an hour"))
+        self._domain.dispatcher.slices.start(self._drop(stages, "this stage was not used for an hour"))
         if self._stages:
             self._plan_sweep()

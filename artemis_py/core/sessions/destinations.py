@@ -19,9 +19,9 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
     A routing type that the address lacks is added to it. Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch,
     NotAuthorized, LimitExceeded (artemis-model §1.3).
     """
-    office = session.postoffice
-    settings = office.settings.resolve(name)
-    address = office.addresses.get(name)
+    domain = session.domain
+    settings = domain.settings.resolve(name)
+    address = domain.addresses.get(name)
     if address is None:
         if not settings.auto_create_addresses:
             raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
@@ -39,7 +39,7 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
     if routing_type is RoutingType.MULTICAST and not queue_name:
         return
     wanted = queue_name or name
-    queue = office.queues.get(wanted)
+    queue = domain.queues.get(wanted)
     if queue is not None:
         if not queue_name and queue.routing_type is not RoutingType.ANYCAST:
             raise RoutingTypeMismatch(f"queue '{wanted}' is MULTICAST, not ANYCAST")
@@ -49,7 +49,7 @@ def ensure_destination(session: "Session", name: str, queue_name: str, routing_t
             raise NoSuchQueue(f"queue '{wanted}' belongs to address '{queue.address.name}', not to '{name}'")
     if not queue_name:
         for bound in queues_of(address):
-            if not office.options.wildcards.is_wild(bound.name):
+            if not domain.options.wildcards.is_wild(bound.name):
                 return
     if not settings.auto_create_queues:
         raise NoSuchQueue(f"queue '{wanted}' does not exist and auto-create-queues is off for '{name}'")
@@ -61,16 +61,16 @@ def queue_to_consume(session: "Session", name: str) -> Queue:
 
     Raises NoSuchAddress, NoSuchQueue, RoutingTypeMismatch, NotAuthorized.
     """
-    office = session.postoffice
-    queue = office.queues.get(name)
+    domain = session.domain
+    queue = domain.queues.get(name)
     if queue is not None and queue.address.name == name:
         return queue
-    address = office.addresses.get(name)
+    address = domain.addresses.get(name)
     if address is not None:
         for bound in queues_of(address):
-            if not office.options.wildcards.is_wild(bound.name):
+            if not domain.options.wildcards.is_wild(bound.name):
                 return bound
     if queue is not None:
         return queue
     ensure_destination(session, name, "", RoutingType.ANYCAST)
-    return office.queue(name)
+    return domain.queue(name)

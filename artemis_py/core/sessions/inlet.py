@@ -74,7 +74,7 @@ class AddressInlet(Inlet):
     def __init__(self, session: "Session", name: str, queue_name: str, explicit_type: int) -> None:
         super().__init__()
         self._session: Session = session
-        self._office: Domain = session.postoffice
+        self._domain: Domain = session.domain
         self.name: str = name
         self.queue_name: str = queue_name
         """Name of the one queue that gets the messages; empty: the address decides."""
@@ -90,27 +90,27 @@ class AddressInlet(Inlet):
         if address is None or address.is_deleted or (not address.bindings and message.routing_type != 0):
             address = self.prepare()
         if duplicate_id:
-            return self._office.route_once(message, address, self.queue_name, transaction, duplicate_id)
-        return self._office.route(message, address, self.queue_name, transaction)
+            return self._domain.route_once(message, address, self.queue_name, transaction, duplicate_id)
+        return self._domain.route(message, address, self.queue_name, transaction)
 
     def prepare(self) -> Address:
         """Make sure that the address exists, and the queue if one is needed, creating them if allowed.
 
         Raises NoSuchAddress, NoSuchQueue, NotAuthorized, RoutingTypeMismatch, LimitExceeded.
         """
-        session, office = self._session, self._office
-        existing = office.addresses.get(self.name)
+        session, domain = self._session, self._domain
+        existing = domain.addresses.get(self.name)
         if existing is None:
-            office.dispatcher.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
+            domain.dispatcher.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
             routing_type = self.explicit_type
             if routing_type == NO_TYPE:
-                routing_type = office.settings.resolve(self.name).default_address_routing_type
+                routing_type = domain.settings.resolve(self.name).default_address_routing_type
             ensure_destination(session, self.name, self.queue_name, RoutingType(routing_type))
         elif self.explicit_type != NO_TYPE:
             ensure_destination(session, self.name, self.queue_name, RoutingType(self.explicit_type))
         elif len(existing.routing_types) == 1:
             ensure_destination(session, self.name, self.queue_name, next(iter(existing.routing_types)))
-        address = office.address(self.name)
+        address = domain.address(self.name)
         if self._is_held and address is not self.address:
             if self.address is not None:
                 self.address.producers -= 1

@@ -85,16 +85,16 @@ def open_producer(
     new_type: RoutingType | None,
 ) -> Producer:
     """Open a producer and choose its inlet; see `Session.producer`."""
-    office = session.postoffice
+    domain = session.domain
     name, queue = parse_fqqn(text)
     if not name and queue:
-        name = office.queue(queue).address.name
+        name = domain.queue(queue).address.name
     session.check(Permission.SEND, name, queue)
     queue_name = queue or ""
     endpoint = endpoints.get(name)
     if endpoint is not None:
         return Producer(session, name, queue_name, EndpointInlet(session, name, endpoint))
-    is_new = routing_type is None and text not in office.addresses
+    is_new = routing_type is None and text not in domain.addresses
     wanted = new_type if is_new else routing_type
     inlet = AddressInlet(session, name, queue_name, NO_TYPE if wanted is None else int(wanted))
     inlet.prepare()

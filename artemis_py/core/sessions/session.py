@@ -48,7 +48,7 @@ class Session:
 
     def __init__(
         self,
-        postoffice: Domain,
+        domain: Domain,
         subject: Subject,
         client_id: str = "",
         peer: str = "",
@@ -57,36 +57,36 @@ class Session:
         endpoints: dict[str, Endpoint] | None = None,
     ) -> None:
         """Open a session that is in `opened` until it ends, and may send to `endpoints`: see `Sessions.open`."""
-        self.postoffice: Domain = postoffice
+        self.domain: Domain = domain
         self.subject: Subject = subject
         self.client: Client | None = None
         """Told when the rights change; without one, new rights only apply to later operations."""
         self.client_id: str = client_id
         self.protocol: str = protocol
-        self.id: int = postoffice.new_id()
-        self.created_ms: int = postoffice.dispatcher.now_ms
+        self.id: int = domain.new_id()
+        self.created_ms: int = domain.dispatcher.now_ms
         self.consumers: dict[int, Consumer] = {}
         self.transactions: dict[int, Transaction] = {}
         self.held_producers: set[Producer] = set()
         self.peer: str = peer
         """The client's network address, for the log."""
-        self._temporary: TemporaryResources = TemporaryResources(postoffice)
+        self._temporary: TemporaryResources = TemporaryResources(domain)
         self._opened: dict[int, Session] = {} if opened is None else opened
         self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
         self._opened[self.id] = self
-        if postoffice.events.wants(SessionOpened):
-            postoffice.events.emit(SessionOpened(self.id, subject.name, client_id, protocol, peer))
+        if domain.events.wants(SessionOpened):
+            domain.events.emit(SessionOpened(self.id, subject.name, client_id, protocol, peer))
 
     # -- rights ----------------------------------------------------------------------------------------------
 
     @property
     def is_checked(self) -> bool:
         """Whether the rights of clients are checked at all (`security-enabled`)."""
-        return not isinstance(self.postoffice.access, OpenAccess)
+        return not isinstance(self.domain.access, OpenAccess)
 
     def may(self, permission: Permission, address: str, queue: str | None = None) -> bool:
         """Tell whether the client has a permission."""
-        return self.postoffice.access.allows(self.subject, permission, address, queue)
+        return self.domain.access.allows(self.subject, permission, address, queue)
 
     def may_delete(self, queue: Queue) -> bool:
         """Tell whether the client may delete this queue."""
@@ -94,7 +94,7 @@ class Session:
 
     def denied(self, permission: Permission, address: str, queue: str | None = None) -> None:
         """Report that the client was denied something for lack of a permission."""
-        self.postoffice.events.emit(Denied(self.subject, permission, address, queue, self.peer))
+        self.domain.events.emit(Denied(self.subject, permission, address, queue, self.peer))
 
     def check(self, permission: Permission, address: str, queue: str | None = None) -> None:
         """Raise NotAuthorized, and report it, if the client lacks a permission."""
@@ -156,39 +156,39 @@ class Session:
         if auto_created:
             self.check_creations(1)
             creator = creator_of(self.subject)
-        self.postoffice.dispatcher.check_tables(f"address '{name}'", QUEUE_PARTS)
-        return self.postoffice.create_address(name, routing_types, auto_created, creator=creator)
+        self.domain.dispatcher.check_tables(f"address '{name}'", QUEUE_PARTS)
+        return self.domain.create_address(name, routing_types, auto_created, creator=creator)
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
         """Change routing types. Raises NotAuthorized, and what Domain.update_address raises."""
         self.check(Permission.CREATE_ADDRESS, name)
-        return self.postoffice.update_address(name, routing_types)
+        return self.domain.update_address(name, routing_types)
 
     def delete_address(self, name: str, force: bool = False) -> None:
         """Delete an address. Raises NotAuthorized, and what Domain.delete_address raises."""
         self.check(Permission.DELETE_ADDRESS, name)
-        self.postoffice.delete_address(name, force)
+        self.domain.delete_address(name, force)
 
     def create_queue(self, config: QueueConfig) -> Queue:
         """Create a queue. Raises NotAuthorized, LimitExceeded, and what Domain.create_queue raises."""
         durable = config.durable and not config.temporary
         permission = Permission.CREATE_DURABLE_QUEUE if durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, config.address, config.name)
-        address = self.postoffice.addresses.get(config.address)
+        address = self.domain.addresses.get(config.address)
         if address is not None:
             self._check_owner(address)
         if config.auto_created:
             self.check_creations(1)
             config = config.changed(creator=creator_of(self.subject))
-        self.postoffice.dispatcher.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
-        return self.postoffice.create_queue(config)
+        self.domain.dispatcher.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
+        return self.domain.create_queue(config)
 
     def check_creations(self, wanted: int) -> None:
         """Raise LimitExceeded, and report it, if the user may not have `wanted` more addresses and queues on demand."""
         try:
-            self.postoffice.creations.check(self.subject, wanted)
+            self.domain.creations.check(self.subject, wanted)
         except LimitExceeded as refusal:
-            self.postoffice.events.emit(LimitReached(str(refusal), self.peer))
+            self.domain.events.emit(LimitReached(str(refusal), self.peer))
             raise
 
     def _check_owner(self, address: Address) -> None:
@@ -198,22 +198,22 @@ class Session:
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
         """Change a queue. Raises NotAuthorized, and what Domain.update_queue raises."""
-        queue = self.postoffice.queue(name)
+        queue = self.domain.queue(name)
         permission = Permission.CREATE_DURABLE_QUEUE if queue.durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, queue.address.name, name)
-        return self.postoffice.update_queue(name, changes)
+        return self.domain.update_queue(name, changes)
 
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
         """Delete a queue; with the last one, also its auto-created address unless a delay is set for that.
 
         Raises NotAuthorized, and what Domain.delete_queue raises.
         """
-        queue = self.postoffice.queue(name)
+        queue = self.domain.queue(name)
         self.check_delete(queue)
         self._delete(queue, force, reason)
 
     def _delete(self, queue: Queue, force: bool, reason: str) -> None:
-        self.postoffice.delete_queue(queue.name, force, reason)
+        self.domain.delete_queue(queue.name, force, reason)
         self._temporary.forget(queue.name)
         address = queue.address
         settings = address.settings
@@ -224,7 +224,7 @@ class Session:
             and settings.auto_delete_addresses
             and settings.auto_delete_addresses_delay == 0
         ):
-            self.postoffice.delete_address(address.name, reason="its last queue was deleted")
+            self.domain.delete_address(address.name, reason="its last queue was deleted")
 
     def queue_to_consume(self, name: str) -> Queue:
         """Return the queue for a point-to-point consumer of address `name`, created if allowed (artemis-model §1.3).
@@ -281,7 +281,7 @@ class Session:
         """Delete a queue that was to end with this session, or with its subscriber; do nothing if it is gone."""
         self._temporary.forget(queue.name)
         if not queue.is_deleted:
-            self.postoffice.delete_queue(queue.name, force=True, reason=reason)
+            self.domain.delete_queue(queue.name, force=True, reason=reason)
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -318,23 +318,23 @@ class Session:
                 raise MaxConsumersReached(
                     f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
                 )
-        self.postoffice.dispatcher.check_tables(f"a consumer of '{queue.name}'")
+        self.domain.dispatcher.check_tables(f"a consumer of '{queue.name}'")
         options = ConsumerOptions(filter, browse, priority, presettled, cursor)
-        consumer = Consumer(self.postoffice.new_id(), queue, sink, options, self.subject.name)
+        consumer = Consumer(self.domain.new_id(), queue, sink, options, self.subject.name)
         self.consumers[consumer.id] = consumer
-        self.postoffice.meter.work += CONSUMER_UNITS
+        self.domain.meter.work += CONSUMER_UNITS
         attach(consumer)
-        events = self.postoffice.events
+        events = self.domain.events
         if events.wants(ConsumerOpened):
             events.emit(ConsumerOpened(consumer.id, queue.name, queue.address.name, self.id, browse))
         return consumer
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
         """Detach a consumer; deliveries that it did not settle go back to the queue."""
-        self.postoffice.meter.work += CONSUMER_UNITS + len(consumer.outstanding)
+        self.domain.meter.work += CONSUMER_UNITS + len(consumer.outstanding)
         is_open = self.consumers.pop(consumer.id, None) is not None
         consumer.close(failed)
-        events = self.postoffice.events
+        events = self.domain.events
         if is_open and events.wants(ConsumerClosed):
             queue = consumer.queue
             events.emit(ConsumerClosed(consumer.id, queue.name, queue.address.name, self.id, consumer.browse))
@@ -343,7 +343,7 @@ class Session:
 
     def begin(self) -> Transaction:
         """Open a transaction."""
-        transaction = Transaction(self.postoffice.new_id(), self.postoffice.dispatcher.now_ms)
+        transaction = Transaction(self.domain.new_id(), self.domain.dispatcher.now_ms)
         self.transactions[transaction.id] = transaction
         return transaction
 
@@ -357,7 +357,7 @@ class Session:
     def commit(self, transaction: Transaction) -> None:
         """Commit a transaction. Raises TransactionRolledBack if it could only be rolled back; it is over either way."""
         self.transactions.pop(transaction.id, None)
-        self.postoffice.commit(transaction)
+        self.domain.commit(transaction)
 
     def rollback(self, transaction: Transaction) -> None:
         """Roll a transaction back."""
@@ -378,8 +378,8 @@ class Session:
             transaction.rollback()
         self.transactions.clear()
         self.block()
-        self.postoffice.dispatcher.slices.start(self._close(failed))
-        events = self.postoffice.events
+        self.domain.dispatcher.slices.start(self._close(failed))
+        events = self.domain.events
         if events.wants(SessionClosed):
             events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self.peer))
 
@@ -389,7 +389,7 @@ class Session:
             consumer.block()
 
     def _close(self, failed: bool) -> Steps:
-        meter = self.postoffice.meter
+        meter = self.domain.meter
         end = meter.work + SLICE_UNITS
         for consumer in list(self.consumers.values()):
             self.close_consumer(consumer, failed)

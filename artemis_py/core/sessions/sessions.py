@@ -28,8 +28,8 @@ class Totals:
 class Sessions:
     """Opens sessions, and keeps a table of the open ones."""
 
-    def __init__(self, postoffice: Domain) -> None:
-        self.postoffice: Final = postoffice
+    def __init__(self, domain: Domain) -> None:
+        self.domain: Final = domain
         self.opened: Final[dict[int, Session]] = {}
         """Open sessions by id."""
         self.endpoints: Final[dict[str, Endpoint]] = {}
@@ -37,19 +37,19 @@ class Sessions:
 
     def open(self, subject: Subject, client_id: str = "", peer: str = "", protocol: str = "") -> Session:
         """Open a session with the rights of `subject`; `peer` is the client's network address, for the log."""
-        return Session(self.postoffice, subject, client_id, peer, protocol, self.opened, self.endpoints)
+        return Session(self.domain, subject, client_id, peer, protocol, self.opened, self.endpoints)
 
     def open_for_absent(self, last_known: Subject, client_id: str, peer: str, protocol: str) -> Session:
         """Open a session for a client that is not connected, with the rights that its user has now."""
-        return self.open(self.postoffice.subject_now(last_known), client_id, peer, protocol)
+        return self.open(self.domain.subject_now(last_known), client_id, peer, protocol)
 
     def queues(self) -> Iterable[Queue]:
         """Return all queues; a protocol finds there what an earlier run left to it."""
-        return self.postoffice.queues.values()
+        return self.domain.queues.values()
 
     def totals(self) -> Totals:
         """Return sums over all addresses and queues."""
-        addresses, queues = self.postoffice.addresses.values(), self.postoffice.queues.values()
+        addresses, queues = self.domain.addresses.values(), self.domain.queues.values()
         return Totals(
             messages=sum(queue.message_count for queue in queues),
             messages_in=sum(address.routed + address.unrouted for address in addresses),
@@ -58,12 +58,12 @@ class Sessions:
 
     def set_user(self, queue: Queue, user: str) -> None:
         """Make a subscription without a user that of `user`, the first one that its client logs in as."""
-        self.postoffice.update_queue(queue.name, {"user": user})
+        self.domain.update_queue(queue.name, {"user": user})
 
     def end_subscription(self, subscription: Subscription, reason: str) -> None:
         """End a subscription whose client is gone for good, on behalf of the broker: no permission is needed."""
         if goes(subscription, force=True):
-            self.postoffice.delete_queue(subscription.queue.name, force=True, reason=reason)
+            self.domain.delete_queue(subscription.queue.name, force=True, reason=reason)
 
     def register_endpoint(self, address: str, endpoint: Endpoint) -> None:
         """Have `endpoint` take everything that is sent to `address`."""

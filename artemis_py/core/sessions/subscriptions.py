@@ -89,18 +89,18 @@ class Subscriptions:
 
     def __init__(self, session: "Session") -> None:
         self._session: Session = session
-        self._office: Domain = session.postoffice
+        self._domain: Domain = session.domain
 
     def parse(self, text: str) -> tuple[str, str | None]:
         """Split an address or FQQN; for `::q` look up the address of queue `q`. Raises NoSuchQueue."""
         name, queue_name = parse_fqqn(text)
         if not name and queue_name is not None:
-            name = self._office.queue(queue_name).address.name
+            name = self._domain.queue(queue_name).address.name
         return name, queue_name
 
     def routing_types(self, name: str) -> frozenset[RoutingType]:
         """Return the routing types of an address; none if it does not exist."""
-        address = self._office.addresses.get(name)
+        address = self._domain.addresses.get(name)
         return frozenset() if address is None else address.routing_types
 
     def require_address(self, name: str, routing_type: RoutingType) -> None:
@@ -109,9 +109,9 @@ class Subscriptions:
         A receiver never adds a routing type to an existing address (artemis-model §1.4). Raises NoSuchAddress,
         RoutingTypeMismatch, NotAuthorized, LimitExceeded.
         """
-        address = self._office.addresses.get(name)
+        address = self._domain.addresses.get(name)
         if address is None:
-            if not self._office.settings.resolve(name).auto_create_addresses:
+            if not self._domain.settings.resolve(name).auto_create_addresses:
                 raise NoSuchAddress(f"address '{name}' does not exist and auto-create-addresses is off for it")
             self._session.create_address(name, frozenset((routing_type,)), auto_created=True)
         elif routing_type not in address.routing_types:
@@ -132,9 +132,9 @@ class Subscriptions:
         NotAuthorized, LimitExceeded.
         """
         is_subscription = routing_type is RoutingType.MULTICAST and not browse
-        queue = self._office.queues.get(name)
+        queue = self._domain.queues.get(name)
         if queue is None:
-            if not self._office.settings.resolve(address).auto_create_queues:
+            if not self._domain.settings.resolve(address).auto_create_queues:
                 raise NoSuchQueue(f"queue '{name}' does not exist and auto-create-queues is off for '{address}'")
             self.require_address(address, routing_type)
             return self._session.create_queue(
@@ -164,7 +164,7 @@ class Subscriptions:
         is_named = False
         for name in spec.names:
             is_named = True
-            queue = self._office.queues.get(name)
+            queue = self._domain.queues.get(name)
             is_fit = queue is not None and self._fits(queue, spec)
             if queue is not None and not is_fit and not spec.recreates:
                 continue
@@ -204,7 +204,7 @@ class Subscriptions:
 
     def find(self, name: str) -> Queue | None:
         """Find the queue of a durable subscription; None if there is none or the client may not consume from it."""
-        queue = self._office.queues.get(name)
+        queue = self._domain.queues.get(name)
         if queue is None:
             return None
         try:
@@ -225,7 +225,7 @@ class Subscriptions:
         elif goes(subscription, force):
             self._session.check_delete(queue)
             if force:
-                self._office.delete_queue(queue.name, force=True, reason=reason)
+                self._domain.delete_queue(queue.name, force=True, reason=reason)
             else:
                 self._session.delete_queue(queue.name, reason=reason)
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class TemporaryResources:
     """Addresses and queues that are deleted with one session."""
 
-    def __init__(self, postoffice: Domain) -> None:
+    def __init__(self, domain: Domain) -> None:
         # The session is not kept here: it refers to this object, and only the garbage collector would free the two.
-        self._office: Domain = postoffice
+        self._domain: Domain = domain
         self._queues: dict[str, Queue] = {}
         self._addresses: dict[str, Address] = {}
 
@@ -29,7 +29,7 @@ class TemporaryResources:
         self, session: "Session", routing_type: RoutingType, address: str | None, filter: str | None
     ) -> Queue:
         """Create a queue with a random name, on an address of its own or a given one."""
-        name = self._office.entropy.uuid()
+        name = self._domain.entropy.uuid()
         if address is None:
             self.create_address(session, routing_type, name)
             address = name
@@ -49,10 +49,10 @@ class TemporaryResources:
 
     def create_address(self, session: "Session", routing_type: RoutingType, name: str | None) -> Address:
         """Create an address, with a random name if none is given."""
-        name = self._office.entropy.uuid() if name is None else name
+        name = self._domain.entropy.uuid() if name is None else name
         session.check(Permission.CREATE_ADDRESS, name)
-        self._office.dispatcher.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
-        address = self._office.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
+        self._domain.dispatcher.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
+        address = self._domain.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
         address.owner = session
         self._addresses[name] = address
         return address
@@ -64,26 +64,26 @@ class TemporaryResources:
 
     def node(self, address: Address) -> "TemporaryNode":
         """Return an address that was created here, for a protocol that decides on its lifetime."""
-        return TemporaryNode(self._office, self, address)
+        return TemporaryNode(self._domain, self, address)
 
     def _delete(self, name: str) -> None:
         queue = self._queues.pop(name, None)
         if queue is not None and not queue.is_deleted:
-            self._office.delete_queue(name, force=True, reason="temporary")
+            self._domain.delete_queue(name, force=True, reason="temporary")
         address = self._addresses.pop(name, None)
         if address is not None and not address.is_deleted:
-            self._office.delete_address(name, force=True, reason="temporary")
+            self._domain.delete_address(name, force=True, reason="temporary")
 
     def delete_all(self) -> Steps:
         """Delete all of them, in slices: other clients may have any number of subscriptions on a temporary address."""
-        meter = self._office.meter
+        meter = self._domain.meter
         end = meter.work + SLICE_UNITS
         for name in [*self._queues, *self._addresses]:
             address = self._addresses.get(name)
             if address is not None:
                 for queue in queues_of(address):
                     if not queue.is_deleted:
-                        self._office.delete_queue(queue.name, force=True, reason="temporary")
+                        self._domain.delete_queue(queue.name, force=True, reason="temporary")
                     if meter.work >= end:
                         yield None
                         end = meter.work + SLICE_UNITS
@@ -97,8 +97,8 @@ class TemporaryResources:
 class TemporaryNode:
     """A temporary address with its queues, whose lifetime a protocol decides: it may outlive the session."""
 
-    def __init__(self, postoffice: Domain, resources: TemporaryResources, address: Address) -> None:
-        self._office: Domain = postoffice
+    def __init__(self, domain: Domain, resources: TemporaryResources, address: Address) -> None:
+        self._domain: Domain = domain
         self._resources: TemporaryResources = resources
         self._address: Address = address
         self.name: str = address.name
@@ -134,4 +134,4 @@ class TemporaryNode:
         """Delete the address with its queues; do nothing if it is gone."""
         self._resources.forget(self.name)
         if not self._address.is_deleted:
-            self._office.delete_address(self.name, force=True, reason=reason)
+            self._domain.delete_address(self.name, force=True, reason=reason)

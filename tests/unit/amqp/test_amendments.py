@@ -112,20 +112,20 @@ def test_the_dead_letter_has_them() -> None:
 def test_other_queues_have_the_message_as_it_was() -> None:
     """It is one consumer's word about its own queue."""
     broker = Broker()
-    broker.office.create_address("news", frozenset((RoutingType.MULTICAST,)))
+    broker.domain.create_address("news", frozenset((RoutingType.MULTICAST,)))
     source = Source(address="news", capabilities=(Symbol("topic"),))
     one, two = broker.connect("one"), broker.connect("two")
     one.receive(source)
     two.receive(source, credit=0)
     message = Message(AMQP_FORMAT, "", value(b"m"))
-    broker.office.route(message, broker.office.address("news"))
+    broker.domain.route(message, broker.domain.address("news"))
     one.hear()
     assert annotations(one.say(settled(0, modified(c="1")))) == [{"x-opt-c": "1"}]
 
     assert annotations(two.say(two.credit(0, 1))) == [{}]
     one.say(settled(1))
     two.say(settled(0))
-    account = broker.office.address("news").account
+    account = broker.domain.address("news").account
     assert (account.message_count, account.size_bytes) == (0, 0)
 
 
@@ -135,7 +135,7 @@ def test_a_selector_sees_them() -> None:
     peer = broker.connect()
     peer.receive()
     peer.say(settled(0, modified(c="1")), Detach(handle=0, closed=True))
-    queue = broker.office.queue("q")
+    queue = broker.domain.queue("q")
     (reference,) = browse_all(queue)
 
     assert reference.lookup("m.x-opt-c") == "1"
@@ -181,14 +181,14 @@ def test_a_message_of_another_protocol_takes_them() -> None:
     """Texts, numbers and truth values; there is no room for more."""
     broker = Broker()
     broker.queue()
-    send(broker.office, "q", "m")
+    send(broker.domain, "q", "m")
     peer = broker.connect()
     peer.receive()
     frames = peer.say(settled(0, modified(c="1", d=UInt(2), e=True, f=b"octets")))
 
     assert annotations(frames) == [{"x-opt-c": "1", "x-opt-d": 2, "x-opt-e": True}]
     peer.say(Detach(handle=0, closed=True))
-    (reference,) = browse_all(broker.office.queue("q"))
+    (reference,) = browse_all(broker.domain.queue("q"))
     assert reference.lookup("m.x-opt-c") == "1"
 
 
@@ -198,7 +198,7 @@ def test_there_is_a_limit(foreign: bool) -> None:
     broker = Broker()
     broker.queue()
     if foreign:
-        send(broker.office, "q", "m")
+        send(broker.domain, "q", "m")
     else:
         posted(broker)
     peer = broker.connect()
@@ -238,7 +238,7 @@ class Durable(World):
 def amended_and_restarted(folder: Path, *queues: str, failed: bool = False) -> Durable:
     """A durable message in these queues of one address, that a consumer of the first gave back with an annotation."""
     with Durable(folder) as world:
-        broker = Broker(office=world.office)
+        broker = Broker(domain=world.domain)
         for name in queues:
             broker.queue(name, address="a")
         posted_to_address(broker, queues)
@@ -254,17 +254,17 @@ def posted_to_address(broker: Broker, queues: tuple[str, ...]) -> None:
     """Send to several queues at once, as a multicast message is."""
     read = arrival.split_sections(WITH_ANNOTATION + value(b"m"))
     message = Message(AMQP_FORMAT, "a", read.bare, read.annotations_raw, durable=True)
-    message.origin = broker.office.address("a")
+    message.origin = broker.domain.address("a")
     message.id = 1
     for name in queues:
-        broker.office.queue(name).take(message)
+        broker.domain.queue(name).take(message)
 
 
 @pytest.mark.parametrize("failed", [False, True])
 def test_they_survive_a_restart(tmp_path: Path, failed: bool) -> None:
     """As durable as the message; whether the attempt counts or not."""
     with amended_and_restarted(tmp_path, "q", failed=failed) as world:
-        broker = Broker(office=world.office)
+        broker = Broker(domain=world.domain)
         frames = broker.connect().receive(Source(address="a::q"))
 
         assert annotations(frames) == [{"x-opt-a": "old", "x-opt-b": "new"}]
@@ -273,7 +273,7 @@ def test_they_survive_a_restart(tmp_path: Path, failed: bool) -> None:
 def test_after_a_restart_other_queues_have_the_message_as_it_was(tmp_path: Path) -> None:
     """The message is stored once for all of them."""
     with amended_and_restarted(tmp_path, "q", "r") as world:
-        broker = Broker(office=world.office)
+        broker = Broker(domain=world.domain)
         first = broker.connect().receive(Source(address="a::q"))
         second = broker.connect().receive(Source(address="a::r"))
 
@@ -283,7 +283,7 @@ def test_after_a_restart_other_queues_have_the_message_as_it_was(tmp_path: Path)
 def test_nothing_of_them_is_left_when_the_message_is_gone(tmp_path: Path) -> None:
     """The store is as empty as before, and its counts are right."""
     with amended_and_restarted(tmp_path, "q", "r") as world:
-        broker = Broker(office=world.office)
+        broker = Broker(domain=world.domain)
         for queue in ("q", "r"):
             peer = broker.connect()
             peer.receive(Source(address=f"a::{queue}"))
@@ -297,7 +297,7 @@ def test_nothing_of_them_is_left_when_the_message_is_gone(tmp_path: Path) -> Non
 def test_one_that_was_never_committed_as_it_was(tmp_path: Path) -> None:
     """A message that is shared and given back before the first commit: each queue finds its own after it."""
     with Durable(tmp_path) as world:
-        broker = Broker(office=world.office)
+        broker = Broker(domain=world.domain)
         for name in ("q", "r"):
             broker.queue(name, address="a")
         world.settle()
@@ -307,7 +307,7 @@ def test_one_that_was_never_committed_as_it_was(tmp_path: Path) -> None:
         peer.say(settled(0, modified(b="new")), Detach(handle=0, closed=True))
         world.settle()
     with Durable(tmp_path) as world:
-        broker = Broker(office=world.office)
+        broker = Broker(domain=world.domain)
         first = broker.connect().receive(Source(address="a::q"))
         second = broker.connect().receive(Source(address="a::r"))
 

@@ -65,7 +65,7 @@ class Wire:
             ours = self.client.engine.data_to_send()
             if ours:
                 self.server.receive_data(ours, 0.0)
-            settle_down(self.broker.office)
+            settle_down(self.broker.domain)
             theirs = self.server.data_to_send()
             if theirs:
                 self.client.engine.receive_data(theirs, 0.0)

@@ -60,7 +60,7 @@ class Client:
 
     def hear(self) -> list[Frame]:
         """What the broker says now."""
-        settle_down(self.world.office)
+        settle_down(self.world.domain)
         return read_frames(self.connection.data_to_send())
 
     def commit(self) -> list[Frame]:
@@ -76,7 +76,7 @@ class Client:
 def client(tmp_path: Path) -> Iterator[Client]:
     """A connection with a session, and the multicast address "news"."""
     client = Client(tmp_path)
-    client.world.office.create_address("news", frozenset((RoutingType.MULTICAST,)))
+    client.world.domain.create_address("news", frozenset((RoutingType.MULTICAST,)))
     client.world.settle()
     yield client
     client.world.crash()
@@ -117,12 +117,12 @@ def test_a_durable_subscription_is_confirmed_when_it_is_durable(client: Client) 
     assert client.woken > 0
     client.world.crash()
     with World(client.world.store.folder) as again:
-        assert "c.s" in again.office.queues
+        assert "c.s" in again.domain.queues
 
 
 def test_a_queue_made_by_a_sender_is_confirmed_when_it_is_durable(client: Client) -> None:
     """P10: the attach first, then the credit."""
-    client.world.office.create_address("orders", frozenset((RoutingType.ANYCAST,)))
+    client.world.domain.create_address("orders", frozenset((RoutingType.ANYCAST,)))
     client.world.settle()
 
     before = client.say(producer("orders::mine", 0), producer("orders::mine", 1))
@@ -216,7 +216,7 @@ def test_heartbeats_do_not_wait_for_the_disk(client: Client) -> None:
 
 def test_links_are_counted_and_one_too_many_is_refused(client: Client) -> None:
     """A connection may have 256 sessions of 1024 links: memory ends before that, and other links go on."""
-    tables = client.world.office.dispatcher.tables
+    tables = client.world.domain.dispatcher.tables
     before = tables.size_bytes
     client.say(producer("news", 0))
     taken = tables.size_bytes - before
@@ -235,7 +235,7 @@ def test_links_are_counted_and_one_too_many_is_refused(client: Client) -> None:
 
 def test_deliveries_that_never_end_are_counted_and_refused(client: Client) -> None:
     """256 MiB may be on their way on a connection: what there is of them counts."""
-    account = client.world.office.account
+    account = client.world.domain.account
     client.say(producer("news", 0))
     part = frame_with(0, Transfer(handle=0, delivery_id=0, delivery_tag=b"1", more=True), MESSAGE + b"x" * 30_000)
     client.say(part)

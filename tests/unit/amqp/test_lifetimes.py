@@ -62,8 +62,8 @@ def node(code: int | None, **fields: Any) -> tuple[Broker, Peer, str]:
 
 def exists(broker: Broker, name: str) -> bool:
     """Whether a node is there, wholly or in part."""
-    assert (name in broker.office.addresses) == (name in broker.office.queues)
-    return name in broker.office.addresses
+    assert (name in broker.domain.addresses) == (name in broker.domain.queues)
+    return name in broker.domain.addresses
 
 
 CLOSE, DETACH = Detach(handle=0, closed=True), Detach(handle=0)
@@ -107,7 +107,7 @@ def test_a_policy_that_is_none_is_refused(wanted: object) -> None:
     frames = broker.connect().receive(Source(dynamic=True, dynamic_node_properties=properties))
 
     assert refusal(frames) == "amqp:invalid-field"
-    assert not broker.office.addresses
+    assert not broker.domain.addresses
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_no_source_can_be_is_refused(source: Source) -> None:
     broker = Broker()
 
     assert refusal(broker.connect().receive(source)) == "amqp:invalid-field"
-    assert not broker.office.addresses
+    assert not broker.domain.addresses
 
 
 def test_what_no_target_can_be_is_refused() -> None:
@@ -194,14 +194,14 @@ def test_a_timeout_ends_it_later() -> None:
     """AMQP 1.0 §3.5.6: the timer is stopped by an attach."""
     broker, peer, name = node(ON_CLOSE, expiry_policy="link-detach", timeout=5)
     peer.say(DETACH)
-    pass_time(broker.office, 4000)
+    pass_time(broker.domain, 4000)
     peer.receive(Source(address=name, expiry_policy="link-detach", timeout=5))
-    pass_time(broker.office, 4000)
+    pass_time(broker.domain, 4000)
     assert exists(broker, name)
     peer.say(DETACH)
-    pass_time(broker.office, 4999)
+    pass_time(broker.domain, 4999)
     assert exists(broker, name)
-    pass_time(broker.office, 1)
+    pass_time(broker.domain, 1)
 
     assert not exists(broker, name)
 
@@ -349,8 +349,8 @@ def test_expired_and_purged_it_is_gone() -> None:
     name = address_in(peer.receive(dynamic(NO_MESSAGES), credit=0))
     peer.send(Target(address=name), handle=1)
     peer.say(peer.transfer(b"1", handle=1))
-    broker.office.queue(name).purge()
-    pass_time(broker.office, 0)
+    broker.domain.queue(name).purge()
+    pass_time(broker.domain, 0)
 
     assert not exists(broker, name)
 
@@ -401,11 +401,11 @@ def test_a_topic_has_the_messages_of_its_subscriptions() -> None:
     peer.send(Target(address=name), handle=2)
     assert bodies(peer.say(peer.transfer(b"1", handle=2))) == [b"1", b"1"]
     peer.say(settled(0))
-    assert name in broker.office.addresses
+    assert name in broker.domain.addresses
     peer.say(settled(1))
 
-    assert name not in broker.office.addresses
-    assert not broker.office.queues
+    assert name not in broker.domain.addresses
+    assert not broker.domain.queues
 
 
 # -- limits ----------------------------------------------------------------------------------------------------
@@ -419,7 +419,7 @@ def test_nodes_that_last_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2):
         peer.receive(dynamic(NO_LINKS), name=str(number), handle=number)
     assert refusal(peer.receive(dynamic(NO_LINKS), name="2", handle=2)) == "amqp:resource-limit-exceeded"
-    assert len(broker.office.addresses) == 2
+    assert len(broker.domain.addresses) == 2
     peer.say(CLOSE)
 
     assert only(peer.receive(dynamic(NO_LINKS), name="3", handle=3), Attach).source is not None
@@ -436,4 +436,4 @@ def test_nothing_is_left_behind() -> None:
     lifetimes = broker.manager.lifetimes
 
     assert (lifetimes._nodes, lifetimes._node_of, lifetimes._made_by, lifetimes._lasting) == ({}, {}, {}, 0)
-    assert not broker.office.addresses
+    assert not broker.domain.addresses

@@ -29,7 +29,7 @@ def detached(*messages: str, source: Source | None = None) -> tuple[Broker, Peer
     broker = Broker(settings)
     broker.queue()
     broker.queue("DLQ")
-    send(broker.office, "q", *messages)
+    send(broker.domain, "q", *messages)
     peer = broker.connect()
     assert bodies(peer.receive(source)) == [message.encode() for message in messages]
     only(peer.say(Detach(handle=0)), Detach)
@@ -114,7 +114,7 @@ def test_retired_before_the_detach_and_rolled_back_it_is_still_the_clients() -> 
     """AMQP 1.0 §4.4.2: not settled, so the client has it as before the transaction."""
     broker = Broker()
     broker.queue()
-    send(broker.office, "q", "1")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.receive()
     peer.coordinator()
@@ -131,7 +131,7 @@ def test_retired_unsettled_is_settled_after_the_commit() -> None:
     """AMQP 1.0 §4.4.2: by us, whether the link is there or not."""
     broker = Broker()
     broker.queue()
-    send(broker.office, "q", "1")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.receive()
     peer.coordinator()
@@ -203,9 +203,9 @@ def test_link_detach_returns_it_at_once() -> None:
 def test_link_detach_with_a_timeout_returns_it_then() -> None:
     """AMQP 1.0 §3.5.6: the timer starts at the detach."""
     broker, _ = detached("1", source=Source(address="q", expiry_policy="link-detach", timeout=5))
-    pass_time(broker.office, 4999)
+    pass_time(broker.domain, 4999)
     before = broker.waiting()
-    pass_time(broker.office, 1)
+    pass_time(broker.domain, 1)
 
     assert (before, broker.waiting()) == (0, 1)
 
@@ -214,7 +214,7 @@ def test_a_closed_link_returns_it() -> None:
     """AMQP 1.0 §2.7.6: closed, so no longer live."""
     broker = Broker()
     broker.queue()
-    send(broker.office, "q", "1")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.receive()
     peer.say(Detach(handle=0, closed=True), settled(0))
@@ -226,7 +226,7 @@ def test_a_queue_for_one_consumer_is_free() -> None:
     """A link that is gone takes nobody's place."""
     broker = Broker()
     broker.queue(max_consumers=1)
-    send(broker.office, "q", "1")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.receive()
     peer.say(Detach(handle=0))
@@ -239,14 +239,14 @@ def test_a_subscription_ends_with_its_last_delivery() -> None:
     """AMQP 1.0 §2.7.6 and artemis-model §4.1.4: a temporary subscription has a use while a delivery of it is live."""
     broker = Broker({"#": AddressSettings(dead_letter_address="DLQ")})
     broker.queue("DLQ")
-    broker.office.create_address("news", frozenset((RoutingType.MULTICAST,)))
+    broker.domain.create_address("news", frozenset((RoutingType.MULTICAST,)))
     peer = broker.connect()
     peer.receive(Source(address="news", capabilities=(Symbol("topic"),)))
-    send(broker.office, "news", "1")
+    send(broker.domain, "news", "1")
     peer.hear()
     peer.say(Detach(handle=0))
-    (queue,) = queues_of(broker.office.addresses["news"])
-    send(broker.office, "news", "nobody reads this")
+    (queue,) = queues_of(broker.domain.addresses["news"])
+    send(broker.domain, "news", "nobody reads this")
     count = queue.message_count
     peer.say(settled(0, Rejected()))
 
@@ -256,10 +256,10 @@ def test_a_subscription_ends_with_its_last_delivery() -> None:
 def test_a_deleted_queue_takes_it_along() -> None:
     """As with links that are attached."""
     broker, peer = detached("1")
-    queue = broker.office.queue("q")
-    broker.office.delete_queue("q")
+    queue = broker.domain.queue("q")
+    broker.domain.delete_queue("q")
 
-    assert (queue.delivering_count, broker.office.address("q").account.message_count) == (0, 0)
+    assert (queue.delivering_count, broker.domain.address("q").account.message_count) == (0, 0)
     assert (broker.manager.termini._suspended, peer.connection.links.lingering, queue.holders) == ({}, {}, [])
     assert peer.say(settled(0)) == []
 
@@ -279,14 +279,14 @@ def test_it_expires_when_it_comes_back() -> None:
     """The queue knows when, although nobody consumes from it."""
     broker = Broker()
     broker.queue()
-    broker.office.route(make_message("1", expires_ms=START_MS + 1000), broker.office.address("q"))
+    broker.domain.route(make_message("1", expires_ms=START_MS + 1000), broker.domain.address("q"))
     peer = broker.connect()
     assert bodies(peer.receive()) == [b"1"]
     peer.say(Detach(handle=0))
-    queue = broker.office.queue("q")
-    pass_time(broker.office, 500)
+    queue = broker.domain.queue("q")
+    pass_time(broker.domain, 500)
     queue.expiry.expire_due()
-    pass_time(broker.office, 1000)
+    pass_time(broker.domain, 1000)
     queue.expiry.expire_due()
     peer.say(settled(0, Released()))
     queue.expiry.expire_due()
@@ -297,12 +297,12 @@ def test_it_expires_when_it_comes_back() -> None:
 def test_others_wait_for_a_client_only_while_its_session_lasts() -> None:
     """A shared durable subscription: what one reader left goes to the others when it cannot settle it any more."""
     broker = Broker()
-    broker.office.create_address("news", frozenset((RoutingType.MULTICAST,)))
+    broker.domain.create_address("news", frozenset((RoutingType.MULTICAST,)))
     capabilities = (Symbol("topic"), Symbol("shared"), Symbol("global"))
     source = Source(address="news", durable=2, expiry_policy="never", capabilities=capabilities)
     first, second = broker.connect("one"), broker.connect("two")
     first.receive(source, name="s|1")
-    send(broker.office, "news", "1")
+    send(broker.domain, "news", "1")
     first.hear()
     second.receive(source, name="s|2")
     first.say(Detach(handle=0))
@@ -315,15 +315,15 @@ def test_others_wait_for_a_client_only_while_its_session_lasts() -> None:
 def test_what_links_leave_behind_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reference/reliability: whoever is the oldest gives way."""
     broker = Broker()
-    make_queue(broker.office, "q")
-    send(broker.office, "q", "1")
+    make_queue(broker.domain, "q")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.receive()
     peer.say(Detach(handle=0))
     monkeypatch.setattr("artemis_amqp.broker.termini.SUSPENDED_LIMIT", 5)
     termini = broker.manager.termini
     assert len(termini._suspended) == 1
-    send(broker.office, "q", *(str(number) for number in range(5)))
+    send(broker.domain, "q", *(str(number) for number in range(5)))
     for number in range(5):
         peer.say(
             Attach(name=str(number), handle=1, role=True, source=Source(address="q"), target=Target()),

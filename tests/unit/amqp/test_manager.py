@@ -8,7 +8,7 @@ from artemis_py.protocol import ConnectionContext
 from artemis_py.security.authenticator import OpenAuthenticator
 from artemis_py.wire.parameters import read_parameters
 from tests.amqp_broker import Broker
-from tests.core_harness import make_office, make_queue, make_services
+from tests.core_harness import make_domain, make_queue, make_services
 
 
 def context(idle_timeout_override_ms: int | None) -> ConnectionContext:
@@ -46,7 +46,7 @@ def test_a_connection_is_in_the_domain_of_the_host_that_it_opens() -> None:
     """AMQP 1.0 §2.7.1, hostname: a namespace of its own, and the default one for hosts without one."""
     broker = Broker()
     broker.queue()
-    blue = make_office(beside=broker.office)
+    blue = make_domain(beside=broker.domain)
     make_queue(blue, "q", RoutingType.ANYCAST)
     broker.host.domains.add("blue.example", make_services(blue))
 

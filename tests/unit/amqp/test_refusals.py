@@ -17,21 +17,21 @@ class NoReaders:
 def test_a_subscription_that_may_not_be_read_is_not_left_behind() -> None:
     """It was made for this link alone, and would gather messages until the connection ends."""
     broker = Broker()
-    broker.office.create_address("news", frozenset((RoutingType.MULTICAST,)))
-    broker.office.access = NoReaders()
+    broker.domain.create_address("news", frozenset((RoutingType.MULTICAST,)))
+    broker.domain.access = NoReaders()
     answer = only(broker.connect().receive(Source(address="news", capabilities=(Symbol("topic"),))), Attach)
 
     assert answer.source is None
-    assert not broker.office.queues
+    assert not broker.domain.queues
 
 
 def test_a_durable_subscription_that_may_not_be_read_is_not_made() -> None:
     """The permission is asked for before."""
     broker = Broker()
-    broker.office.create_address("news", frozenset((RoutingType.MULTICAST,)))
-    broker.office.access = NoReaders()
+    broker.domain.create_address("news", frozenset((RoutingType.MULTICAST,)))
+    broker.domain.access = NoReaders()
     source = Source(address="news", durable=2, expiry_policy="never", capabilities=(Symbol("topic"),))
     answer = only(broker.connect().receive(source), Attach)
 
     assert answer.source is None
-    assert not broker.office.queues
+    assert not broker.domain.queues

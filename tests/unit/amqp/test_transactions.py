@@ -79,7 +79,7 @@ def test_acquiring_in_a_transaction_is_refused() -> None:
     """AMQP 1.0 §4.4.3: what would be sent in no transaction is not sent at all."""
     broker = Broker()
     broker.queue()
-    send(broker.office, "q", "1")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.coordinator()
     transaction = peer.declare()
@@ -95,7 +95,7 @@ def test_other_properties_of_a_flow_mean_nothing() -> None:
     """AMQP 1.0 §2.7.4: they are the extensions' business."""
     broker = Broker()
     broker.queue()
-    send(broker.office, "q", "1")
+    send(broker.domain, "q", "1")
     peer = broker.connect()
     peer.receive(credit=0)
 

@@ -48,7 +48,7 @@ def test_a_divert_is_read_as_it_is_written_for_artemis() -> None:
               <routing-name>price-divert</routing-name>
               <address>prices</address>
               <forwarding-address>prices.elsewhere</forwarding-address>
-              <filter string="office='New York'"/>
+              <filter string="domain='New York'"/>
               <routing-type>PASS</routing-type>
               <exclusive>true</exclusive>
            </divert>
@@ -61,7 +61,7 @@ def test_a_divert_is_read_as_it_is_written_for_artemis() -> None:
             name="price-divert",
             address="prices",
             forwarding_address="prices.elsewhere",
-            filter="office='New York'",
+            filter="domain='New York'",
             routing_type=DivertType.PASS,
             exclusive=True,
         ),

@@ -11,7 +11,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.events import BindingAdded, BindingRemoved, Event, Events
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import NoSuchAddress, QueueExists
-from tests.core_harness import make_message, make_office, make_queue, make_session, send
+from tests.core_harness import make_domain, make_message, make_queue, make_session, send
 
 
 class Tap(Binding):
@@ -42,20 +42,20 @@ def make_keyed(bound: list[list[Binding]], previous: Router | None) -> Router:
     return Keyed([binding for bindings in bound for binding in bindings])
 
 
-def tap(office: Domain, name: str = "tap", address: str = "a", kind: RoutingType = RoutingType.MULTICAST) -> Tap:
+def tap(domain: Domain, name: str = "tap", address: str = "a", kind: RoutingType = RoutingType.MULTICAST) -> Tap:
     """A tap on an address, bound."""
-    made = Tap(name, office.addresses[address], kind)
-    office.bind(made)
+    made = Tap(name, domain.addresses[address], kind)
+    domain.bind(made)
     return made
 
 
 def test_a_binding_gets_what_its_address_gets() -> None:
     """Beside a queue."""
-    office = make_office()
-    queue = make_queue(office, "a")
-    the_tap = tap(office)
+    domain = make_domain()
+    queue = make_queue(domain, "a")
+    the_tap = tap(domain)
 
-    send(office, "a", "m")
+    send(domain, "a", "m")
 
     assert the_tap.bodies == ["m"]
     assert queue.message_count == 1
@@ -63,25 +63,25 @@ def test_a_binding_gets_what_its_address_gets() -> None:
 
 def test_the_only_binding_of_an_address_gets_it_the_fast_way() -> None:
     """What every message to a single queue takes."""
-    office = make_office()
-    office.create_address("a", frozenset(RoutingType))
-    the_tap = tap(office, kind=RoutingType.ANYCAST)
+    domain = make_domain()
+    domain.create_address("a", frozenset(RoutingType))
+    the_tap = tap(domain, kind=RoutingType.ANYCAST)
 
-    send(office, "a", "1", "2")
+    send(domain, "a", "1", "2")
 
     assert the_tap.bodies == ["1", "2"]
-    router = office.addresses["a"].router
+    router = domain.addresses["a"].router
     assert router is not None
     assert router.only is the_tap
 
 
 def test_an_anycast_binding_takes_turns_with_queues() -> None:
     """It is one of their group."""
-    office = make_office()
-    queue = make_queue(office, "a")
-    the_tap = tap(office, kind=RoutingType.ANYCAST)
+    domain = make_domain()
+    queue = make_queue(domain, "a")
+    the_tap = tap(domain, kind=RoutingType.ANYCAST)
 
-    send(office, "a", "1", "2", "3", "4")
+    send(domain, "a", "1", "2", "3", "4")
 
     assert queue.message_count + len(the_tap.bodies) == 4
     assert the_tap.bodies
@@ -89,27 +89,27 @@ def test_an_anycast_binding_takes_turns_with_queues() -> None:
 
 def test_its_filter_counts() -> None:
     """The table asks before it gives."""
-    office = make_office()
-    make_queue(office, "a")
-    the_tap = Tap("tap", office.addresses["a"])
+    domain = make_domain()
+    make_queue(domain, "a")
+    the_tap = Tap("tap", domain.addresses["a"])
     the_tap.filter = parse_filter("colour = 'red'")
-    office.bind(the_tap)
+    domain.bind(the_tap)
 
     for colour in ("red", "blue"):
-        office.route(make_message(colour, colour=colour), office.addresses["a"])
+        domain.route(make_message(colour, colour=colour), domain.addresses["a"])
 
     assert the_tap.bodies == ["red"]
 
 
 def test_a_binding_may_take_what_it_accepts_from_all_others() -> None:
     """As an exclusive divert does."""
-    office = make_office()
-    queue = make_queue(office, "a")
-    the_tap = Tap("tap", office.addresses["a"])
+    domain = make_domain()
+    queue = make_queue(domain, "a")
+    the_tap = Tap("tap", domain.addresses["a"])
     the_tap.supersedes = True
-    office.bind(the_tap)
+    domain.bind(the_tap)
 
-    send(office, "a", "m")
+    send(domain, "a", "m")
 
     assert the_tap.bodies == ["m"]
     assert queue.message_count == 0
@@ -117,26 +117,26 @@ def test_a_binding_may_take_what_it_accepts_from_all_others() -> None:
 
 def test_a_binding_of_a_wildcard_address_gets_what_matches() -> None:
     """Made known to addresses that have routed before."""
-    office = make_office()
-    make_queue(office, "a.b")
-    send(office, "a.b", "before")
-    office.create_address("a.#", frozenset(RoutingType))
-    the_tap = tap(office, address="a.#")
+    domain = make_domain()
+    make_queue(domain, "a.b")
+    send(domain, "a.b", "before")
+    domain.create_address("a.#", frozenset(RoutingType))
+    the_tap = tap(domain, address="a.#")
 
-    send(office, "a.b", "m")
+    send(domain, "a.b", "m")
 
     assert the_tap.bodies == ["m"]
 
 
 def test_a_transaction_gives_to_it_at_its_commit() -> None:
     """And not after it was unbound."""
-    office = make_office()
-    make_queue(office, "a")
-    stays, goes = tap(office, "stays"), tap(office, "goes")
-    session = make_session(office)
+    domain = make_domain()
+    make_queue(domain, "a")
+    stays, goes = tap(domain, "stays"), tap(domain, "goes")
+    session = make_session(domain)
     transaction = session.begin()
-    office.route(make_message("m"), office.addresses["a"], transaction=transaction)
-    office.unbind(goes)
+    domain.route(make_message("m"), domain.addresses["a"], transaction=transaction)
+    domain.unbind(goes)
     assert stays.bodies == []
 
     session.commit(transaction)
@@ -147,13 +147,13 @@ def test_a_transaction_gives_to_it_at_its_commit() -> None:
 
 def test_an_unbound_binding_gets_nothing() -> None:
     """Unbinding twice is harmless."""
-    office = make_office()
-    make_queue(office, "a")
-    the_tap = tap(office)
+    domain = make_domain()
+    make_queue(domain, "a")
+    the_tap = tap(domain)
 
-    office.unbind(the_tap)
-    office.unbind(the_tap)
-    send(office, "a", "m")
+    domain.unbind(the_tap)
+    domain.unbind(the_tap)
+    send(domain, "a", "m")
 
     assert the_tap.bodies == []
     assert the_tap.is_deleted
@@ -161,27 +161,27 @@ def test_an_unbound_binding_gets_nothing() -> None:
 
 def test_names_of_bindings_are_unique() -> None:
     """Those of queues are names of bindings too."""
-    office = make_office()
-    make_queue(office, "a")
-    tap(office)
+    domain = make_domain()
+    make_queue(domain, "a")
+    tap(domain)
 
     for name in ("a", "tap"):
         with pytest.raises(QueueExists):
-            tap(office, name)
+            tap(domain, name)
 
 
 def test_a_binding_of_an_address_that_is_gone_is_refused() -> None:
     """Its address may have come back under the same name: that is another one."""
-    office = make_office()
-    make_queue(office, "a")
-    old = office.addresses["a"]
-    office.delete_address("a", force=True)
+    domain = make_domain()
+    make_queue(domain, "a")
+    old = domain.addresses["a"]
+    domain.delete_address("a", force=True)
     with pytest.raises(NoSuchAddress):
-        office.bind(Tap("tap", old))
-    make_queue(office, "a")
+        domain.bind(Tap("tap", old))
+    make_queue(domain, "a")
 
     with pytest.raises(NoSuchAddress):
-        office.bind(Tap("tap", old))
+        domain.bind(Tap("tap", old))
 
 
 def test_listeners_are_told_of_bindings() -> None:
@@ -189,24 +189,24 @@ def test_listeners_are_told_of_bindings() -> None:
     events = Events()
     heard: list[Event] = []
     events.subscribe(heard.append, BindingAdded, BindingRemoved)
-    office = make_office(events=events)
-    make_queue(office, "a")
-    the_tap = tap(office)
-    office.unbind(the_tap)
+    domain = make_domain(events=events)
+    make_queue(domain, "a")
+    the_tap = tap(domain)
+    domain.unbind(the_tap)
 
     assert [type(event).__name__ for event in heard] == ["BindingAdded", "BindingAdded", "BindingRemoved"]
 
 
 def test_an_address_may_have_another_kind_of_router() -> None:
     """An exchange: the key is what the producer addressed, and survives routing."""
-    office = make_office()
-    office.create_address("ex", frozenset(RoutingType))
-    red, blue = tap(office, "red", "ex"), tap(office, "blue", "ex")
-    office.routers.replace(office.addresses["ex"], make_keyed)
+    domain = make_domain()
+    domain.create_address("ex", frozenset(RoutingType))
+    red, blue = tap(domain, "red", "ex"), tap(domain, "blue", "ex")
+    domain.routers.replace(domain.addresses["ex"], make_keyed)
     message = make_message("m")
     message.address = "ex/red"
 
-    office.route(message, office.addresses["ex"])
+    domain.route(message, domain.addresses["ex"])
 
     assert (red.bodies, blue.bodies) == (["m"], [])
     assert message.address == "ex/red"
@@ -214,12 +214,12 @@ def test_an_address_may_have_another_kind_of_router() -> None:
 
 def test_such_a_router_learns_of_new_bindings() -> None:
     """It is made again, like the usual kind."""
-    office = make_office()
-    office.create_address("ex", frozenset(RoutingType))
-    office.routers.replace(office.addresses["ex"], make_keyed)
+    domain = make_domain()
+    domain.create_address("ex", frozenset(RoutingType))
+    domain.routers.replace(domain.addresses["ex"], make_keyed)
     for name in ("red", "blue"):
-        the_tap = tap(office, name, "ex")
+        the_tap = tap(domain, name, "ex")
         message = make_message("m")
         message.address = f"ex/{name}"
-        office.route(message, office.addresses["ex"])
+        domain.route(message, domain.addresses["ex"])
         assert the_tap.bodies == ["m"]

@@ -9,7 +9,7 @@ from artemis_py.core.runtime.events import Event, LimitReached
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import LimitExceeded, NotAuthorized
-from tests.core_harness import make_office
+from tests.core_harness import make_domain
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST
 
@@ -26,35 +26,35 @@ class Heard:
 
 
 def limited(limit: int, listener: Heard | None = None) -> Domain:
-    """A post office whose users may have so many."""
-    office = make_office()
+    """A domain whose users may have so many."""
+    domain = make_domain()
     if listener is not None:
-        office.events.subscribe(listener, LimitReached)
-    office.creations.limit = limit
-    return office
+        domain.events.subscribe(listener, LimitReached)
+    domain.creations.limit = limit
+    return domain
 
 
-def session_of(office: Domain, user: str | None = "anna") -> Session:
+def session_of(domain: Domain, user: str | None = "anna") -> Session:
     """One of a user's clients."""
-    return Session(office, Subject(user), "client", "192.0.2.1:5")
+    return Session(domain, Subject(user), "client", "192.0.2.1:5")
 
 
 def test_topics_and_queues_count_for_their_user_and_no_other() -> None:
     """An anycast destination is an address and a queue; all clients of a user count together."""
-    office = limited(4)
-    session_of(office).producer("topic", MULTICAST)
-    session_of(office).producer("queue", ANYCAST)
-    session_of(office, "bert").producer("other", ANYCAST)
-    session_of(office, None).producer("nobody", MULTICAST)
+    domain = limited(4)
+    session_of(domain).producer("topic", MULTICAST)
+    session_of(domain).producer("queue", ANYCAST)
+    session_of(domain, "bert").producer("other", ANYCAST)
+    session_of(domain, None).producer("nobody", MULTICAST)
 
-    assert [office.creations.count(user) for user in ("anna", "bert", "")] == [3, 2, 1]
+    assert [domain.creations.count(user) for user in ("anna", "bert", "")] == [3, 2, 1]
 
 
 def test_the_next_one_is_refused_with_user_number_and_limit() -> None:
     """The client is told, and so is the operator."""
     heard = Heard()
-    office = limited(2, heard)
-    session = session_of(office)
+    domain = limited(2, heard)
+    session = session_of(domain)
     for name in ("one", "two"):
         session.producer(name, MULTICAST)
 
@@ -64,50 +64,50 @@ def test_the_next_one_is_refused_with_user_number_and_limit() -> None:
     expected = "user 'anna' has 2 addresses and queues that were created on demand; max-auto-created-per-user allows 2"
     assert str(refusal.value) == expected
     assert heard.lines == [(expected, "192.0.2.1:5")]
-    assert "three" not in office.addresses
+    assert "three" not in domain.addresses
     session.producer("one", MULTICAST)
 
 
 def test_no_address_is_left_over_for_want_of_its_queue() -> None:
     """There is room for one of the two only."""
-    office = limited(1)
+    domain = limited(1)
 
     with pytest.raises(LimitExceeded):
-        session_of(office).producer("queue", ANYCAST)
+        session_of(domain).producer("queue", ANYCAST)
 
-    assert office.addresses == {}
+    assert domain.addresses == {}
 
 
 def test_what_is_deleted_makes_room() -> None:
     """By whomever it is deleted."""
-    office = limited(2)
-    session = session_of(office)
+    domain = limited(2)
+    session = session_of(domain)
     session.producer("a", ANYCAST)
-    office.delete_address("a", force=True)
+    domain.delete_address("a", force=True)
 
     session.producer("b", ANYCAST)
 
-    assert office.creations.count("anna") == 2
+    assert domain.creations.count("anna") == 2
 
 
 def test_what_is_created_by_name_and_what_is_temporary_does_not_count() -> None:
     """An operator needs a permission for the first; the second goes with its connection."""
-    office = limited(0)
-    session = session_of(office)
+    domain = limited(0)
+    session = session_of(domain)
     session.create_address("a", frozenset((ANYCAST,)))
     session.create_queue(QueueConfig(name="a", address="a", routing_type=ANYCAST))
     session.create_temporary_queue(ANYCAST)
 
-    assert office.creations.count("anna") == 0
+    assert domain.creations.count("anna") == 0
 
 
 def test_without_a_limit_nobody_is_refused() -> None:
-    office = limited(-1)
-    session = session_of(office)
+    domain = limited(-1)
+    session = session_of(domain)
     for number in range(100):
         session.producer(f"t{number}", MULTICAST)
 
-    assert office.creations.count("anna") == 100
+    assert domain.creations.count("anna") == 100
 
 
 def test_a_refused_permission_counts_for_nothing() -> None:
@@ -117,11 +117,11 @@ def test_a_refused_permission_counts_for_nothing() -> None:
         def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
             return permission is Permission.SEND
 
-    office = limited(0)
-    office.access = Closed()
+    domain = limited(0)
+    domain.access = Closed()
 
     for routing_type in RoutingType:
         with pytest.raises(NotAuthorized):
-            session_of(office).producer("a", routing_type)
+            session_of(domain).producer("a", routing_type)
 
-    assert office.creations.count("anna") == 0
+    assert domain.creations.count("anna") == 0

@@ -25,7 +25,7 @@ from tests.core_harness import (
 )
 
 
-def make_domain(dispatcher: Dispatcher, settings: AddressSettings | None = None) -> Domain:
+def domain_on(dispatcher: Dispatcher, settings: AddressSettings | None = None) -> Domain:
     """One domain on a dispatcher, with settings for all of its addresses."""
     repository = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
     if settings is not None:
@@ -37,7 +37,7 @@ def two(first: AddressSettings | None = None, second: AddressSettings | None = N
     """Two domains on one dispatcher."""
     dispatcher = Dispatcher(MemoryStore())
     dispatcher.now_ms = START_MS
-    return make_domain(dispatcher, first), make_domain(dispatcher, second)
+    return domain_on(dispatcher, first), domain_on(dispatcher, second)
 
 
 def test_the_same_name_is_another_address_in_another_domain() -> None:
@@ -110,7 +110,7 @@ def test_memory_is_one_account() -> None:
     dispatcher = Dispatcher(MemoryStore(), options=BrokerSettings(global_max_messages=2))
     dispatcher.now_ms = START_MS
     fail = AddressSettings(address_full_policy=FullPolicy.FAIL)
-    red, blue = make_domain(dispatcher, fail), make_domain(dispatcher, fail)
+    red, blue = domain_on(dispatcher, fail), domain_on(dispatcher, fail)
     make_queue(red, "q")
     make_queue(blue, "q")
 

@@ -15,7 +15,7 @@ from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull, TransactionRolledBack
-from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, make_session, settle_down
+from tests.core_harness import attach, browse_all, make_domain, make_message, make_queue, make_session, settle_down
 
 ONE = duplicate_id("one")
 TWO = duplicate_id("two")
@@ -37,10 +37,10 @@ class World:
 
     def __init__(self, settings: AddressSettings | None = None, options: BrokerSettings | None = None) -> None:
         self.told = Told()
-        self.office: Domain = make_office({} if settings is None else {"q": settings}, options)
-        self.office.events.subscribe(self.told, Duplicate)
-        self.queue = make_queue(self.office)
-        self.session: Session = make_session(self.office)
+        self.domain: Domain = make_domain({} if settings is None else {"q": settings}, options)
+        self.domain.events.subscribe(self.told, Duplicate)
+        self.queue = make_queue(self.domain)
+        self.session: Session = make_session(self.domain)
         self.producer: Producer = self.session.producer("q")
 
     def send(self, body: str, id: bytes, transaction: Transaction | None = None) -> int:
@@ -109,8 +109,8 @@ def test_ids_are_remembered_after_the_message_was_consumed() -> None:
     """The cache is of the address, not of what waits."""
     world = World()
     world.send("1", ONE)
-    recorder, consumer = attach(world.office, world.queue)
-    settle_down(world.office)
+    recorder, consumer = attach(world.domain, world.queue)
+    settle_down(world.domain)
     consumer.settle(recorder.take()[0], ACCEPTED)
 
     world.send("again", ONE)
@@ -122,7 +122,7 @@ def test_each_address_has_its_own_ids() -> None:
     """artemis-model §3.13: one cache per address."""
     world = World()
     world.send("1", ONE)
-    other = make_queue(world.office, "other")
+    other = make_queue(world.domain, "other")
 
     world.session.producer("other").send(make_message("1"), None, ONE)
 
@@ -132,8 +132,8 @@ def test_each_address_has_its_own_ids() -> None:
 def test_a_new_address_of_the_same_name_remembers_nothing() -> None:
     world = World()
     world.send("1", ONE)
-    world.office.delete_address("q", force=True)
-    world.queue = make_queue(world.office)
+    world.domain.delete_address("q", force=True)
+    world.queue = make_queue(world.domain)
 
     world.send("new", ONE)
 
@@ -142,11 +142,11 @@ def test_a_new_address_of_the_same_name_remembers_nothing() -> None:
 
 def test_an_id_counts_although_no_queue_wanted_the_message() -> None:
     """The address took it; what it did with it is its business."""
-    office = make_office()
-    office.create_address("a", frozenset((RoutingType.MULTICAST,)))
-    producer = make_session(office).producer("a")
+    domain = make_domain()
+    domain.create_address("a", frozenset((RoutingType.MULTICAST,)))
+    producer = make_session(domain).producer("a")
     producer.send(make_message("1"), None, ONE)
-    late = make_queue(office, "late", RoutingType.MULTICAST, address="a")
+    late = make_queue(domain, "late", RoutingType.MULTICAST, address="a")
 
     producer.send(make_message("again"), None, ONE)
 
@@ -176,16 +176,16 @@ def test_a_duplicate_for_a_full_address_is_no_failure() -> None:
 
 def test_dead_letters_do_not_meet_the_ids() -> None:
     """artemis-model §3.13: moves do not reject, also if the dead-letter address took the same id before."""
-    office = make_office({"q": AddressSettings(dead_letter_address="DLQ")})
-    queue, dead = make_queue(office), make_queue(office, "DLQ")
-    session = make_session(office)
+    domain = make_domain({"q": AddressSettings(dead_letter_address="DLQ")})
+    queue, dead = make_queue(domain), make_queue(domain, "DLQ")
+    session = make_session(domain)
     session.producer("DLQ").send(make_message("sent there"), None, ONE)
     session.producer("q").send(make_message("moved"), None, ONE)
-    recorder, consumer = attach(office, queue)
-    settle_down(office)
+    recorder, consumer = attach(domain, queue)
+    settle_down(domain)
 
     consumer.settle(recorder.take()[0], REJECTED)
-    settle_down(office)
+    settle_down(domain)
 
     assert dead.message_count == 2
 
@@ -237,11 +237,11 @@ def test_a_smaller_size_holds_from_the_next_id_on() -> None:
     world = World(AddressSettings(id_cache_size=10))
     for number in range(10):
         world.send("m", duplicate_id(number))
-    world.office.settings.put("q", AddressSettings(id_cache_size=2))
+    world.domain.settings.put("q", AddressSettings(id_cache_size=2))
 
     world.send("m", ONE)
 
-    assert len(world.office.duplicates.of(world.office.address("q"))) == 2
+    assert len(world.domain.duplicates.of(world.domain.address("q"))) == 2
 
 
 # -- transactions ----------------------------------------------------------------------------------------------
@@ -308,9 +308,9 @@ def test_an_address_deleted_before_the_commit_is_no_obstacle() -> None:
     world = World()
     transaction = world.session.begin()
     world.send("lost with its queue", ONE, transaction)
-    world.office.delete_address("q", force=True)
+    world.domain.delete_address("q", force=True)
     world.session.commit(transaction)
-    world.queue = make_queue(world.office)
+    world.queue = make_queue(world.domain)
 
     world.send("new", ONE)
 
@@ -320,13 +320,13 @@ def test_an_address_deleted_before_the_commit_is_no_obstacle() -> None:
 def test_ids_are_counted_until_they_give_way_or_their_address_goes() -> None:
     """Each address may remember 20,000 of them."""
     world = World(AddressSettings(id_cache_size=3))
-    account = world.office.account
+    account = world.domain.account
     for number in range(5):
         world.send("m", duplicate_id(f"id{number}"))
     world.queue.purge()
-    settle_down(world.office)
+    settle_down(world.domain)
     remembered = account.size_bytes
-    world.office.delete_address("q", force=True)
+    world.domain.delete_address("q", force=True)
 
     assert remembered == 3 * ID_BYTES
     assert account.size_bytes == 0

@@ -20,7 +20,7 @@ from artemis_py.core.runtime.events import (
     StoreFailed,
     Unrouted,
 )
-from tests.core_harness import Recorder, make_office, make_queue, make_session, send
+from tests.core_harness import Recorder, make_domain, make_queue, make_session, send
 
 NEWS = Unrouted("news")
 
@@ -37,12 +37,12 @@ class Notifications:
 
 def test_a_listener_from_outside_is_told_of_a_queues_life() -> None:
     """In the order in which it happened, after the fact."""
-    office = make_office()
+    domain = make_domain()
     notifications = Notifications()
-    office.events.subscribe(notifications)
+    domain.events.subscribe(notifications)
 
-    make_queue(office, "orders", address="sales")
-    office.delete_address("sales", force=True, reason="closed")
+    make_queue(domain, "orders", address="sales")
+    domain.delete_address("sales", force=True, reason="closed")
 
     assert notifications.told == [
         AddressAdded("sales", False),
@@ -56,12 +56,12 @@ def test_a_listener_from_outside_is_told_of_a_queues_life() -> None:
 
 def test_sessions_and_consumers_are_events() -> None:
     """What advisories and redistribution need; a consumer that is closed twice left once."""
-    office = make_office()
-    queue = make_queue(office)
+    domain = make_domain()
+    queue = make_queue(domain)
     notifications = Notifications()
-    office.events.subscribe(notifications, SessionOpened, SessionClosed, ConsumerOpened, ConsumerClosed)
+    domain.events.subscribe(notifications, SessionOpened, SessionClosed, ConsumerOpened, ConsumerClosed)
 
-    session = make_session(office, "c1")
+    session = make_session(domain, "c1")
     consumer = session.consume(queue, Recorder())
     session.close_consumer(consumer)
     session.close_consumer(consumer)
@@ -82,12 +82,12 @@ def test_sessions_and_consumers_are_events() -> None:
 
 def test_messages_are_no_events() -> None:
     """Whatever listens, the way of a message does not get longer."""
-    office = make_office()
-    make_queue(office)
+    domain = make_domain()
+    make_queue(domain)
     notifications = Notifications()
-    office.events.subscribe(notifications)
+    domain.events.subscribe(notifications)
 
-    send(office, "q", "1", "2", "3")
+    send(domain, "q", "1", "2", "3")
 
     assert notifications.told == []
 
@@ -109,17 +109,17 @@ def test_a_listener_names_the_kinds_it_wants() -> None:
 
 def test_a_listener_that_raises_harms_nobody() -> None:
     """Not the core in the middle of its work, nor the listeners behind it; those that ask are told of it."""
-    office = make_office()
+    domain = make_domain()
     error = ValueError("planted")
 
     def fails(event: Event) -> None:
         raise error
 
     notifications = Notifications()
-    office.events.subscribe(fails)
-    office.events.subscribe(notifications)
+    domain.events.subscribe(fails)
+    domain.events.subscribe(notifications)
 
-    office.create_address("a", frozenset((RoutingType.ANYCAST,)))
+    domain.create_address("a", frozenset((RoutingType.ANYCAST,)))
 
     added = AddressAdded("a", False)
     name = f"{__name__}.{fails.__qualname__}"
@@ -146,10 +146,10 @@ def test_a_listener_may_leave_while_it_is_told() -> None:
 
 def test_the_end_of_the_store_is_an_event() -> None:
     """Monitoring need not read the log."""
-    office = make_office()
+    domain = make_domain()
     notifications = Notifications()
-    office.events.subscribe(notifications, StoreFailed)
+    domain.events.subscribe(notifications, StoreFailed)
 
-    office.storage_failed("disk full")
+    domain.storage_failed("disk full")
 
     assert notifications.told == [StoreFailed("disk full")]

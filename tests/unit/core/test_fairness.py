@@ -9,8 +9,8 @@ from artemis_py.core.runtime.timers import RUN_CALLS
 from tests.core_harness import (
     START_MS,
     Recorder,
+    make_domain,
     make_message,
-    make_office,
     make_queue,
     make_session,
     send,
@@ -18,33 +18,33 @@ from tests.core_harness import (
 )
 
 
-def consume(office: Domain, name: str, credit: int) -> tuple[Recorder, Consumer]:
+def consume(domain: Domain, name: str, credit: int) -> tuple[Recorder, Consumer]:
     """A consumer with credit; nothing is delivered yet."""
     sink = Recorder()
-    consumer = make_session(office).consume(office.queue(name), sink)
+    consumer = make_session(domain).consume(domain.queue(name), sink)
     consumer.grant(credit)
     return sink, consumer
 
 
 def test_a_queue_with_little_does_not_wait_for_those_with_much() -> None:
     """300 queues have more than a turn delivers; one message elsewhere goes out in the next turn, and so do they."""
-    office = make_office()
+    domain = make_domain()
     much = []
     for number in range(300):
-        make_queue(office, f"q{number}")
+        make_queue(domain, f"q{number}")
         for _ in range(50):
-            office.route(make_message(), office.addresses[f"q{number}"])
-        much.append(consume(office, f"q{number}", 1000)[0])
-    make_queue(office, "little")
-    sink, _ = consume(office, "little", 1000)
+            domain.route(make_message(), domain.addresses[f"q{number}"])
+        much.append(consume(domain, f"q{number}", 1000)[0])
+    make_queue(domain, "little")
+    sink, _ = consume(domain, "little", 1000)
     for _ in range(3):
-        office.dispatcher.run(1000)
+        domain.dispatcher.run(1000)
 
     served = 0
     before = sum(len(one.deliveries) for one in much)
     for _ in range(6):
-        office.route(make_message(), office.addresses["little"])
-        office.dispatcher.run(1000)
+        domain.route(make_message(), domain.addresses["little"])
+        domain.dispatcher.run(1000)
         served += len(sink.take())
 
     assert served == 6
@@ -53,34 +53,34 @@ def test_a_queue_with_little_does_not_wait_for_those_with_much() -> None:
 
 def test_queues_with_much_are_not_starved_by_those_with_little() -> None:
     """A part of each turn is theirs, however many others become ready."""
-    office = make_office()
-    make_queue(office, "much")
+    domain = make_domain()
+    make_queue(domain, "much")
     for _ in range(2000):
-        office.route(make_message(), office.addresses["much"])
-    sink, _ = consume(office, "much", 5000)
+        domain.route(make_message(), domain.addresses["much"])
+    sink, _ = consume(domain, "much", 5000)
     for number in range(60):
-        make_queue(office, f"q{number}")
-        consume(office, f"q{number}", 5000)
-    office.dispatcher.run(100)
+        make_queue(domain, f"q{number}")
+        consume(domain, f"q{number}", 5000)
+    domain.dispatcher.run(100)
 
     for _ in range(10):
         for number in range(60):
-            office.route(make_message(), office.addresses[f"q{number}"])
-        office.dispatcher.run(100)
+            domain.route(make_message(), domain.addresses[f"q{number}"])
+        domain.dispatcher.run(100)
 
     assert len(sink.take()) >= 80
 
 
 def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
     """A consumer leaves with 5,000 deliveries: they return in slices, and until the last is back nobody gets any."""
-    office = make_office()
-    queue = make_queue(office)
+    domain = make_domain()
+    queue = make_queue(domain)
     for number in range(5010):
-        office.route(make_message(str(number)), office.addresses["q"])
-    _, first = consume(office, "q", 5000)
-    settle_down(office)
-    sink, second = consume(office, "q", 10_000)
-    settle_down(office)
+        domain.route(make_message(str(number)), domain.addresses["q"])
+    _, first = consume(domain, "q", 5000)
+    settle_down(domain)
+    sink, second = consume(domain, "q", 10_000)
+    settle_down(domain)
     early = sink.bodies()
     for reference in list(second.outstanding.values()):
         second.settle(reference, ACCEPTED)
@@ -90,10 +90,10 @@ def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
     turns = 0
     between = 0
     while queue.dispatch.returning:
-        office.dispatcher.run(1000)
+        domain.dispatcher.run(1000)
         turns += 1
         between += len(sink.deliveries) if queue.dispatch.returning else 0
-    settle_down(office)
+    settle_down(domain)
 
     assert turns >= 9
     assert between == 0
@@ -103,79 +103,79 @@ def test_a_delivery_in_a_queue_keeps_its_order_when_much_comes_back() -> None:
 
 def test_a_queue_can_be_deleted_while_much_comes_back() -> None:
     """What is still on its way is forgotten with it."""
-    office = make_office()
-    make_queue(office)
+    domain = make_domain()
+    make_queue(domain)
     for number in range(3000):
-        office.route(make_message(str(number)), office.addresses["q"])
-    _, consumer = consume(office, "q", 3000)
-    settle_down(office)
+        domain.route(make_message(str(number)), domain.addresses["q"])
+    _, consumer = consume(domain, "q", 3000)
+    settle_down(domain)
     consumer.close()
-    office.delete_queue("q")
-    settle_down(office)
+    domain.delete_queue("q")
+    settle_down(domain)
 
-    assert office.account.message_count == 0
+    assert domain.account.message_count == 0
 
 
 def test_a_session_ends_in_slices() -> None:
     """1,000 temporary queues with consumers: nothing is delivered to them any more, and they go over many turns."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     sink = Recorder()
     queues = [session.create_temporary_queue(RoutingType.ANYCAST) for _ in range(1000)]
     for queue in queues:
         session.consume(queue, sink, presettled=True).grant(10)
-    settle_down(office)
+    settle_down(domain)
 
-    before = office.meter.work
+    before = domain.meter.work
     session.close()
-    at_once = office.meter.work - before
+    at_once = domain.meter.work - before
     left = [queue for queue in queues if not queue.is_deleted]
-    office.route(make_message(), left[-1].address)
+    domain.route(make_message(), left[-1].address)
     turns, most = 0, 0
-    while office.queues:
-        before = office.meter.work
-        office.dispatcher.run()
-        most = max(most, office.meter.work - before)
+    while domain.queues:
+        before = domain.meter.work
+        domain.dispatcher.run()
+        most = max(most, domain.meter.work - before)
         turns += 1
 
     assert 0 < at_once < 600
     assert most < 600
     assert turns > 20
     assert sink.deliveries == []
-    assert not office.addresses
-    assert office.account.message_count == 0
+    assert not domain.addresses
+    assert domain.account.message_count == 0
 
 
 def test_a_temporary_topic_with_many_queues_of_others_goes_in_slices() -> None:
     """The queues are not its owner's, but they go with it."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     address = session.create_temporary_address(RoutingType.MULTICAST)
     for number in range(200):
-        make_queue(office, f"q{number}", RoutingType.MULTICAST, address=address.name)
+        make_queue(domain, f"q{number}", RoutingType.MULTICAST, address=address.name)
 
-    before = office.meter.work
+    before = domain.meter.work
     session.close()
-    at_once = office.meter.work - before
-    settle_down(office)
+    at_once = domain.meter.work - before
+    settle_down(domain)
 
     assert at_once < 600
-    assert not office.queues
-    assert not office.addresses
+    assert not domain.queues
+    assert not domain.addresses
 
 
 def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> None:
     """In the order in which it was planned, and before what is due later."""
-    office = make_office()
+    domain = make_domain()
     said: list[int] = []
     for number in range(3 * RUN_CALLS):
-        office.dispatcher.timers.at(START_MS + 5, lambda number=number: said.append(number))  # type: ignore[misc]
-    office.dispatcher.timers.at(START_MS + 6, lambda: said.append(-1))
-    office.dispatcher.now_ms = START_MS + 10
+        domain.dispatcher.timers.at(START_MS + 5, lambda number=number: said.append(number))  # type: ignore[misc]
+    domain.dispatcher.timers.at(START_MS + 6, lambda: said.append(-1))
+    domain.dispatcher.now_ms = START_MS + 10
 
     runs = 0
-    while (due_ms := office.dispatcher.next_deadline_ms()) is not None and due_ms <= office.dispatcher.now_ms:
-        office.dispatcher.handle_deadlines()
+    while (due_ms := domain.dispatcher.next_deadline_ms()) is not None and due_ms <= domain.dispatcher.now_ms:
+        domain.dispatcher.handle_deadlines()
         runs += 1
         assert len(said) <= runs * RUN_CALLS
 
@@ -186,27 +186,27 @@ def test_what_is_planned_for_one_moment_by_the_thousand_takes_many_turns() -> No
 @pytest.mark.parametrize("with_filters", [False, True])
 def test_routing_counts_what_it_does(with_filters: bool) -> None:
     """A unit for each queue that gets the message, and for each that had to be asked."""
-    office = make_office()
+    domain = make_domain()
     options = {"filter": "color = 'red'"} if with_filters else {}
     for number in range(100):
-        make_queue(office, f"q{number}", RoutingType.MULTICAST, address="fan", **options)
-    office.route(make_message(color="blue"), office.addresses["fan"])
-    before = office.meter.work
-    office.route(make_message(color="blue"), office.addresses["fan"])
+        make_queue(domain, f"q{number}", RoutingType.MULTICAST, address="fan", **options)
+    domain.route(make_message(color="blue"), domain.addresses["fan"])
+    before = domain.meter.work
+    domain.route(make_message(color="blue"), domain.addresses["fan"])
 
-    assert office.meter.work - before == 100
+    assert domain.meter.work - before == 100
 
 
 def test_a_short_queue_is_emptied_and_left_at_once() -> None:
     """Slices are for what is long: the usual case ends in the turn in which it began."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     queue = session.create_temporary_queue(RoutingType.ANYCAST)
-    send(office, queue.address.name, "a", "b")
+    send(domain, queue.address.name, "a", "b")
     session.consume(queue, Recorder()).grant(1)
-    settle_down(office)
+    settle_down(domain)
 
     session.close()
 
-    assert not office.queues
-    assert not office.dispatcher.slices.has_work
+    assert not domain.queues
+    assert not domain.dispatcher.slices.has_work

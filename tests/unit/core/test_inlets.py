@@ -9,7 +9,7 @@ from artemis_py.core.sessions.inlet import Inlet
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.errors import InvalidRequest, TransactionRolledBack
-from tests.core_harness import make_message, make_office, make_queue, make_session
+from tests.core_harness import make_domain, make_message, make_queue, make_session
 
 
 class Audited(Inlet):
@@ -44,9 +44,9 @@ class Bell:
 
 def test_an_inlet_takes_the_place_of_an_address() -> None:
     """The producer counts, its client notices nothing."""
-    office = make_office()
-    queue = make_queue(office)
-    producer = make_session(office).producer("q")
+    domain = make_domain()
+    queue = make_queue(domain)
+    producer = make_session(domain).producer("q")
     audited = producer.inlet = Audited(producer.inlet)
 
     assert producer.send(make_message("1")) == 1
@@ -59,9 +59,9 @@ def test_an_inlet_takes_the_place_of_an_address() -> None:
 
 def test_what_an_inlet_refuses_fails_the_transaction() -> None:
     """As what an address refuses."""
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     producer = session.producer("q")
     producer.inlet = Audited(producer.inlet)
     transaction = session.begin()
@@ -77,8 +77,8 @@ def test_what_an_inlet_refuses_fails_the_transaction() -> None:
 
 def test_an_endpoint_takes_what_is_sent_to_its_address() -> None:
     """No address comes into being for it."""
-    office = make_office()
-    sessions = Sessions(office)
+    domain = make_domain()
+    sessions = Sessions(domain)
     bell = Bell()
     sessions.register_endpoint("bell", bell)
     producer = sessions.open(Subject("ann")).producer("bell")
@@ -88,4 +88,4 @@ def test_an_endpoint_takes_what_is_sent_to_its_address() -> None:
     producer.let_go()
 
     assert bell.rings == [("bell", "ann")]
-    assert office.addresses == {}
+    assert domain.addresses == {}

@@ -12,7 +12,7 @@ from artemis_py.core.settings.address_settings import AddressSettings, FullPolic
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import AddressFull
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import attach, browse_all, make_office, make_queue, pass_time, send, settle_down
+from tests.core_harness import attach, browse_all, make_domain, make_queue, pass_time, send, settle_down
 from tests.unit.store.world import SMALL_MAP_BYTES, plain_bodies, send_plain
 
 
@@ -29,14 +29,14 @@ def numbered(count: int) -> list[str]:
 
 def test_page_takes_everything_and_keeps_memory_within_the_limit(scratch: ScratchStore) -> None:
     """PAGE: the producer sees nothing of it."""
-    office = make_office({"q": AddressSettings(max_size_messages=5)}, scratch=scratch)
-    queue = make_queue(office)
-    send_plain(office, "q", *numbered(100))
+    domain = make_domain({"q": AddressSettings(max_size_messages=5)}, scratch=scratch)
+    queue = make_queue(domain)
+    send_plain(domain, "q", *numbered(100))
     address = queue.address
 
     assert (queue.message_count, address.message_count, address.account.message_count) == (100, 100, 4)
     assert not address.must_wait
-    recorder, consumer = attach(office, queue, credit=200)
+    recorder, consumer = attach(domain, queue, credit=200)
     assert plain_bodies(recorder.take()) == numbered(100)
     for reference in list(consumer.outstanding.values()):
         consumer.settle(reference, ACCEPTED)
@@ -45,57 +45,57 @@ def test_page_takes_everything_and_keeps_memory_within_the_limit(scratch: Scratc
 
 def test_the_global_limit_pages_as_well(scratch: ScratchStore) -> None:
     """global-max-size is about memory of all addresses."""
-    office = make_office(options=BrokerSettings(global_max_size_bytes=3000), scratch=scratch)
-    queues = [make_queue(office, name) for name in ("a", "b")]
+    domain = make_domain(options=BrokerSettings(global_max_size_bytes=3000), scratch=scratch)
+    queues = [make_queue(domain, name) for name in ("a", "b")]
     for name in ("a", "b"):
-        send_plain(office, name, *numbered(50))
+        send_plain(domain, name, *numbered(50))
 
-    assert office.account.size_bytes < 4000
+    assert domain.account.size_bytes < 4000
     assert not queues[1].address.must_wait
     assert [plain_bodies(browse_all(queue)) for queue in queues] == [numbered(50), numbered(50)]
 
 
 def test_that_an_address_is_full_is_told_once(scratch: ScratchStore) -> None:
     """A backlog that stays at the limit is one event, not one for each message."""
-    office = make_office({"q": AddressSettings(max_size_messages=8)}, scratch=scratch)
-    queue = make_queue(office)
+    domain = make_domain({"q": AddressSettings(max_size_messages=8)}, scratch=scratch)
+    queue = make_queue(domain)
     told: list[str] = []
-    office.events.subscribe(lambda _: told.append("full"), AddressIsFull)
-    office.events.subscribe(lambda _: told.append("room"), AddressHasRoom)
-    send_plain(office, "q", *numbered(20))
-    recorder, consumer = attach(office, queue, credit=1)
+    domain.events.subscribe(lambda _: told.append("full"), AddressIsFull)
+    domain.events.subscribe(lambda _: told.append("room"), AddressHasRoom)
+    send_plain(domain, "q", *numbered(20))
+    recorder, consumer = attach(domain, queue, credit=1)
     for _ in range(10):
         consumer.settle(recorder.take()[0], ACCEPTED)
-        send_plain(office, "q", "more")
+        send_plain(domain, "q", "more")
         consumer.grant(1)
-        pass_time(office, 9_000)
+        pass_time(domain, 9_000)
     before = list(told)
     queue.purge()
-    pass_time(office, 10_000)
+    pass_time(domain, 10_000)
 
     assert (before, told) == (["full"], ["full", "room"])
 
 
 def test_a_purge_and_a_deletion_give_back_what_was_spilled(scratch: ScratchStore) -> None:
     """Memory, disk and counts."""
-    office = make_office({"#": AddressSettings(max_size_messages=2)}, scratch=scratch)
-    queue = make_queue(office)
+    domain = make_domain({"#": AddressSettings(max_size_messages=2)}, scratch=scratch)
+    queue = make_queue(domain)
     for _ in range(2):
-        send_plain(office, "q", *numbered(20))
+        send_plain(domain, "q", *numbered(20))
         assert queue.purge() == 20
         assert (queue.message_count, queue.address.message_count, queue.address.paged_bytes) == (0, 0, 0)
-    send_plain(office, "q", *numbered(20))
+    send_plain(domain, "q", *numbered(20))
     address = queue.address
-    office.delete_queue("q")
+    domain.delete_queue("q")
 
-    assert (address.message_count, address.paged_bytes, office.account.size_bytes) == (0, 0, 0)
+    assert (address.message_count, address.paged_bytes, domain.account.size_bytes) == (0, 0, 0)
 
 
 def test_without_scratch_files_page_holds_producers_back() -> None:
     """An embedded core without a disk."""
-    office = make_office({"q": AddressSettings(max_size_messages=2)})
-    queue = make_queue(office)
-    send(office, "q", "1", "2", "3")
+    domain = make_domain({"q": AddressSettings(max_size_messages=2)})
+    queue = make_queue(domain)
+    send(domain, "q", "1", "2", "3")
 
     assert queue.address.must_wait
     queue.purge()
@@ -104,14 +104,14 @@ def test_without_scratch_files_page_holds_producers_back() -> None:
 
 def test_when_scratch_files_fail_page_holds_producers_back(scratch: ScratchStore) -> None:
     """As without them; nothing is lost."""
-    office = make_office({"q": AddressSettings(max_size_messages=2)}, scratch=scratch)
-    queue = make_queue(office)
-    send_plain(office, "q", *numbered(10))
+    domain = make_domain({"q": AddressSettings(max_size_messages=2)}, scratch=scratch)
+    queue = make_queue(domain)
+    send_plain(domain, "q", *numbered(10))
     scratch.is_usable = False
-    send_plain(office, "q", "last")
+    send_plain(domain, "q", "last")
 
     assert queue.address.must_wait
-    recorder, _ = attach(office, queue)
+    recorder, _ = attach(domain, queue)
     assert plain_bodies(recorder.take()) == [*numbered(10), "last"]
 
 
@@ -124,31 +124,31 @@ def test_a_page_limit_drops_or_refuses(
     settings = AddressSettings(
         max_size_messages=2, page_full_policy=policy, page_limit_messages=messages, page_limit_bytes=size_bytes
     )
-    office = make_office({"q": settings}, scratch=scratch)
-    queue = make_queue(office)
-    send_plain(office, "q", *numbered(5))
+    domain = make_domain({"q": settings}, scratch=scratch)
+    queue = make_queue(domain)
+    send_plain(domain, "q", *numbered(5))
     for _ in range(2):
         if policy is PageFullPolicy.FAIL:
             with pytest.raises(AddressFull, match="page limit"):
-                send_plain(office, "q", "too much")
+                send_plain(domain, "q", "too much")
         else:
-            send_plain(office, "q", "too much")
+            send_plain(domain, "q", "too much")
     assert queue.message_count == 5
 
-    attach(office, queue, credit=3)
-    send_plain(office, "q", "again")
+    attach(domain, queue, credit=3)
+    send_plain(domain, "q", "again")
     assert plain_bodies(browse_all(queue)) == [*numbered(5)[3:], "again"]
 
 
 def test_changing_the_policy_changes_what_the_limit_is_about(scratch: ScratchStore) -> None:
     """What is paged already counts under BLOCK, and does not under PAGE."""
-    office = make_office({"q": AddressSettings(max_size_messages=5)}, scratch=scratch)
-    address = make_queue(office).address
-    send_plain(office, "q", *numbered(20))
+    domain = make_domain({"q": AddressSettings(max_size_messages=5)}, scratch=scratch)
+    address = make_queue(domain).address
+    send_plain(domain, "q", *numbered(20))
 
     counts = []
     for policy in (FullPolicy.BLOCK, FullPolicy.PAGE):
-        office.settings.put("q", AddressSettings(max_size_messages=6, address_full_policy=policy))
+        domain.settings.put("q", AddressSettings(max_size_messages=6, address_full_policy=policy))
         counts.append((address.account.message_count, address.message_count, address.must_wait))
     assert counts == [(20, 20, True), (4, 20, False)]
 
@@ -156,22 +156,22 @@ def test_changing_the_policy_changes_what_the_limit_is_about(scratch: ScratchSto
 def test_a_consumer_that_never_settles_gets_nothing_more_when_memory_is_full(scratch: ScratchStore) -> None:
     """P14: memory stays bounded, and the others of the queue go on."""
     limit = 8 * UNSETTLED_BYTES_FULL
-    office = make_office(options=BrokerSettings(global_max_size_bytes=limit), scratch=scratch)
-    queue = make_queue(office)
-    greedy, hoarder = attach(office, queue, credit=100_000)
-    send_plain(office, "q", *numbered(900), *["x" * 1000] * 3000)
-    settle_down(office)
+    domain = make_domain(options=BrokerSettings(global_max_size_bytes=limit), scratch=scratch)
+    queue = make_queue(domain)
+    greedy, hoarder = attach(domain, queue, credit=100_000)
+    send_plain(domain, "q", *numbered(900), *["x" * 1000] * 3000)
+    settle_down(domain)
     held = len(greedy.deliveries)
-    assert office.account.size_bytes < 1.1 * limit
+    assert domain.account.size_bytes < 1.1 * limit
     assert held < 3900
     assert hoarder.is_starved
 
-    other, consumer = attach(office, queue, credit=10)
+    other, consumer = attach(domain, queue, credit=10)
     assert len(other.deliveries) == 10
     for reference in other.take():
         consumer.settle(reference, ACCEPTED)
 
     for reference in list(hoarder.outstanding.values()):
         hoarder.settle(reference, ACCEPTED)
-    settle_down(office)
+    settle_down(domain)
     assert len(greedy.deliveries) > held

@@ -1,4 +1,4 @@
-"""A queue needs no post office, and the dispatcher no queue: each knows the other parts by their base classes."""
+"""A queue needs no domain, and the dispatcher no queue: each knows the other parts by their base classes."""
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message

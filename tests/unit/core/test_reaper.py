@@ -7,7 +7,7 @@ from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.sessions.destinations import ensure_destination
 from artemis_py.core.settings.address_settings import AddressSettings
-from tests.core_harness import make_message, make_office, make_queue, make_services, make_session, send
+from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, send
 
 ANYCAST, MULTICAST = RoutingType.ANYCAST, RoutingType.MULTICAST
 
@@ -27,279 +27,279 @@ def names(count: int) -> list[str]:
     return [f"t{number}" for number in range(count)]
 
 
-def turns_of(office: Domain) -> int:
+def turns_of(domain: Domain) -> int:
     """How many turns of the loop the work takes that is under way."""
     turns = 0
-    while office.dispatcher.slices.has_work:
-        office.dispatcher.run()
+    while domain.dispatcher.slices.has_work:
+        domain.dispatcher.run()
         turns += 1
     return turns
 
 
-def reap(reaper: Reaper, office: Domain, passes: int = 2) -> None:
+def reap(reaper: Reaper, domain: Domain, passes: int = 2) -> None:
     """Passes from beginning to end."""
     for _ in range(passes):
         reaper.reap()
-        turns_of(office)
+        turns_of(domain)
 
 
 def test_a_pass_over_many_addresses_is_spread_over_turns() -> None:
     """50,000 at a time would stop the loop for a second: no turn deletes more than some."""
-    office = make_office({"#": SHIPPED})
+    domain = make_domain({"#": SHIPPED})
     for name in names(1000):
-        office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.dispatcher.now_ms += 1000
-    reaper = make_services(office).reaper
-    reap(reaper, office, passes=1)
+        domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
+    domain.dispatcher.now_ms += 1000
+    reaper = make_services(domain).reaper
+    reap(reaper, domain, passes=1)
 
     reaper.reap()
-    left = [len(office.addresses)]
-    while office.dispatcher.slices.has_work:
-        office.dispatcher.run()
-        left.append(len(office.addresses))
+    left = [len(domain.addresses)]
+    while domain.dispatcher.slices.has_work:
+        domain.dispatcher.run()
+        left.append(len(domain.addresses))
 
     assert left[-1] == 0
     assert max(before - after for before, after in zip([1000, *left], left, strict=False)) <= 20
 
 
 def test_a_pass_over_many_queues_is_spread_over_turns() -> None:
-    office = make_office({"#": SHIPPED})
+    domain = make_domain({"#": SHIPPED})
     for name in names(1000):
-        make_queue(office, name, auto_created=True)
-    office.dispatcher.now_ms += 1000
-    reaper = make_services(office).reaper
+        make_queue(domain, name, auto_created=True)
+    domain.dispatcher.now_ms += 1000
+    reaper = make_services(domain).reaper
 
     reaper.reap()
-    first = turns_of(office)
+    first = turns_of(domain)
     reaper.reap()
-    second = turns_of(office)
+    second = turns_of(domain)
 
     assert 3 <= first <= 5
     assert second >= 50
-    assert office.queues == {}
+    assert domain.queues == {}
 
 
 def test_no_pass_begins_before_the_last_has_ended() -> None:
     """Two passes have to agree, and one that is under way is not two."""
-    office = make_office({"#": SHIPPED})
+    domain = make_domain({"#": SHIPPED})
     for name in names(1000):
-        office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.dispatcher.now_ms += 1000
-    reaper = make_services(office).reaper
+        domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
+    domain.dispatcher.now_ms += 1000
+    reaper = make_services(domain).reaper
 
     for _ in range(10):
         reaper.reap()
 
-    assert turns_of(office) <= 2
-    assert len(office.addresses) == 1000
+    assert turns_of(domain) <= 2
+    assert len(domain.addresses) == 1000
 
 
 def test_what_is_used_while_a_pass_is_under_way_stays() -> None:
     """Each slice decides by what is true then."""
-    office = make_office({"#": SHIPPED})
+    domain = make_domain({"#": SHIPPED})
     for name in names(1000):
-        office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.dispatcher.now_ms += 1000
-    reaper = make_services(office).reaper
-    reap(reaper, office, passes=1)
+        domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
+    domain.dispatcher.now_ms += 1000
+    reaper = make_services(domain).reaper
+    reap(reaper, domain, passes=1)
 
     reaper.reap()
-    make_queue(office, "q", MULTICAST, address="t999")
-    turns_of(office)
+    make_queue(domain, "q", MULTICAST, address="t999")
+    turns_of(domain)
 
-    assert list(office.addresses) == ["t999"]
+    assert list(domain.addresses) == ["t999"]
 
 
 def test_a_search_for_expired_messages_is_spread_over_turns() -> None:
     """200,000 queues would take a tenth of a second, every thirty."""
-    office = make_office()
+    domain = make_domain()
     for name in names(2000):
-        make_queue(office, name)
+        make_queue(domain, name)
 
-    make_services(office).reaper.expire_messages()
+    make_services(domain).reaper.expire_messages()
 
-    assert turns_of(office) >= 3
+    assert turns_of(domain) >= 3
 
 
 def test_an_expired_message_is_found_in_a_later_slice() -> None:
-    office = make_office({"#": AddressSettings(expiry_address="late")})
-    late = make_queue(office, "late")
+    domain = make_domain({"#": AddressSettings(expiry_address="late")})
+    late = make_queue(domain, "late")
     for name in names(1000):
-        make_queue(office, name)
-    send(office, "t999", "m")
-    waiting = office.queues["t999"].backlog.head()
+        make_queue(domain, name)
+    send(domain, "t999", "m")
+    waiting = domain.queues["t999"].backlog.head()
     assert waiting is not None
-    waiting.message.expires_ms = office.dispatcher.now_ms + 1
-    office.queues["t999"].expiry.note(office.dispatcher.now_ms + 1)
-    office.dispatcher.now_ms += 1
+    waiting.message.expires_ms = domain.dispatcher.now_ms + 1
+    domain.queues["t999"].expiry.note(domain.dispatcher.now_ms + 1)
+    domain.dispatcher.now_ms += 1
 
-    make_services(office).reaper.expire_messages()
-    turns_of(office)
+    make_services(domain).reaper.expire_messages()
+    turns_of(domain)
 
     assert late.message_count == 1
 
 
 def test_a_session_that_reaps_nothing_leaves_no_work_behind() -> None:
-    office = make_office({"#": SHIPPED})
-    make_session(office).producer("a", ANYCAST)
+    domain = make_domain({"#": SHIPPED})
+    make_session(domain).producer("a", ANYCAST)
 
-    make_services(office).reaper.reap()
+    make_services(domain).reaper.reap()
 
-    assert not office.dispatcher.slices.has_work
+    assert not domain.dispatcher.slices.has_work
 
 
-def passes(office: Domain, reaper: Reaper | None = None) -> list[str]:
+def passes(domain: Domain, reaper: Reaper | None = None) -> list[str]:
     """Which addresses are left when nobody has come for longer than the delay."""
-    reaper = make_services(office).reaper if reaper is None else reaper
+    reaper = make_services(domain).reaper if reaper is None else reaper
     # An address goes after its queue, when its own delay is over.
     for _ in range(3):
-        reap(reaper, office)
-        office.dispatcher.now_ms += 2000
-    reap(reaper, office)
-    return sorted(office.addresses)
+        reap(reaper, domain)
+        domain.dispatcher.now_ms += 2000
+    reap(reaper, domain)
+    return sorted(domain.addresses)
 
 
 def test_what_a_client_created_and_left_goes() -> None:
     """With the shipped settings: a topic that had subscribers, one that had none, and a queue that had nothing."""
-    office = make_office({"#": SHIPPED})
-    session = make_session(office)
+    domain = make_domain({"#": SHIPPED})
+    session = make_session(domain)
     session.producer("topic", MULTICAST)
     ensure_destination(session, "news", "", MULTICAST)
-    office.delete_queue(make_queue(office, "subscription", MULTICAST, address="news").name)
+    domain.delete_queue(make_queue(domain, "subscription", MULTICAST, address="news").name)
     session.producer("queue", ANYCAST)
 
-    assert passes(office) == []
+    assert passes(domain) == []
 
 
 def test_nothing_goes_before_the_delay_is_over() -> None:
-    office = make_office({"#": SHIPPED})
-    session = make_session(office)
+    domain = make_domain({"#": SHIPPED})
+    session = make_session(domain)
     session.producer("topic", MULTICAST)
     session.producer("queue", ANYCAST)
-    office.dispatcher.now_ms += 999
+    domain.dispatcher.now_ms += 999
 
-    reap(make_services(office).reaper, office, passes=5)
+    reap(make_services(domain).reaper, domain, passes=5)
 
-    assert sorted(office.addresses) == ["queue", "topic"]
+    assert sorted(domain.addresses) == ["queue", "topic"]
 
 
 def test_an_address_whose_message_waits_is_in_use() -> None:
     """Somebody sent it, and nobody came yet."""
-    office = make_office({"#": SHIPPED})
-    make_session(office).producer("a", ANYCAST).send(make_message(durable=True))
+    domain = make_domain({"#": SHIPPED})
+    make_session(domain).producer("a", ANYCAST).send(make_message(durable=True))
 
-    assert passes(office) == ["a"]
+    assert passes(domain) == ["a"]
 
 
 def test_an_address_that_a_producer_is_attached_to_is_in_use() -> None:
     """It may lack the permission to create the queue again; when it is gone, they go."""
-    office = make_office({"#": SHIPPED})
-    session = make_session(office)
+    domain = make_domain({"#": SHIPPED})
+    session = make_session(domain)
     first, second = session.producer("a", ANYCAST), session.producer("b", ANYCAST)
     for producer in (first, first, second):
         producer.hold()
-    reaper = make_services(office).reaper
+    reaper = make_services(domain).reaper
 
-    held = passes(office, reaper)
+    held = passes(domain, reaper)
     first.let_go()
     first.let_go()
-    one = passes(office, reaper)
+    one = passes(domain, reaper)
     session.close()
-    none = passes(office, reaper)
+    none = passes(domain, reaper)
 
     assert (held, one, none) == (["a", "b"], ["b"], [])
 
 
 def test_a_producer_takes_its_hold_to_the_address_that_is_made_again() -> None:
     """Somebody deleted the address by force while it was attached."""
-    office = make_office({"#": SHIPPED})
-    producer = make_session(office).producer("a", ANYCAST)
+    domain = make_domain({"#": SHIPPED})
+    producer = make_session(domain).producer("a", ANYCAST)
     producer.hold()
-    office.delete_address("a", force=True)
+    domain.delete_address("a", force=True)
     producer.prepare()
 
-    assert (passes(office), office.addresses["a"].producers) == (["a"], 1)
+    assert (passes(domain), domain.addresses["a"].producers) == (["a"], 1)
     producer.let_go()
-    assert office.addresses["a"].producers == 0
+    assert domain.addresses["a"].producers == 0
 
 
 def test_an_address_that_is_sent_to_is_in_use() -> None:
     """Subscribers with wildcards have no queue of it, and get what is sent."""
-    office = make_office({"#": SHIPPED})
-    make_queue(office, "all", MULTICAST, address="news.#")
-    office.create_address("news.eu", frozenset((MULTICAST,)), auto_created=True)
-    reaper = make_services(office).reaper
+    domain = make_domain({"#": SHIPPED})
+    make_queue(domain, "all", MULTICAST, address="news.#")
+    domain.create_address("news.eu", frozenset((MULTICAST,)), auto_created=True)
+    reaper = make_services(domain).reaper
 
     for _ in range(5):
-        office.dispatcher.now_ms += 2000
-        send(office, "news.eu", "m")
-        reap(reaper, office, passes=1)
-    used = sorted(office.addresses)
+        domain.dispatcher.now_ms += 2000
+        send(domain, "news.eu", "m")
+        reap(reaper, domain, passes=1)
+    used = sorted(domain.addresses)
 
-    assert (used, passes(office, reaper)) == (["news.#", "news.eu"], ["news.#"])
+    assert (used, passes(domain, reaper)) == (["news.#", "news.eu"], ["news.#"])
 
 
 def test_a_queue_that_a_session_comes_back_to_is_in_use() -> None:
     """An MQTT session that shares an anycast queue, and is away."""
-    office = make_office({"#": SHIPPED})
-    make_session(office).producer("a", ANYCAST)
-    office.queues["a"].subscriber_count += 1
+    domain = make_domain({"#": SHIPPED})
+    make_session(domain).producer("a", ANYCAST)
+    domain.queues["a"].subscriber_count += 1
 
-    assert passes(office) == ["a"]
+    assert passes(domain) == ["a"]
 
 
 def test_what_an_operator_paused_is_in_use() -> None:
-    office = make_office({"#": SHIPPED})
-    session = make_session(office)
+    domain = make_domain({"#": SHIPPED})
+    session = make_session(domain)
     for name in ("address", "queue"):
         session.producer(name, ANYCAST)
     ensure_destination(session, "topic", "", MULTICAST)
-    office.pause_address("address", True)
-    office.pause_address("topic", True)
-    office.queues["queue"].pause()
+    domain.pause_address("address", True)
+    domain.pause_address("topic", True)
+    domain.queues["queue"].pause()
 
-    assert passes(office) == ["address", "queue", "topic"]
+    assert passes(domain) == ["address", "queue", "topic"]
 
 
 def test_an_address_that_remembers_duplicate_ids_is_in_use() -> None:
     """Otherwise a message that was taken could be taken again a few minutes later."""
-    office = make_office({"#": SHIPPED})
-    session = make_session(office)
+    domain = make_domain({"#": SHIPPED})
+    session = make_session(domain)
     session.producer("a", ANYCAST).send(make_message(), duplicate_id=b"tid")
     session.producer("b", ANYCAST)
-    office.queues["a"].purge()
-    reaper = make_services(office).reaper
+    domain.queues["a"].purge()
+    reaper = make_services(domain).reaper
 
-    kept = passes(office, reaper)
-    office.duplicates.of(office.addresses["a"]).clear()
+    kept = passes(domain, reaper)
+    domain.duplicates.of(domain.addresses["a"]).clear()
 
-    assert (kept, passes(office, reaper)) == (["a"], [])
+    assert (kept, passes(domain, reaper)) == (["a"], [])
 
 
 def test_a_delay_begins_with_the_start() -> None:
     """When somebody used it last is not known then."""
-    office = make_office({"#": SHIPPED.changed(auto_delete_queues_skip_usage_check=False)})
-    session = make_session(office)
+    domain = make_domain({"#": SHIPPED.changed(auto_delete_queues_skip_usage_check=False)})
+    session = make_session(domain)
     session.producer("queue", ANYCAST)
     ensure_destination(session, "topic", "", MULTICAST)
-    reaper = make_services(office).reaper
+    reaper = make_services(domain).reaper
 
     reaper.reap_at_start()
-    at_start = sorted(office.addresses)
+    at_start = sorted(domain.addresses)
 
-    assert (at_start, passes(office, reaper)) == (["queue", "topic"], [])
+    assert (at_start, passes(domain, reaper)) == (["queue", "topic"], [])
 
 
 def test_deleted_addresses_leave_no_garbage_to_collect() -> None:
     """50,000 of them in circles of references would stop the loop for a second, whenever Python comes to it."""
-    office = make_office({"#": SHIPPED})
+    domain = make_domain({"#": SHIPPED})
     for name in names(1000):
-        office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-        send(office, name, "m")
+        domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
+        send(domain, name, "m")
     gc.collect()
     gc.disable()
 
-    left = passes(office)
+    left = passes(domain)
     collected = gc.collect()
     gc.enable()
 
@@ -309,12 +309,12 @@ def test_deleted_addresses_leave_no_garbage_to_collect() -> None:
 
 def test_a_service_keeps_the_addresses_that_it_needs() -> None:
     """A service from outside says so; the reaper knows none of them by name."""
-    office = make_office({"#": SHIPPED})
+    domain = make_domain({"#": SHIPPED})
     for name in ("kept", "unused"):
-        office.create_address(name, frozenset((MULTICAST,)), auto_created=True)
-    office.in_use.append(lambda name: name == "kept")
-    office.dispatcher.now_ms += 1000
+        domain.create_address(name, frozenset((MULTICAST,)), auto_created=True)
+    domain.in_use.append(lambda name: name == "kept")
+    domain.dispatcher.now_ms += 1000
 
-    reap(make_services(office).reaper, office)
+    reap(make_services(domain).reaper, domain)
 
-    assert list(office.addresses) == ["kept"]
+    assert list(domain.addresses) == ["kept"]

@@ -15,7 +15,7 @@ from artemis_py.core.services.old_retained import OLD_SPACE
 from artemis_py.core.services.retained import NODE_BYTES, SPACE, RetainedMessages
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.errors import LimitExceeded
-from tests.core_harness import START_MS, make_office, make_services
+from tests.core_harness import START_MS, make_domain, make_services
 from tests.unit.store.world import World
 
 FORMATS: dict[str, MessageFormat] = {PLAIN_FORMAT.name: PLAIN_FORMAT}
@@ -57,8 +57,8 @@ def found(retained: RetainedMessages, pattern: str) -> list[str]:
 )
 def test_patterns(pattern: str, expected: list[str]) -> None:
     """Any-words also stands for none; a leading wildcard leaves names with `$` alone [MQTT-4.7.2-1]."""
-    office = make_office()
-    retained = make_services(office).retained
+    domain = make_domain()
+    retained = make_services(domain).retained
     for address in ("a.c", "a.b", "a", "a.b.c", "$sys.x"):
         retained.put(message(address))
 
@@ -67,8 +67,8 @@ def test_patterns(pattern: str, expected: list[str]) -> None:
 
 def test_the_last_one_counts() -> None:
     """One message an address, and the memory of one."""
-    office = make_office()
-    retained = make_services(office).retained
+    domain = make_domain()
+    retained = make_services(domain).retained
     first, second = message("a", "one"), message("a", "two")
     retained.put(first)
     retained.put(second)
@@ -79,8 +79,8 @@ def test_the_last_one_counts() -> None:
 
 def test_a_removed_one_is_gone() -> None:
     """With the nodes that led to it, and none that lead elsewhere."""
-    office = make_office()
-    retained = make_services(office).retained
+    domain = make_domain()
+    retained = make_services(domain).retained
     for address in ("a.b", "a.b.c", "x.y.z"):
         retained.put(message(address))
 
@@ -93,15 +93,15 @@ def test_a_removed_one_is_gone() -> None:
 
 def test_an_expired_one_is_gone() -> None:
     """At its time, whether anybody looks or not; one that replaced it stays."""
-    office = make_office()
-    retained = make_services(office).retained
+    domain = make_domain()
+    retained = make_services(domain).retained
     retained.put(message("a", expires_ms=START_MS + 10))
     retained.put(message("b", expires_ms=START_MS + 10))
     retained.put(message("b"))
-    office.dispatcher.now_ms = START_MS + 10
+    domain.dispatcher.now_ms = START_MS + 10
 
     seen = found(retained, "#"), retained.get("a")
-    office.dispatcher.handle_deadlines()
+    domain.dispatcher.handle_deadlines()
 
     assert seen == (["b"], None)
     assert retained.count == 1
@@ -109,8 +109,8 @@ def test_an_expired_one_is_gone() -> None:
 
 def test_a_search_goes_on_where_it_stopped() -> None:
     """In slices, of messages and of steps, while others come and go."""
-    office = make_office()
-    retained = make_services(office).retained
+    domain = make_domain()
+    retained = make_services(domain).retained
     for number in range(100):
         retained.put(message(f"a.{number}"))
     search = retained.search("a.#")
@@ -133,12 +133,12 @@ def test_a_search_finds_what_the_wildcard_syntax_matches(addresses: list[str], p
     """The tree and `WildcardSyntax.matches` say the same."""
     words, ends_any = pattern
     text = ".".join([*words, *("#" if ends_any else ())]) or "a"
-    office = make_office()
-    retained = make_services(office).retained
+    domain = make_domain()
+    retained = make_services(domain).retained
     for address in addresses:
         retained.put(message(address))
 
-    expected = {address for address in addresses if office.options.wildcards.matches(text, address)}
+    expected = {address for address in addresses if domain.options.wildcards.matches(text, address)}
 
     assert set(found(retained, text)) == expected
 
@@ -152,7 +152,7 @@ def test_they_survive_a_restart(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        world.office.dispatcher.now_ms = START_MS + 10
+        world.domain.dispatcher.now_ms = START_MS + 10
         assert world.services.retained.load(FORMATS) == 0
         kept = world.services.retained.get("a")
         assert kept is not None
@@ -225,8 +225,8 @@ def test_old_records_are_read_once_and_written_in_the_one_format(tmp_path: Path)
         expiring = world.services.retained.get("x")
         assert expiring is not None
         assert (expiring.durable, expiring.expires_ms, expiring.annotations) == (False, START_MS + 5, b"beside")
-        world.office.dispatcher.now_ms = START_MS + 5
-        world.office.dispatcher.handle_deadlines()
+        world.domain.dispatcher.now_ms = START_MS + 5
+        world.domain.dispatcher.handle_deadlines()
         assert found(world.services.retained, "#") == ["a.b"]
 
 
@@ -267,26 +267,26 @@ def test_what_is_retained_is_counted_with_the_tree(tmp_path: Path) -> None:
         for name in names:
             world.services.retained.put(message(name))
         world.settle()
-        before = world.office.account.size_bytes
+        before = world.domain.account.size_bytes
     with World(tmp_path) as world:
-        world.office.create_address("x", frozenset(RoutingType))
+        world.domain.create_address("x", frozenset(RoutingType))
         retained = world.services.retained
         retained.load(FORMATS)
-        after = (world.office.account.size_bytes, retained.size_bytes)
+        after = (world.domain.account.size_bytes, retained.size_bytes)
 
         assert before == sum(message(name).size for name in names) + 4 * NODE_BYTES + len("abcx")
         assert after == (before, before)
         retained.put(message("a.b", "longer"))
-        assert world.office.account.size_bytes == retained.size_bytes == before + len("longer") - len("m")
+        assert world.domain.account.size_bytes == retained.size_bytes == before + len("longer") - len("m")
         for name in names:
             retained.remove(name)
-        assert (world.office.account.size_bytes, retained.size_bytes) == (0, 0)
+        assert (world.domain.account.size_bytes, retained.size_bytes) == (0, 0)
 
 
 def test_retained_messages_leave_half_of_memory_to_others() -> None:
     """One that is no larger than what it replaces is still taken, and there is room again when some are gone."""
-    office = make_office(options=BrokerSettings(global_max_size_bytes=10_000))
-    retained = make_services(office).retained
+    domain = make_domain(options=BrokerSettings(global_max_size_bytes=10_000))
+    retained = make_services(domain).retained
     kept = 0
     while retained.size_bytes < 10_000 // 2:
         made = message(f"a{kept}")

@@ -10,8 +10,8 @@ from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import (
     attach,
     browse_all,
+    make_domain,
     make_message,
-    make_office,
     make_queue,
     pass_time,
     send,
@@ -25,67 +25,67 @@ def plain_bodies(references: list[Reference]) -> list[str]:
 
 
 def test_the_oldest_goes_when_one_more_comes() -> None:
-    office = make_office()
-    queue = make_queue(office, ring_size=3)
+    domain = make_domain()
+    queue = make_queue(domain, ring_size=3)
 
-    send(office, "q", "a", "b", "c", "d", "e")
+    send(domain, "q", "a", "b", "c", "d", "e")
 
     assert plain_bodies(browse_all(queue)) == ["c", "d", "e"]
     assert (queue.messages_added, queue.messages_replaced, queue.message_count) == (5, 2, 3)
-    assert office.account.message_count == 3
+    assert domain.account.message_count == 3
 
 
 def test_the_oldest_goes_whatever_its_priority() -> None:
-    office = make_office()
-    queue = make_queue(office, ring_size=2)
+    domain = make_domain()
+    queue = make_queue(domain, ring_size=2)
     for body, priority in (("a", 9), ("b", 1), ("c", 5)):
-        office.route(make_message(body, priority=priority), office.addresses["q"])
+        domain.route(make_message(body, priority=priority), domain.addresses["q"])
 
     assert plain_bodies(browse_all(queue)) == ["c", "b"]
 
 
 def test_what_a_consumer_has_does_not_count_until_it_comes_back() -> None:
-    office = make_office()
-    queue = make_queue(office, ring_size=2)
-    recorder, consumer = attach(office, queue, 2)
-    send(office, "q", "a", "b")
-    send(office, "q", "c", "d")
+    domain = make_domain()
+    queue = make_queue(domain, ring_size=2)
+    recorder, consumer = attach(domain, queue, 2)
+    send(domain, "q", "a", "b")
+    send(domain, "q", "c", "d")
     a, b = recorder.take()
     assert plain_bodies(browse_all(queue)) == ["c", "d"]
 
     consumer.settle(b, RELEASED)
     consumer.settle(a, RELEASED)
-    settle_down(office)
+    settle_down(domain)
 
     assert plain_bodies(browse_all(queue)) == ["c", "d"]
-    assert (queue.message_count, queue.messages_replaced, office.account.message_count) == (2, 2, 2)
+    assert (queue.message_count, queue.messages_replaced, domain.account.message_count) == (2, 2, 2)
 
 
 def test_a_message_that_comes_back_takes_the_room_of_an_older_one() -> None:
-    office = make_office()
-    queue = make_queue(office, ring_size=2)
-    recorder, consumer = attach(office, queue, 1, filter=None)
-    office.route(make_message("old", priority=1), office.addresses["q"])
-    office.route(make_message("a", priority=9), office.addresses["q"])
-    settle_down(office)
+    domain = make_domain()
+    queue = make_queue(domain, ring_size=2)
+    recorder, consumer = attach(domain, queue, 1, filter=None)
+    domain.route(make_message("old", priority=1), domain.addresses["q"])
+    domain.route(make_message("a", priority=9), domain.addresses["q"])
+    settle_down(domain)
     (taken,) = recorder.take()
     assert taken.message.data == b"a"
-    send(office, "q", "b")
+    send(domain, "q", "b")
 
     consumer.settle(taken, RELEASED)
-    settle_down(office)
+    settle_down(domain)
 
     assert plain_bodies(browse_all(queue)) == ["a", "b"]
 
 
 def test_a_delayed_message_makes_room_when_it_is_due() -> None:
-    office = make_office()
-    queue = make_queue(office, ring_size=2)
-    office.route(make_message("late", delivery_time_ms=office.dispatcher.now_ms + 1000), office.addresses["q"])
-    send(office, "q", "a", "b")
+    domain = make_domain()
+    queue = make_queue(domain, ring_size=2)
+    domain.route(make_message("late", delivery_time_ms=domain.dispatcher.now_ms + 1000), domain.addresses["q"])
+    send(domain, "q", "a", "b")
     assert plain_bodies(browse_all(queue)) == ["a", "b"]
 
-    pass_time(office, 1000)
+    pass_time(domain, 1000)
 
     assert plain_bodies(browse_all(queue)) == ["b", "late"]
 
@@ -107,7 +107,7 @@ def test_a_ring_is_exact_with_messages_on_disk(tmp_path: Path, size: int) -> Non
         assert (queue.message_count, queue.messages_replaced) == (size, 100 - size)
         world.audit()
     with World(tmp_path, {"#": AddressSettings(max_read_page_messages=3)}) as world:
-        queue = world.office.queues["q"]
+        queue = world.domain.queues["q"]
         world.send("q", "100")
         world.settle()
 
@@ -118,12 +118,12 @@ def test_a_ring_is_exact_with_messages_on_disk(tmp_path: Path, size: int) -> Non
 def test_nothing_is_dropped_because_the_disk_cannot_be_read(tmp_path: Path) -> None:
     with World(tmp_path, {"#": AddressSettings(max_read_page_messages=1)}) as world:
         queue = world.queue(ring_size=2)
-        recorder, consumer = attach(world.office, queue, 1)
+        recorder, consumer = attach(world.domain, queue, 1)
         for bodies in ("a", "bc", "d"):
             world.send("q", *bodies)
             world.settle()
             consumer.grant(1 if bodies == "bc" else 0)
-            settle_down(world.office)
+            settle_down(world.domain)
         first = recorder.take()[0]
         world.crash()
         waiting = queue.waiting_count
@@ -134,39 +134,39 @@ def test_nothing_is_dropped_because_the_disk_cannot_be_read(tmp_path: Path) -> N
 
 
 def test_the_default_is_a_setting_of_the_address_and_may_change() -> None:
-    office = make_office({"#": AddressSettings(default_ring_size=2)})
-    queue = make_queue(office)
-    send(office, "q", "a", "b", "c")
+    domain = make_domain({"#": AddressSettings(default_ring_size=2)})
+    queue = make_queue(domain)
+    send(domain, "q", "a", "b", "c")
     assert queue.message_count == 2
 
-    office.update_queue("q", {"ring_size": -1})
-    send(office, "q", "d")
+    domain.update_queue("q", {"ring_size": -1})
+    send(domain, "q", "d")
     assert queue.message_count == 3
 
-    office.update_queue("q", {"ring_size": 1})
+    domain.update_queue("q", {"ring_size": 1})
     assert queue.message_count == 3
-    send(office, "q", "e")
+    send(domain, "q", "e")
 
     assert plain_bodies(browse_all(queue)) == ["e"]
 
 
 def test_a_ring_of_none_takes_nothing() -> None:
-    office = make_office()
-    queue = make_queue(office, ring_size=0)
+    domain = make_domain()
+    queue = make_queue(domain, ring_size=0)
 
-    send(office, "q", "a")
+    send(domain, "q", "a")
 
-    assert (queue.message_count, queue.messages_replaced, office.account.message_count) == (0, 1, 0)
+    assert (queue.message_count, queue.messages_replaced, domain.account.message_count) == (0, 1, 0)
 
 
 def test_a_queue_with_many_more_messages_shrinks_with_each_that_comes() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    send(office, "q", *[str(number) for number in range(250)])
-    office.update_queue("q", {"ring_size": 10})
+    domain = make_domain()
+    queue = make_queue(domain)
+    send(domain, "q", *[str(number) for number in range(250)])
+    domain.update_queue("q", {"ring_size": 10})
 
-    send(office, "q", "x")
+    send(domain, "q", "x")
     assert queue.message_count == 151
-    send(office, "q", "y", "z")
+    send(domain, "q", "y", "z")
 
     assert queue.message_count == 10

@@ -18,8 +18,8 @@ from tests.core_harness import (
     Recorder,
     attach,
     browse_all,
+    make_domain,
     make_message,
-    make_office,
     make_queue,
     make_session,
     pass_time,
@@ -96,11 +96,11 @@ def kind() -> Iterator[None]:
     KINDS.pop()
 
 
-def coloured(office: Domain, name: str, *texts: str) -> None:
+def coloured(domain: Domain, name: str, *texts: str) -> None:
     """Send messages `colour number`."""
     for text in texts:
-        office.route(make_message(text, colour=text.split()[0]), office.addresses[name])
-    settle_down(office)
+        domain.route(make_message(text, colour=text.split()[0]), domain.addresses[name])
+    settle_down(domain)
 
 
 def bodies(queue: Queue) -> list[str]:
@@ -108,57 +108,57 @@ def bodies(queue: Queue) -> list[str]:
 
 
 def test_a_plain_queue_has_no_rules() -> None:
-    queue = make_queue(make_office())
+    queue = make_queue(make_domain())
 
     assert (queue.entry, queue.assignment, queue.keeps_messages) == (None, None, False)
 
 
 def test_a_rule_at_the_entry_replaces_and_refuses() -> None:
-    office = make_office()
-    queue = make_queue(office, "last")
+    domain = make_domain()
+    queue = make_queue(domain, "last")
 
-    coloured(office, "last", "red 1", "blue 1", "red 2")
-    send(office, "last", "without")
+    coloured(domain, "last", "red 1", "blue 1", "red 2")
+    send(domain, "last", "without")
 
     assert bodies(queue) == ["blue 1", "red 2"]
     assert (queue.messages_added, queue.messages_replaced, queue.message_count) == (4, 2, 2)
-    assert office.account.message_count == 2
+    assert domain.account.message_count == 2
 
 
 def test_what_is_given_back_asks_the_rule_again() -> None:
-    office = make_office()
-    queue = make_queue(office, "last")
-    coloured(office, "last", "red 1")
-    recorder, consumer = attach(office, queue, 1)
+    domain = make_domain()
+    queue = make_queue(domain, "last")
+    coloured(domain, "last", "red 1")
+    recorder, consumer = attach(domain, queue, 1)
     (old,) = recorder.take()
-    coloured(office, "last", "red 2")
+    coloured(domain, "last", "red 2")
 
     consumer.settle(old, RELEASED)
-    settle_down(office)
+    settle_down(domain)
 
     assert bodies(queue) == ["red 2"]
-    assert (queue.message_count, office.account.message_count) == (1, 1)
+    assert (queue.message_count, domain.account.message_count) == (1, 1)
 
 
 def test_a_scheduled_message_asks_the_rule_when_it_is_due() -> None:
-    office = make_office()
-    queue = make_queue(office, "last")
-    late = make_message("red late", delivery_time_ms=office.dispatcher.now_ms + HOUR_MS, colour="red")
-    office.route(late, office.addresses["last"])
-    coloured(office, "last", "red 1")
+    domain = make_domain()
+    queue = make_queue(domain, "last")
+    late = make_message("red late", delivery_time_ms=domain.dispatcher.now_ms + HOUR_MS, colour="red")
+    domain.route(late, domain.addresses["last"])
+    coloured(domain, "last", "red 1")
     assert (bodies(queue), queue.scheduled_count) == (["red 1"], 1)
 
-    pass_time(office, HOUR_MS)
+    pass_time(domain, HOUR_MS)
 
     assert bodies(queue) == ["red late"]
 
 
 def test_a_rule_of_assignment_keeps_what_belongs_together_with_one_consumer() -> None:
-    office = make_office()
-    queue = make_queue(office, "grouped")
-    first, one = attach(office, queue, 2)
-    second, two = attach(office, queue, 100)
-    coloured(office, "grouped", "red 1", "blue 1", "red 2", "red 3", "blue 2")
+    domain = make_domain()
+    queue = make_queue(domain, "grouped")
+    first, one = attach(domain, queue, 2)
+    second, two = attach(domain, queue, 100)
+    coloured(domain, "grouped", "red 1", "blue 1", "red 2", "red 3", "blue 2")
     got = (first.bodies(), second.bodies())
 
     # It has no credit for the third: nobody else gets it.
@@ -166,7 +166,7 @@ def test_a_rule_of_assignment_keeps_what_belongs_together_with_one_consumer() ->
     assert bodies(queue) == ["red 3"]
 
     one.close()
-    settle_down(office)
+    settle_down(domain)
 
     assert sorted(second.bodies()) == ["red 1", "red 2", "red 3"]
     assert two.credit == 100 - 5
@@ -174,27 +174,27 @@ def test_a_rule_of_assignment_keeps_what_belongs_together_with_one_consumer() ->
 
 
 def test_a_queue_that_becomes_grouped_gives_its_consumers_cursors() -> None:
-    office = make_office()
-    queue = make_queue(office, "q")
-    first, _ = attach(office, queue)
-    second, _ = attach(office, queue)
+    domain = make_domain()
+    queue = make_queue(domain, "q")
+    first, _ = attach(domain, queue)
+    second, _ = attach(domain, queue)
     queue.name = "grouped"
 
-    office.update_queue("q", {"max_consumers": 5})
-    coloured(office, "q", "red 1", "blue 1", "red 2", "blue 2")
+    domain.update_queue("q", {"max_consumers": 5})
+    coloured(domain, "q", "red 1", "blue 1", "red 2", "blue 2")
 
     assert sorted([first.bodies(), second.bodies()]) == [["blue 1", "blue 2"], ["red 1", "red 2"]]
 
 
 def test_a_queue_that_keeps_its_messages_gives_all_to_each_consumer() -> None:
-    office = make_office()
-    queue = make_queue(office, "kept")
-    send(office, "kept", "a", "b")
-    first, one = attach(office, queue)
+    domain = make_domain()
+    queue = make_queue(domain, "kept")
+    send(domain, "kept", "a", "b")
+    first, one = attach(domain, queue)
     for reference in first.deliveries:
         one.settle(reference, ACCEPTED)
-    send(office, "kept", "c")
-    second, _ = attach(office, queue)
+    send(domain, "kept", "c")
+    second, _ = attach(domain, queue)
 
     assert first.bodies() == second.bodies() == ["a", "b", "c"]
     assert (queue.message_count, queue.messages_acknowledged) == (3, 0)
@@ -214,19 +214,19 @@ class EverySecond(Cursor):
 
 
 def test_a_consumer_may_bring_its_own_cursor() -> None:
-    office = make_office()
-    queue = make_queue(office)
+    domain = make_domain()
+    queue = make_queue(domain)
     recorder = Recorder()
-    consumer = make_session(office).consume(queue, recorder, cursor=EverySecond())
-    send(office, "q", "a", "b", "c", "d")
+    consumer = make_session(domain).consume(queue, recorder, cursor=EverySecond())
+    send(domain, "q", "a", "b", "c", "d")
 
     consumer.grant(10)
-    settle_down(office)
+    settle_down(domain)
 
     assert recorder.bodies() == ["b", "d"]
     assert bodies(queue) == ["a", "c"]
     consumer.close()
-    settle_down(office)
+    settle_down(domain)
     assert bodies(queue) == ["a", "b", "c", "d"]
     assert queue.dispatch.cursor_count == 0
 
@@ -239,10 +239,10 @@ def test_what_a_rule_sees_is_the_message_before_it_has_a_number() -> None:
             seen.append((reference.sequence, reference.message))
             return True
 
-    office = make_office()
-    queue = make_queue(office)
+    domain = make_domain()
+    queue = make_queue(domain)
     queue.entry = Watch()
-    send(office, "q", "a")
+    send(domain, "q", "a")
 
     assert [(sequence, message.data) for sequence, message in seen] == [(0, b"a")]
     assert bodies(queue) == ["a"]

@@ -29,8 +29,8 @@ from artemis_py.errors import (
 from tests.core_harness import (
     Recorder,
     attach,
+    make_domain,
     make_message,
-    make_office,
     make_queue,
     make_services,
     make_session,
@@ -45,65 +45,65 @@ MULTICAST = RoutingType.MULTICAST
 
 
 def test_a_typed_producer_creates_address_and_queue() -> None:
-    office = make_office()
+    domain = make_domain()
 
-    make_session(office).producer("orders", ANYCAST)
+    make_session(domain).producer("orders", ANYCAST)
 
-    assert office.addresses["orders"].auto_created
-    assert office.queues["orders"].auto_created
+    assert domain.addresses["orders"].auto_created
+    assert domain.queues["orders"].auto_created
 
 
 def test_an_untyped_producer_of_an_unknown_address_uses_the_default_type() -> None:
-    office = make_office()
+    domain = make_domain()
 
-    make_session(office).producer("orders")
+    make_session(domain).producer("orders")
 
-    assert office.addresses["orders"].routing_types == {MULTICAST}
-    assert office.queues == {}
+    assert domain.addresses["orders"].routing_types == {MULTICAST}
+    assert domain.queues == {}
 
 
 def test_an_untyped_producer_of_an_address_with_both_types_creates_nothing() -> None:
     """artemis-model §1.3: a null routing type is reported as existing."""
-    office = make_office()
-    office.create_address("a", frozenset(RoutingType))
+    domain = make_domain()
+    domain.create_address("a", frozenset(RoutingType))
 
-    make_session(office).producer("a")
+    make_session(domain).producer("a")
 
-    assert office.queues == {}
+    assert domain.queues == {}
 
 
 def test_a_typed_producer_widens_an_address() -> None:
-    office = make_office()
-    office.create_address("a", frozenset((MULTICAST,)))
+    domain = make_domain()
+    domain.create_address("a", frozenset((MULTICAST,)))
 
-    make_session(office).producer("a", ANYCAST)
+    make_session(domain).producer("a", ANYCAST)
 
-    assert office.addresses["a"].routing_types == set(RoutingType)
+    assert domain.addresses["a"].routing_types == set(RoutingType)
 
 
 def test_no_second_queue_is_made_where_one_can_take_the_message() -> None:
-    office = make_office()
-    make_queue(office, "other", address="a")
+    domain = make_domain()
+    make_queue(domain, "other", address="a")
 
-    make_session(office).producer("a", ANYCAST)
+    make_session(domain).producer("a", ANYCAST)
 
-    assert list(office.queues) == ["other"]
+    assert list(domain.queues) == ["other"]
 
 
 def test_an_fqqn_producer_creates_the_named_queue() -> None:
-    office = make_office()
+    domain = make_domain()
 
-    make_session(office).producer("a::q", MULTICAST)
+    make_session(domain).producer("a::q", MULTICAST)
 
-    assert office.queues["q"].routing_type is MULTICAST
+    assert domain.queues["q"].routing_type is MULTICAST
 
 
 def test_an_fqqn_must_name_a_queue_of_its_address() -> None:
-    office = make_office()
-    make_queue(office, "q", address="a")
+    domain = make_domain()
+    make_queue(domain, "q", address="a")
 
     with pytest.raises(NoSuchQueue, match="belongs to address 'a'"):
-        make_session(office).producer("b::q", ANYCAST)
+        make_session(domain).producer("b::q", ANYCAST)
 
 
 @pytest.mark.parametrize(
@@ -115,41 +115,41 @@ def test_an_fqqn_must_name_a_queue_of_its_address() -> None:
 )
 def test_what_may_not_be_created_is_refused(settings: AddressSettings, error: type[Exception]) -> None:
     with pytest.raises(error):
-        make_session(make_office({"#": settings})).producer("a", ANYCAST)
+        make_session(make_domain({"#": settings})).producer("a", ANYCAST)
 
 
 def test_widening_is_refused_where_addresses_are_not_created() -> None:
-    office = make_office({"#": AddressSettings(auto_create_addresses=False)})
-    office.create_address("a", frozenset((MULTICAST,)))
+    domain = make_domain({"#": AddressSettings(auto_create_addresses=False)})
+    domain.create_address("a", frozenset((MULTICAST,)))
 
     with pytest.raises(RoutingTypeMismatch):
-        make_session(office).producer("a", ANYCAST)
+        make_session(domain).producer("a", ANYCAST)
 
 
 def test_a_consumer_gets_the_queue_of_the_address_name_before_any_other() -> None:
-    office = make_office()
-    make_queue(office, "first", address="a")
-    own = make_queue(office, "a", address="a")
+    domain = make_domain()
+    make_queue(domain, "first", address="a")
+    own = make_queue(domain, "a", address="a")
 
-    assert make_session(office).queue_to_consume("a") is own
+    assert make_session(domain).queue_to_consume("a") is own
 
 
 def test_a_consumer_is_not_given_a_wildcard_queue() -> None:
     """artemis-model §7.1 (ARTEMIS-5337)."""
-    office = make_office()
-    make_queue(office, "a.#", address="a.#")
+    domain = make_domain()
+    make_queue(domain, "a.#", address="a.#")
 
-    assert make_session(office).queue_to_consume("a.b").name == "a.b"
+    assert make_session(domain).queue_to_consume("a.b").name == "a.b"
 
 
 def test_a_reaped_queue_is_made_anew_for_a_producer_that_stayed() -> None:
-    office = make_office()
-    producer = make_session(office).producer("a", ANYCAST)
-    office.delete_address("a", force=True)
+    domain = make_domain()
+    producer = make_session(domain).producer("a", ANYCAST)
+    domain.delete_address("a", force=True)
 
     producer.send(make_message())
 
-    assert office.queues["a"].message_count == 1
+    assert domain.queues["a"].message_count == 1
 
 
 # -- rights ----------------------------------------------------------------------------------------------------
@@ -177,18 +177,18 @@ def test_each_step_of_creation_on_demand_needs_its_permission(
     granted: tuple[Permission, ...], missing: Permission
 ) -> None:
     """reliability §5.8: auto-create is checked separately."""
-    office = make_office()
-    office.access = Only(*granted)
+    domain = make_domain()
+    domain.access = Only(*granted)
 
     with pytest.raises(NotAuthorized, match=f"user 'tester' lacks permission '{missing.value}' on"):
-        make_session(office).producer("a", ANYCAST)
+        make_session(domain).producer("a", ANYCAST)
 
 
 def test_consuming_and_browsing_are_different_permissions() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    office.access = Only(Permission.BROWSE)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    domain.access = Only(Permission.BROWSE)
+    session = make_session(domain)
 
     session.consume(queue, Recorder(), browse=True)
 
@@ -197,17 +197,17 @@ def test_consuming_and_browsing_are_different_permissions() -> None:
 
 
 def test_only_its_own_connection_consumes_from_a_temporary_queue() -> None:
-    office = make_office()
-    queue = make_session(office).create_temporary_queue(ANYCAST)
+    domain = make_domain()
+    queue = make_session(domain).create_temporary_queue(ANYCAST)
 
     with pytest.raises(NotAuthorized, match="belongs to another connection"):
-        make_session(office).consume(queue, Recorder())
+        make_session(domain).consume(queue, Recorder())
 
 
 def test_max_consumers_does_not_count_browsers() -> None:
-    office = make_office()
-    queue = make_queue(office, max_consumers=1)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain, max_consumers=1)
+    session = make_session(domain)
     session.consume(queue, Recorder(), browse=True)
     session.consume(queue, Recorder())
 
@@ -219,55 +219,55 @@ def test_max_consumers_does_not_count_browsers() -> None:
 
 
 def test_a_session_takes_its_temporary_resources_along() -> None:
-    office = make_office()
-    sessions = Sessions(office)
+    domain = make_domain()
+    sessions = Sessions(domain)
     session = sessions.open(Subject("tester"))
     session.create_temporary_queue(ANYCAST)
     session.create_temporary_address(MULTICAST)
 
     session.close()
 
-    assert (office.addresses, office.queues, sessions.opened) == ({}, {}, {})
+    assert (domain.addresses, domain.queues, sessions.opened) == ({}, {}, {})
 
 
 def test_a_broken_session_returns_deliveries_and_undoes_its_transactions() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     recorder = Recorder()
     session.consume(queue, recorder).grant(10)
     producer = session.producer("q", ANYCAST)
     producer.send(make_message("kept"))
-    settle_down(office)
+    settle_down(domain)
     transaction = session.begin()
     transaction.settle(recorder.take()[0], ACCEPTED)
     producer.send(make_message("undone"), transaction)
 
     session.close(failed=True)
 
-    other, _ = attach(office, queue)
+    other, _ = attach(domain, queue)
     assert [(one.message.data, one.delivery_count) for one in other.take()] == [(b"kept", 1)]
-    assert office.account.message_count == 1
+    assert domain.account.message_count == 1
 
 
 # -- transactions ----------------------------------------------------------------------------------------------
 
 
 def test_sends_become_visible_at_commit_in_order() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    recorder, _ = attach(office, queue)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    recorder, _ = attach(domain, queue)
+    session = make_session(domain)
     producer = session.producer("q")
     transaction = session.begin()
     producer.send(make_message("1"), transaction)
     producer.send(make_message("outside"))
     producer.send(make_message("2"), transaction)
-    settle_down(office)
+    settle_down(domain)
     before = recorder.bodies()
 
     session.commit(transaction)
-    settle_down(office)
+    settle_down(domain)
 
     assert (before, recorder.bodies()) == (["outside"], ["1", "2"])
     with pytest.raises(UnknownTransaction):
@@ -275,52 +275,52 @@ def test_sends_become_visible_at_commit_in_order() -> None:
 
 
 def test_rolled_back_sends_never_happened() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     transaction = session.begin()
     session.producer("q").send(make_message(), transaction)
 
     session.rollback(transaction)
 
-    assert (queue.message_count, office.account.size_bytes) == (0, 0)
+    assert (queue.message_count, domain.account.size_bytes) == (0, 0)
 
 
 def test_a_settlement_holds_only_after_commit_and_a_rollback_counts_as_an_attempt() -> None:
     """amqp10 §13.2: rolled-back retirements count as a delivery attempt."""
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     session.producer("q").send(make_message("a"))
     recorder = Recorder()
     consumer = session.consume(queue, recorder)
     consumer.grant(10)
-    settle_down(office)
+    settle_down(domain)
     transaction = session.begin()
     transaction.settle(recorder.take()[0], ACCEPTED)
     in_doubt = queue.delivering_count
 
     session.rollback(transaction)
-    settle_down(office)
+    settle_down(domain)
 
     again = recorder.take()[0]
     assert (in_doubt, again.delivery_count) == (1, 1)
 
 
 def test_a_delivery_the_client_kept_stays_with_it_after_rollback() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     session.producer("q").send(make_message("a"))
     recorder = Recorder()
     consumer = session.consume(queue, recorder)
     consumer.grant(10)
-    settle_down(office)
+    settle_down(domain)
     reference = recorder.take()[0]
     transaction = session.begin()
     transaction.settle(reference, ACCEPTED, is_final=False)
     session.rollback(transaction)
-    settle_down(office)
+    settle_down(domain)
     assert recorder.take() == []
 
     consumer.settle(reference, ACCEPTED)
@@ -329,28 +329,28 @@ def test_a_delivery_the_client_kept_stays_with_it_after_rollback() -> None:
 
 
 def test_other_outcomes_than_accepted_wait_for_commit_too() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     session.producer("q").send(make_message("a"))
     recorder = Recorder()
     session.consume(queue, recorder).grant(10)
-    settle_down(office)
+    settle_down(domain)
     transaction = session.begin()
     transaction.settle(recorder.take()[0], RELEASED)
-    settle_down(office)
+    settle_down(domain)
     before = recorder.take()
 
     session.commit(transaction)
-    settle_down(office)
+    settle_down(domain)
 
     assert (before, recorder.bodies()) == ([], ["a"])
 
 
 def test_a_failed_send_makes_the_transaction_rollback_only() -> None:
-    office = make_office({"q": AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)})
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain({"q": AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)})
+    queue = make_queue(domain)
+    session = make_session(domain)
     producer = session.producer("q")
     transaction = session.begin()
     producer.send(make_message(), transaction)
@@ -363,14 +363,14 @@ def test_a_failed_send_makes_the_transaction_rollback_only() -> None:
 
 
 def test_a_delivery_is_settled_once() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     session.producer("q").send(make_message())
     recorder = Recorder()
     consumer = session.consume(queue, recorder)
     consumer.grant(1)
-    settle_down(office)
+    settle_down(domain)
     reference = recorder.take()[0]
     consumer.settle(reference, ACCEPTED)
 
@@ -382,127 +382,127 @@ def test_a_delivery_is_settled_once() -> None:
 # -- the reaper ------------------------------------------------------------------------------------------------
 
 
-def used_queue(office: Domain, **options: object) -> Session:
+def used_queue(domain: Domain, **options: object) -> Session:
     """An auto-created queue that had a consumer."""
-    session = make_session(office)
+    session = make_session(domain)
     session.producer("a", ANYCAST)
-    session.consume(office.queues["a"], Recorder())
+    session.consume(domain.queues["a"], Recorder())
     session.close()
     return session
 
 
 def test_the_reaper_needs_two_passes() -> None:
     """artemis-model §2.4."""
-    office = make_office()
-    used_queue(office)
-    reaper = make_services(office).reaper
+    domain = make_domain()
+    used_queue(domain)
+    reaper = make_services(domain).reaper
     reaper.reap()
-    after_one = list(office.queues)
+    after_one = list(domain.queues)
 
     reaper.reap()
     reaper.reap()
     reaper.reap()
 
-    assert (after_one, list(office.queues), list(office.addresses)) == (["a"], [], [])
+    assert (after_one, list(domain.queues), list(domain.addresses)) == (["a"], [], [])
 
 
 def test_a_consumer_between_two_passes_saves_the_queue() -> None:
-    office = make_office()
-    used_queue(office)
-    reaper = make_services(office).reaper
+    domain = make_domain()
+    used_queue(domain)
+    reaper = make_services(domain).reaper
     reaper.reap()
-    used_queue(office)
+    used_queue(domain)
 
     reaper.reap()
 
-    assert list(office.queues) == ["a"]
+    assert list(domain.queues) == ["a"]
 
 
 def test_a_queue_nobody_used_is_kept_unless_the_check_is_skipped() -> None:
     for skip, expected in ((False, ["a"]), (True, [])):
-        office = make_office({"#": AddressSettings(auto_delete_queues_skip_usage_check=skip)})
-        make_session(office).producer("a", ANYCAST)
-        reaper = make_services(office).reaper
+        domain = make_domain({"#": AddressSettings(auto_delete_queues_skip_usage_check=skip)})
+        make_session(domain).producer("a", ANYCAST)
+        reaper = make_services(domain).reaper
 
         reaper.reap()
         reaper.reap()
 
-        assert list(office.queues) == expected
+        assert list(domain.queues) == expected
 
 
 def test_a_queue_with_messages_is_kept_unless_the_count_allows_it() -> None:
     for count, expected in ((0, ["a"]), (-1, [])):
-        office = make_office({"#": AddressSettings(auto_delete_queues_message_count=count)})
-        used_queue(office)
-        make_session(office).producer("a", ANYCAST).send(make_message())
-        reaper = make_services(office).reaper
+        domain = make_domain({"#": AddressSettings(auto_delete_queues_message_count=count)})
+        used_queue(domain)
+        make_session(domain).producer("a", ANYCAST).send(make_message())
+        reaper = make_services(domain).reaper
 
         reaper.reap()
         reaper.reap()
 
-        assert list(office.queues) == expected
+        assert list(domain.queues) == expected
 
 
 def test_the_delay_counts_from_the_last_consumer() -> None:
-    office = make_office({"#": AddressSettings(auto_delete_queues_delay=1000)})
-    used_queue(office)
-    reaper = make_services(office).reaper
+    domain = make_domain({"#": AddressSettings(auto_delete_queues_delay=1000)})
+    used_queue(domain)
+    reaper = make_services(domain).reaper
     for _ in range(3):
         reaper.reap()
-    early = list(office.queues)
-    office.dispatcher.now_ms += 1000
+    early = list(domain.queues)
+    domain.dispatcher.now_ms += 1000
 
     reaper.reap()
     reaper.reap()
 
-    assert (early, list(office.queues)) == (["a"], [])
+    assert (early, list(domain.queues)) == (["a"], [])
 
 
 def test_the_start_up_pass_deletes_empty_queues_at_once() -> None:
-    office = make_office()
-    make_session(office).producer("a", ANYCAST)
-    make_session(office).producer("b", ANYCAST).send(make_message())
+    domain = make_domain()
+    make_session(domain).producer("a", ANYCAST)
+    make_session(domain).producer("b", ANYCAST).send(make_message())
 
-    make_services(office).reaper.reap_at_start()
+    make_services(domain).reaper.reap_at_start()
 
-    assert list(office.queues) == ["b"]
+    assert list(domain.queues) == ["b"]
 
 
 def test_configured_queues_are_never_reaped() -> None:
-    office = make_office({"#": AddressSettings(auto_delete_created_queues=True)})
-    office.create_address("a", frozenset((ANYCAST,)))
-    office.create_queue(QueueConfig(name="a", address="a", routing_type=ANYCAST, configuration_managed=True))
-    session = make_session(office)
-    session.consume(office.queues["a"], Recorder())
+    domain = make_domain({"#": AddressSettings(auto_delete_created_queues=True)})
+    domain.create_address("a", frozenset((ANYCAST,)))
+    domain.create_queue(QueueConfig(name="a", address="a", routing_type=ANYCAST, configuration_managed=True))
+    session = make_session(domain)
+    session.consume(domain.queues["a"], Recorder())
     session.close()
-    reaper = make_services(office).reaper
+    reaper = make_services(domain).reaper
 
     reaper.reap()
     reaper.reap()
 
-    assert list(office.queues) == ["a"]
+    assert list(domain.queues) == ["a"]
 
 
 def test_a_client_that_deletes_the_last_queue_takes_an_auto_created_address_along() -> None:
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     session.producer("a", ANYCAST)
 
     session.delete_queue("a")
 
-    assert office.addresses == {}
+    assert domain.addresses == {}
 
 
 def test_old_transactions_are_rolled_back() -> None:
-    office = make_office(options=BrokerSettings(transaction_timeout_ms=1000))
-    services = make_services(office)
+    domain = make_domain(options=BrokerSettings(transaction_timeout_ms=1000))
+    services = make_services(domain)
     session = services.sessions.open(Subject("tester"))
     transaction = session.begin()
     reaper = services.reaper
     reaper.start()
 
-    office.dispatcher.now_ms += 1000
-    office.dispatcher.handle_deadlines()
+    domain.dispatcher.now_ms += 1000
+    domain.dispatcher.handle_deadlines()
 
     assert not transaction.is_open
     with pytest.raises(UnknownTransaction):
@@ -510,31 +510,31 @@ def test_old_transactions_are_rolled_back() -> None:
 
 
 def test_a_stopped_reaper_does_nothing_more() -> None:
-    office = make_office(options=BrokerSettings(transaction_timeout_ms=1000))
-    services = make_services(office)
+    domain = make_domain(options=BrokerSettings(transaction_timeout_ms=1000))
+    services = make_services(domain)
     transaction = services.sessions.open(Subject("tester")).begin()
     reaper = services.reaper
     reaper.start()
     reaper.stop()
 
-    office.dispatcher.now_ms += 10_000
-    office.dispatcher.handle_deadlines()
+    domain.dispatcher.now_ms += 10_000
+    domain.dispatcher.handle_deadlines()
 
     assert transaction.is_open
 
 
 def test_a_session_that_ended_leaves_no_garbage_to_collect() -> None:
     """Many connections that end at once must not cause a pause for all of them together."""
-    office = make_office()
+    domain = make_domain()
     gc.collect()
     gc.disable()
     try:
         for _ in range(100):
-            session = make_session(office)
+            session = make_session(domain)
             session.subscribe(SubscriptionSpec("news", ("c.s",), durable=True, recreates=True))
             session.producer("q", ANYCAST).hold()
             session.close()
-            settle_down(office)
+            settle_down(domain)
         del session
         assert gc.collect() == 0
     finally:

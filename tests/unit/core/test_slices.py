@@ -10,7 +10,7 @@ from artemis_py.core.queues.settlement import forget
 from artemis_py.core.runtime.background import SLICE_MESSAGES, BackgroundWork, Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import InvalidRequest, Refusal, StoreError
-from tests.core_harness import attach, browse_all, make_message, make_office, make_queue, send, settle_down
+from tests.core_harness import attach, browse_all, make_domain, make_message, make_queue, send, settle_down
 
 
 class Outcome:
@@ -114,83 +114,83 @@ def test_a_mistake_ends_its_work_and_not_the_others() -> None:
 
 def test_an_emptied_queue_is_empty_at_once_and_forgets_in_slices() -> None:
     """What comes after the request stays, though it comes before the end of the work."""
-    office = make_office()
-    queue = make_queue(office)
-    send(office, "q", *(str(number) for number in range(3 * SLICE_MESSAGES)))
+    domain = make_domain()
+    queue = make_queue(domain)
+    send(domain, "q", *(str(number) for number in range(3 * SLICE_MESSAGES)))
     outcome = Outcome()
 
-    office.dispatcher.slices.start(bulk.empty(queue), outcome.done)
+    domain.dispatcher.slices.start(bulk.empty(queue), outcome.done)
     assert (queue.message_count, outcome.result) == (0, None)
-    assert 0 < office.account.message_count < 3 * SLICE_MESSAGES
-    office.route(make_message("new"), office.addresses["q"])
-    settle_down(office)
+    assert 0 < domain.account.message_count < 3 * SLICE_MESSAGES
+    domain.route(make_message("new"), domain.addresses["q"])
+    settle_down(domain)
 
     assert outcome.result == 3 * SLICE_MESSAGES
     assert [reference.message.data for reference in browse_all(queue)] == [b"new"]
-    assert office.account.message_count == 1
+    assert domain.account.message_count == 1
 
 
 def test_a_deleted_queue_gives_its_memory_back_in_slices() -> None:
-    office = make_office()
-    make_queue(office)
-    send(office, "q", *(str(number) for number in range(2 * SLICE_MESSAGES)))
+    domain = make_domain()
+    make_queue(domain)
+    send(domain, "q", *(str(number) for number in range(2 * SLICE_MESSAGES)))
 
-    office.delete_queue("q")
-    assert office.account.message_count == SLICE_MESSAGES
-    settle_down(office)
+    domain.delete_queue("q")
+    assert domain.account.message_count == SLICE_MESSAGES
+    settle_down(domain)
 
-    assert (office.account.message_count, office.account.size_bytes) == (0, 0)
+    assert (domain.account.message_count, domain.account.size_bytes) == (0, 0)
 
 
 def test_browsers_and_selectors_go_on_behind_what_was_emptied() -> None:
     """Their cursors stood on messages that are gone."""
-    office = make_office()
-    queue = make_queue(office)
-    browser, _ = attach(office, queue, browse=True)
-    picky, _ = attach(office, queue, filter=parse_filter("wanted = TRUE"))
-    send(office, "q", "1", "2", "3")
+    domain = make_domain()
+    queue = make_queue(domain)
+    browser, _ = attach(domain, queue, browse=True)
+    picky, _ = attach(domain, queue, filter=parse_filter("wanted = TRUE"))
+    send(domain, "q", "1", "2", "3")
     assert browser.bodies() == ["1", "2", "3"]
 
     queue.purge()
-    office.route(make_message("4", wanted=True), office.addresses["q"])
-    office.route(make_message("5"), office.addresses["q"])
-    settle_down(office)
+    domain.route(make_message("4", wanted=True), domain.addresses["q"])
+    domain.route(make_message("5"), domain.addresses["q"])
+    settle_down(domain)
 
     assert (browser.bodies(), picky.bodies()) == (["4", "5"], ["4"])
 
 
 def test_counting_is_about_what_was_there_and_is_still_there() -> None:
     """Between two slices one is taken, one comes back, and one is new."""
-    office = make_office()
-    queue = make_queue(office)
-    taker, consumer = attach(office, queue, 1)
-    send(office, "q", *(str(number) for number in range(SLICE_MESSAGES + 11)))
+    domain = make_domain()
+    queue = make_queue(domain)
+    taker, consumer = attach(domain, queue, 1)
+    send(domain, "q", *(str(number) for number in range(SLICE_MESSAGES + 11)))
     (first,) = taker.take()
     outcome = Outcome()
 
-    office.dispatcher.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
+    domain.dispatcher.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
     assert outcome.result is None
     for reference in browse_all(queue)[-3:]:
         queue.backlog.unlink(reference)
         forget(reference)
     consumer.settle(first, ACCEPTED)
-    office.route(make_message("new"), office.addresses["q"])
-    settle_down(office)
+    domain.route(make_message("new"), domain.addresses["q"])
+    settle_down(domain)
 
     assert outcome.result == SLICE_MESSAGES + 7
 
 
 def test_removing_goes_on_though_the_place_it_stood_at_is_gone() -> None:
     """The head of the queue is consumed while a selector goes through it."""
-    office = make_office()
-    queue = make_queue(office)
+    domain = make_domain()
+    queue = make_queue(domain)
     for number in range(4 * SLICE_MESSAGES):
-        office.route(make_message(str(number), odd=number % 2 == 1), office.addresses["q"])
+        domain.route(make_message(str(number), odd=number % 2 == 1), domain.addresses["q"])
     outcome = Outcome()
 
-    office.dispatcher.slices.start(bulk.remove(queue, parse_filter("odd = TRUE")), outcome.done)
-    taker, consumer = attach(office, queue, 2 * SLICE_MESSAGES)
-    settle_down(office)
+    domain.dispatcher.slices.start(bulk.remove(queue, parse_filter("odd = TRUE")), outcome.done)
+    taker, consumer = attach(domain, queue, 2 * SLICE_MESSAGES)
+    settle_down(domain)
     for reference in taker.take():
         consumer.settle(reference, ACCEPTED)
     left = [int(reference.message.data) for reference in browse_all(queue)]
@@ -202,14 +202,14 @@ def test_removing_goes_on_though_the_place_it_stood_at_is_gone() -> None:
 
 def test_a_queue_that_is_deleted_meanwhile_ends_the_work() -> None:
     """What it stood on is not in the queue any more, though nothing has touched it yet."""
-    office = make_office()
-    queue = make_queue(office)
-    send(office, "q", *(str(number) for number in range(3 * SLICE_MESSAGES)))
+    domain = make_domain()
+    queue = make_queue(domain)
+    send(domain, "q", *(str(number) for number in range(3 * SLICE_MESSAGES)))
     outcome = Outcome()
 
-    office.dispatcher.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
-    office.dispatcher.run()
-    office.delete_queue("q")
-    settle_down(office)
+    domain.dispatcher.slices.start(bulk.count(queue, parse_filter("missing IS NULL")), outcome.done)
+    domain.dispatcher.run()
+    domain.delete_queue("q")
+    settle_down(domain)
 
     assert outcome.result == 2 * SLICE_MESSAGES

@@ -17,7 +17,7 @@ from tests.core_harness import (
     Recorder,
     attach,
     browse_all,
-    make_office,
+    make_domain,
     make_queue,
     make_session,
     pass_time,
@@ -29,18 +29,18 @@ from tests.unit.store.world import World
 DELAYED = {"#": AddressSettings(redelivery_delay=50, max_delivery_attempts=5)}
 
 
-def browser(office: Domain, queue: Queue, start: int, stop: int) -> tuple[Recorder, Consumer]:
+def browser(domain: Domain, queue: Queue, start: int, stop: int) -> tuple[Recorder, Consumer]:
     """A reader by numbers, without credit."""
     recorder = Recorder()
-    consumer = make_session(office).consume(queue, recorder, browse=True, cursor=RangeReader(start, stop))
+    consumer = make_session(domain).consume(queue, recorder, browse=True, cursor=RangeReader(start, stop))
     return recorder, consumer
 
 
-def read(office: Domain, queue: Queue, start: int = 1, stop: int = 100) -> list[int]:
+def read(domain: Domain, queue: Queue, start: int = 1, stop: int = 100) -> list[int]:
     """The numbers that a reader gets before it is told that there is nothing more."""
-    recorder, consumer = browser(office, queue, start, stop)
+    recorder, consumer = browser(domain, queue, start, stop)
     consumer.grant(100, True)
-    settle_down(office)
+    settle_down(domain)
     assert recorder.drains == 1
     consumer.close()
     return [one.sequence for one in recorder.take()]
@@ -49,68 +49,68 @@ def read(office: Domain, queue: Queue, start: int = 1, stop: int = 100) -> list[
 @pytest.mark.parametrize("commits", [True, False])
 def test_what_a_transaction_claims_is_there_until_it_commits(commits: bool) -> None:
     """A reader that misses it would be done with what comes back when the transaction is rolled back."""
-    office = make_office()
-    queue = make_queue(office)
-    send(office, "q", "a", "b", "c")
+    domain = make_domain()
+    queue = make_queue(domain)
+    send(domain, "q", "a", "b", "c")
     recorder = Recorder()
-    session = make_session(office)
+    session = make_session(domain)
     session.consume(queue, recorder).grant(2)
-    settle_down(office)
+    settle_down(domain)
     transaction = session.begin()
     for reference in recorder.take():
         transaction.settle(reference, ACCEPTED)
 
     assert first_sequence(queue) == 1
     assert first_since(queue, -1) == 1
-    assert read(office, queue) == [1, 2, 3]
+    assert read(domain, queue) == [1, 2, 3]
     assert acknowledge_below(queue, 4, 100) == 1
     if commits:
         session.commit(transaction)
-        assert read(office, queue) == []
+        assert read(domain, queue) == []
     else:
         session.rollback(transaction)
-        settle_down(office)
-        assert read(office, queue) == [1, 2]
+        settle_down(domain)
+        assert read(domain, queue) == [1, 2]
     assert queue.aside == {}
 
 
 def test_a_delivery_that_is_handed_back_is_there_once() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    send(office, "q", "a", "b")
+    domain = make_domain()
+    queue = make_queue(domain)
+    send(domain, "q", "a", "b")
     recorder = Recorder()
-    session = make_session(office)
+    session = make_session(domain)
     session.consume(queue, recorder).grant(2)
-    settle_down(office)
+    settle_down(domain)
     transaction = session.begin()
     transaction.settle(recorder.take()[0], ACCEPTED, is_final=False)
 
     session.rollback(transaction)
 
-    assert read(office, queue) == [1, 2]
+    assert read(domain, queue) == [1, 2]
     assert queue.aside == {}
 
 
 @pytest.mark.parametrize("end", ["due", "purged"])
 def test_what_waits_for_its_next_attempt_is_there(end: str) -> None:
-    office = make_office(DELAYED)
-    queue = make_queue(office)
-    send(office, "q", "a", "b", "c")
-    recorder, consumer = attach(office, queue, 1)
+    domain = make_domain(DELAYED)
+    queue = make_queue(domain)
+    send(domain, "q", "a", "b", "c")
+    recorder, consumer = attach(domain, queue, 1)
     consumer.settle(recorder.take()[0], FAILED)
 
     assert queue.scheduled_count == 1
     assert first_sequence(queue) == 1
-    assert read(office, queue) == [1, 2, 3]
+    assert read(domain, queue) == [1, 2, 3]
     assert [one.sequence for one in there(queue, 1, 3, 10)[0]] == [1, 2]
     if end == "due":
-        pass_time(office, 50)
+        pass_time(domain, 50)
         assert queue.scheduled_count == 0
-        assert read(office, queue) == [1, 2, 3]
+        assert read(domain, queue) == [1, 2, 3]
     else:
         queue.purge()
-        settle_down(office)
-        assert read(office, queue) == []
+        settle_down(domain)
+        assert read(domain, queue) == []
         assert first_sequence(queue) == 4
     assert queue.aside == {}
 
@@ -121,14 +121,14 @@ def test_what_is_past_its_time_expires_and_is_not_acknowledged(tmp_path: Path, i
     settings = AddressSettings(expiry_address="EXPIRED", max_read_page_messages=1 if is_on_disk else 100)
     with World(tmp_path, {"#": settings}) as world:
         queue = world.queue()
-        late = make_queue(world.office, "EXPIRED")
+        late = make_queue(world.domain, "EXPIRED")
         for number in range(6):
             message = plain_message("q", MessageView(body=str(number)), True)
-            message.expires_ms = world.office.dispatcher.now_ms + 5 if number % 2 else 0
-            world.office.route(message, world.office.addresses["q"])
+            message.expires_ms = world.domain.dispatcher.now_ms + 5 if number % 2 else 0
+            world.domain.route(message, world.domain.addresses["q"])
         world.settle()
-        world.office.dispatcher.now_ms += 5
-        assert read(world.office, queue) == [1, 3, 5]
+        world.domain.dispatcher.now_ms += 5
+        assert read(world.domain, queue) == [1, 3, 5]
 
         assert acknowledge_below(queue, 6, 100) == 5
         world.settle()
@@ -139,9 +139,9 @@ def test_what_is_past_its_time_expires_and_is_not_acknowledged(tmp_path: Path, i
 
 
 def test_what_is_looked_up_is_told_as_far_as_it_goes() -> None:
-    office = make_office()
-    queue = make_queue(office)
-    send(office, "q", *"abcdef")
+    domain = make_domain()
+    queue = make_queue(domain)
+    send(domain, "q", *"abcdef")
     acknowledge_numbers(queue, {2, 5})
 
     assert ([one.sequence for one in there(queue, 1, 7, 2)[0]], there(queue, 1, 7, 2)[1]) == ([1, 3], 4)
@@ -155,14 +155,14 @@ def test_a_range_that_cannot_be_read_does_not_end(tmp_path: Path) -> None:
     with World(tmp_path, {"#": AddressSettings(max_read_page_messages=2)}) as world:
         queue = world.queue()
         for number in range(6):
-            world.office.route(plain_message("q", MessageView(body=str(number)), True), world.office.addresses["q"])
+            world.domain.route(plain_message("q", MessageView(body=str(number)), True), world.domain.addresses["q"])
         world.settle()
         acknowledge_numbers(queue, {1, 2})
         world.settle()
-        recorder, consumer = browser(world.office, queue, 1, 100)
+        recorder, consumer = browser(world.domain, queue, 1, 100)
         environment, world.store._environment = world.store._environment, None
         consumer.grant(100, True)
-        settle_down(world.office)
+        settle_down(world.domain)
 
         assert recorder.drains == 0
         with pytest.raises(StoreError, match="queue 'q' cannot be read"):
@@ -172,6 +172,6 @@ def test_a_range_that_cannot_be_read_does_not_end(tmp_path: Path) -> None:
 
         world.store._environment = environment
         consumer.grant(100, True)
-        settle_down(world.office)
+        settle_down(world.domain)
         assert recorder.drains == 1
         assert [one.sequence for one in recorder.take()] == [3, 4, 5, 6]

@@ -32,7 +32,7 @@ class Writer:
 
     def __init__(self, services: Services, user: str = "job") -> None:
         self.services = services
-        self.postoffice = services.sessions.postoffice
+        self.domain = services.sessions.domain
         self.session = services.sessions.open(Subject(user), "job-1", "127.0.0.1:1", "AMQP")
 
     def stage(self, epoch: int, attempt: str, address: str = "orders", link: Link | None = None) -> Stage:
@@ -50,22 +50,22 @@ class Writer:
     def commit(self, epoch: int, **attempts: int) -> object:
         """Until all is routed."""
         answer = self.ask(epoch, **attempts)
-        settle_down(self.postoffice)
+        settle_down(self.domain)
         return answer.take()
 
     def abort(self, epoch: int, *attempts: str) -> object:
         """Until all are gone."""
         answer = Answer()
         steps = self.services.staging.abort(self.session, "w", epoch, frozenset(attempts) or None)
-        self.postoffice.dispatcher.slices.start(steps, answer.done, answer.refused)
-        settle_down(self.postoffice)
+        self.domain.dispatcher.slices.start(steps, answer.done, answer.refused)
+        settle_down(self.domain)
         return answer.take()
 
     def ask(self, epoch: int, **attempts: int) -> "Answer":
         """The first slice of a commit."""
         answer = Answer()
         steps = self.services.staging.commit(self.session, "w", epoch, attempts)
-        self.postoffice.dispatcher.slices.start(steps, answer.done, answer.refused)
+        self.domain.dispatcher.slices.start(steps, answer.done, answer.refused)
         return answer
 
 
@@ -96,14 +96,14 @@ def message(body: str, address: str = "orders") -> Message:
     return sent
 
 
-def bodies(postoffice: Domain, queue: str = "orders") -> list[object]:
+def bodies(domain: Domain, queue: str = "orders") -> list[object]:
     """What waits in a queue."""
-    return [reference.message.view.body for reference in browse_all(postoffice.queues[queue])]
+    return [reference.message.view.body for reference in browse_all(domain.queues[queue])]
 
 
-def stages(postoffice: Domain) -> int:
+def stages(domain: Domain) -> int:
     """How many stages there are."""
-    address = postoffice.addresses.get(STAGING_ADDRESS)
+    address = domain.addresses.get(STAGING_ADDRESS)
     return 0 if address is None else len(address.bindings)
 
 
@@ -111,31 +111,31 @@ def stages(postoffice: Domain) -> int:
 def services() -> Services:
     """A broker with the queue `orders`."""
     services = World().services
-    postoffice = services.sessions.postoffice
+    domain = services.sessions.domain
     for name in ("orders", "bills"):
-        postoffice.create_address(name, ANYCAST)
-        postoffice.create_queue(QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST))
+        domain.create_address(name, ANYCAST)
+        domain.create_queue(QueueConfig(name=name, address=name, routing_type=RoutingType.ANYCAST))
     return services
 
 
 @pytest.fixture
-def office(services: Services) -> Domain:
-    """Its post office."""
-    return services.sessions.postoffice
+def domain(services: Services) -> Domain:
+    """Its domain."""
+    return services.sessions.domain
 
 
-def test_nothing_is_routed_before_the_commit(office: Domain, services: Services) -> None:
+def test_nothing_is_routed_before_the_commit(domain: Domain, services: Services) -> None:
     writer = Writer(services)
 
     writer.send(0, "a", "1", "2")
 
-    assert bodies(office) == []
+    assert bodies(domain) == []
     assert writer.commit(0, a=2) is True
-    assert bodies(office) == ["1", "2"]
-    assert stages(office) == 0
+    assert bodies(domain) == ["1", "2"]
+    assert stages(domain) == 0
 
 
-def test_exactly_the_named_attempts_are_routed(office: Domain, services: Services) -> None:
+def test_exactly_the_named_attempts_are_routed(domain: Domain, services: Services) -> None:
     """A task that ran twice has two attempts; its job names the one that finished."""
     writer = Writer(services)
     writer.send(0, "a", "1")
@@ -144,11 +144,11 @@ def test_exactly_the_named_attempts_are_routed(office: Domain, services: Service
 
     writer.commit(0, b=1, c=1)
 
-    assert bodies(office) == ["1", "2"]
-    assert stages(office) == 0
+    assert bodies(domain) == ["1", "2"]
+    assert stages(domain) == 0
 
 
-def test_an_epoch_is_committed_once(office: Domain, services: Services) -> None:
+def test_an_epoch_is_committed_once(domain: Domain, services: Services) -> None:
     """A job that crashed after its commit writes its last epoch again."""
     writer = Writer(services)
     writer.send(3, "a", "1")
@@ -157,11 +157,11 @@ def test_an_epoch_is_committed_once(office: Domain, services: Services) -> None:
 
     assert writer.commit(3, b=1) is False
     assert writer.commit(2, never=5) is False
-    assert bodies(office) == ["1"]
-    assert stages(office) == 0
+    assert bodies(domain) == ["1"]
+    assert stages(domain) == 0
 
 
-def test_an_incomplete_attempt_commits_nothing(office: Domain, services: Services) -> None:
+def test_an_incomplete_attempt_commits_nothing(domain: Domain, services: Services) -> None:
     """Messages that were not durable may have gone with a crash: the job must write them again."""
     writer = Writer(services)
     writer.send(0, "a", "1")
@@ -171,18 +171,18 @@ def test_an_incomplete_attempt_commits_nothing(office: Domain, services: Service
         writer.commit(0, a=1, b=2)
     with pytest.raises(InvalidRequest, match="nothing is staged by attempt 'c'"):
         writer.commit(0, a=1, c=1)
-    assert bodies(office) == []
+    assert bodies(domain) == []
     assert writer.commit(0, a=1, b=1) is True
 
 
-def test_attempts_may_go_to_several_addresses(office: Domain, services: Services) -> None:
+def test_attempts_may_go_to_several_addresses(domain: Domain, services: Services) -> None:
     writer = Writer(services)
     writer.send(0, "a", "1")
     writer.send(0, "b", "2", address="bills")
 
     writer.commit(0, a=1, b=1)
 
-    assert (bodies(office), bodies(office, "bills")) == (["1"], ["2"])
+    assert (bodies(domain), bodies(domain, "bills")) == (["1"], ["2"])
 
 
 def test_an_attempt_keeps_its_address(services: Services) -> None:
@@ -213,7 +213,7 @@ def test_another_link_takes_the_stage_over(services: Services) -> None:
     assert (first.is_stolen, second.is_stolen) == (True, False)
 
 
-def test_delivery_time_and_expiry_count_from_the_commit(office: Domain, services: Services) -> None:
+def test_delivery_time_and_expiry_count_from_the_commit(domain: Domain, services: Services) -> None:
     writer = Writer(services)
     producer = writer.send(0, "a")
     late, due = message("late"), message("due")
@@ -221,30 +221,30 @@ def test_delivery_time_and_expiry_count_from_the_commit(office: Domain, services
     due.delivery_time_ms = NOW_MS + 50
     producer.send(late)
     producer.send(due)
-    office.dispatcher.now_ms = NOW_MS + 20
-    for queue in list(office.queues.values()):
+    domain.dispatcher.now_ms = NOW_MS + 20
+    for queue in list(domain.queues.values()):
         queue.expiry.expire_due()
-    office.dispatcher.handle_deadlines()
+    domain.dispatcher.handle_deadlines()
 
     writer.commit(0, a=2)
 
-    assert [reference.message.expires_ms for reference in browse_all(office.queues["orders"])] == [NOW_MS + 10]
-    assert office.queues["orders"].scheduled_count == 1
+    assert [reference.message.expires_ms for reference in browse_all(domain.queues["orders"])] == [NOW_MS + 10]
+    assert domain.queues["orders"].scheduled_count == 1
 
 
-def test_an_abort_drops_what_was_staged(office: Domain, services: Services) -> None:
+def test_an_abort_drops_what_was_staged(domain: Domain, services: Services) -> None:
     writer = Writer(services)
     producer = writer.send(1, "a", "1")
     writer.send(2, "b", "2")
 
     assert writer.abort(1) == 1
 
-    assert stages(office) == 1
+    assert stages(domain) == 1
     with pytest.raises(NoSuchQueue, match="attempt 'a' of epoch 1 is over"):
         producer.send(message("3"))
 
 
-def test_an_abort_of_attempts_leaves_the_others(office: Domain, services: Services) -> None:
+def test_an_abort_of_attempts_leaves_the_others(domain: Domain, services: Services) -> None:
     """A task that failed takes back its own; another one of its job is done and waits for the commit."""
     writer = Writer(services)
     writer.send(0, "a", "0")
@@ -253,13 +253,13 @@ def test_an_abort_of_attempts_leaves_the_others(office: Domain, services: Servic
 
     assert writer.abort(1, "a", "x") == 1
 
-    assert stages(office) == 2
+    assert stages(domain) == 2
     with pytest.raises(NoSuchQueue, match="attempt 'a' of epoch 1 is over"):
         producer.send(message("3"))
     assert writer.commit(1, b=1) is True
 
 
-def test_a_stage_that_nobody_touches_goes(office: Domain, services: Services) -> None:
+def test_a_stage_that_nobody_touches_goes(domain: Domain, services: Services) -> None:
     """Its job died without a word."""
     writer = Writer(services)
     kept = writer.stage(0, "kept")
@@ -268,8 +268,8 @@ def test_a_stage_that_nobody_touches_goes(office: Domain, services: Services) ->
     services.staging.release(left, left.holder)
 
     for now_ms in range(NOW_MS, NOW_MS + TIMEOUT_MS + 2 * SWEEP_MS, SWEEP_MS):
-        office.dispatcher.now_ms = now_ms
-        office.dispatcher.handle_deadlines()
+        domain.dispatcher.now_ms = now_ms
+        domain.dispatcher.handle_deadlines()
 
     assert kept.queue.is_deleted is False
     assert left.queue.is_deleted is True
@@ -285,20 +285,20 @@ def test_stages_are_their_users_own(services: Services) -> None:
     assert Writer(services, "ann").commit(0, a=1) is True
 
 
-def test_a_commit_needs_the_permission_to_send(office: Domain, services: Services) -> None:
+def test_a_commit_needs_the_permission_to_send(domain: Domain, services: Services) -> None:
     writer = Writer(services)
     writer.send(0, "a", "1")
-    office.access = Rules((Permission.SEND, "orders"))
+    domain.access = Rules((Permission.SEND, "orders"))
 
     with pytest.raises(NotAuthorized):
         writer.commit(0, a=1)
-    assert bodies(office) == []
+    assert bodies(domain) == []
 
 
-def test_an_address_that_went_meanwhile_stops_the_commit(office: Domain, services: Services) -> None:
+def test_an_address_that_went_meanwhile_stops_the_commit(domain: Domain, services: Services) -> None:
     writer = Writer(services)
     writer.send(0, "a", "1")
-    office.delete_address("orders", force=True)
+    domain.delete_address("orders", force=True)
 
     with pytest.raises(NoSuchAddress):
         writer.commit(0, a=1)
@@ -360,10 +360,10 @@ def test_a_stage_takes_no_transactions(services: Services) -> None:
         producer.send(message("1"), transaction)
 
 
-def test_an_address_with_staged_messages_is_in_use(office: Domain, services: Services) -> None:
+def test_an_address_with_staged_messages_is_in_use(domain: Domain, services: Services) -> None:
     """Though it is empty: a restart, or a long batch, must not take it from under the commit."""
-    office.create_address("auto", ANYCAST, auto_created=True)
-    office.create_queue(
+    domain.create_address("auto", ANYCAST, auto_created=True)
+    domain.create_queue(
         QueueConfig(name="auto", address="auto", routing_type=RoutingType.ANYCAST, auto_created=True, auto_delete=True)
     )
     writer = Writer(services)
@@ -372,15 +372,15 @@ def test_an_address_with_staged_messages_is_in_use(office: Domain, services: Ser
     services.reaper.reap_at_start()
 
     assert writer.commit(1, a=1)
-    assert bodies(office, "auto") == ["m"]
+    assert bodies(domain, "auto") == ["m"]
 
 
-def test_an_address_is_free_again_after_the_commit(office: Domain, services: Services) -> None:
-    office.create_address("auto", ANYCAST, auto_created=True)
+def test_an_address_is_free_again_after_the_commit(domain: Domain, services: Services) -> None:
+    domain.create_address("auto", ANYCAST, auto_created=True)
     writer = Writer(services)
     writer.send(1, "a", address="auto")
     writer.commit(1, a=0)
 
     services.reaper.reap_at_start()
 
-    assert "auto" not in office.addresses
+    assert "auto" not in domain.addresses

@@ -19,7 +19,7 @@ from artemis_py.errors import (
     QueueExists,
     RoutingTypeMismatch,
 )
-from tests.core_harness import Recorder, make_message, make_office, make_queue, make_session
+from tests.core_harness import Recorder, make_domain, make_message, make_queue, make_session
 
 RED = parse_filter("colour = 'red'")
 
@@ -47,13 +47,13 @@ def consume(session: Session, subscription: Subscription) -> Consumer:
 
 def test_a_temporary_subscription_goes_with_its_subscriber() -> None:
     """It has no name, so nobody else can find it, and it takes no permission to end it."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     subscription = session.subscribe(SubscriptionSpec("news", filter=RED))
-    office.route(make_message(colour="red"), office.addresses["news"])
-    office.route(make_message(colour="blue"), office.addresses["news"])
+    domain.route(make_message(colour="red"), domain.addresses["news"])
+    domain.route(make_message(colour="blue"), domain.addresses["news"])
     assert (subscription.lifetime, subscription.queue.message_count) == (Lifetime.TEMPORARY, 1)
-    office.access = Rules(*Permission)
+    domain.access = Rules(*Permission)
 
     session.unsubscribe(subscription, "done")
 
@@ -62,13 +62,13 @@ def test_a_temporary_subscription_goes_with_its_subscriber() -> None:
 
 def test_a_durable_subscription_is_found_again() -> None:
     """The client that goes keeps it, the one that unsubscribes deletes it."""
-    office = make_office()
-    first = make_session(office)
+    domain = make_domain()
+    first = make_session(domain)
     subscription = first.subscribe(durable("c.s"))
     first.close_consumer(consume(first, subscription))
     first.subscriptions.leave(subscription, "gone")
     assert (subscription.is_new, subscription.queue.user, subscription.queue.settings.max_consumers) == (True, "ann", 1)
-    again = make_session(office)
+    again = make_session(domain)
 
     found = again.subscribe(durable("c.s"))
     assert (found.queue, found.is_new) == (subscription.queue, False)
@@ -81,8 +81,8 @@ def test_a_durable_subscription_is_found_again() -> None:
 
 def test_a_durable_subscription_has_one_consumer() -> None:
     """The second is refused when it attaches, as by any queue with a limit."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     consume(session, session.subscribe(durable("c.s")))
 
     with pytest.raises(MaxConsumersReached):
@@ -91,8 +91,8 @@ def test_a_durable_subscription_has_one_consumer() -> None:
 
 def test_a_volatile_shared_subscription_goes_with_its_last_consumer() -> None:
     """Whoever leaves before leaves it to the others."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     spec = SubscriptionSpec("news", ("c.s",), shared=True)
     first, second = session.subscribe(spec), session.subscribe(spec)
     consumers = [consume(session, first), consume(session, second)]
@@ -109,8 +109,8 @@ def test_a_volatile_shared_subscription_goes_with_its_last_consumer() -> None:
 
 def test_another_filter_makes_an_idle_subscription_again() -> None:
     """What the old filter let in is not wanted any more."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     before = session.subscribe(durable("c.s"))
 
     after = session.subscribe(durable("c.s", filter=RED))
@@ -121,8 +121,8 @@ def test_another_filter_makes_an_idle_subscription_again() -> None:
 
 def test_a_subscription_in_use_is_not_changed() -> None:
     """The refusal says with what filter it is used."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     consume(session, session.subscribe(durable("c.s", filter=RED)))
 
     with pytest.raises(QueueExists, match="in use on address 'news' with the filter colour = 'red'"):
@@ -131,9 +131,9 @@ def test_a_subscription_in_use_is_not_changed() -> None:
 
 def test_a_configured_queue_stays_as_it_is() -> None:
     """Whatever a client asks for, and also when it unsubscribes."""
-    office = make_office()
-    queue = make_queue(office, "c.s", RoutingType.MULTICAST, address="news", configuration_managed=True)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain, "c.s", RoutingType.MULTICAST, address="news", configuration_managed=True)
+    session = make_session(domain)
 
     subscription = session.subscribe(durable("c.s", filter=RED))
     session.unsubscribe(subscription, "done")
@@ -143,8 +143,8 @@ def test_a_configured_queue_stays_as_it_is() -> None:
 
 def test_a_name_that_another_subscription_has_is_passed_over() -> None:
     """Names of different kinds of subscriptions may meet; when all are taken the client is told."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     shared = session.subscribe(durable("a.b", shared=True, recreates=False))
 
     own = session.subscribe(durable("a.b", "$own.a.b", recreates=False))
@@ -157,10 +157,10 @@ def test_a_name_that_another_subscription_has_is_passed_over() -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_no_queue_is_deleted_past_the_check(force: bool) -> None:
     """Every protocol's way to unsubscribe needs the permission, and nothing is done without it."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     subscription = session.subscribe(durable("c.s"))
-    office.access = Rules(Permission.DELETE_DURABLE_QUEUE)
+    domain.access = Rules(Permission.DELETE_DURABLE_QUEUE)
 
     with pytest.raises(NotAuthorized):
         session.subscriptions.unsubscribe(subscription, "done", force)
@@ -168,14 +168,14 @@ def test_no_queue_is_deleted_past_the_check(force: bool) -> None:
         session.subscribe(durable("c.s", filter=RED))
 
     assert not subscription.queue.is_deleted
-    Sessions(office).end_subscription(subscription, "expired")
+    Sessions(domain).end_subscription(subscription, "expired")
     assert subscription.queue.is_deleted
 
 
 def test_others_that_consume_keep_the_queue() -> None:
     """An administrator that looks at it, for instance; a client that insists cuts them off."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     subscription = session.subscribe(durable("c.s"))
     consume(session, subscription)
 
@@ -188,10 +188,10 @@ def test_others_that_consume_keep_the_queue() -> None:
 
 def test_what_a_client_may_not_read_is_not_there_for_it() -> None:
     """It does not learn whether a subscription exists, nor with which filter."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     session.subscribe(durable("c.s", filter=RED))
-    office.access = Rules(Permission.CONSUME)
+    domain.access = Rules(Permission.CONSUME)
 
     assert session.subscriptions.find("c.s") is None
     with pytest.raises(NotAuthorized):
@@ -202,8 +202,8 @@ def test_what_a_client_may_not_read_is_not_there_for_it() -> None:
 
 def test_a_queue_made_for_nothing_is_withdrawn() -> None:
     """One that was there before stays."""
-    office = make_office()
-    session = make_session(office)
+    domain = make_domain()
+    session = make_session(domain)
     new, found = session.subscribe(durable("c.s")), session.subscribe(durable("c.s"))
 
     session.subscriptions.withdraw(found, "refused")
@@ -214,29 +214,29 @@ def test_a_queue_made_for_nothing_is_withdrawn() -> None:
 
 
 def no_creation() -> Domain:
-    """A post office where nothing comes into being on demand."""
-    return make_office({"#": AddressSettings(auto_create_addresses=False, auto_create_queues=False)})
+    """A domain where nothing comes into being on demand."""
+    return make_domain({"#": AddressSettings(auto_create_addresses=False, auto_create_queues=False)})
 
 
 def test_a_subscriber_creates_an_address_and_never_widens_one() -> None:
     """artemis-model §1.4; a producer does widen it."""
-    office = make_office()
-    make_queue(office, "orders")
-    office.update_address("orders", frozenset((RoutingType.ANYCAST,)))
+    domain = make_domain()
+    make_queue(domain, "orders")
+    domain.update_address("orders", frozenset((RoutingType.ANYCAST,)))
 
-    make_session(office).subscribe(durable("c.s"))
+    make_session(domain).subscribe(durable("c.s"))
     with pytest.raises(RoutingTypeMismatch, match="not configured for topic support: it is ANYCAST"):
-        make_session(office).subscribe(SubscriptionSpec("orders"))
+        make_session(domain).subscribe(SubscriptionSpec("orders"))
     with pytest.raises(NoSuchAddress):
         make_session(no_creation()).subscribe(SubscriptionSpec("news"))
 
-    assert office.addresses["news"].routing_types == {RoutingType.MULTICAST}
+    assert domain.addresses["news"].routing_types == {RoutingType.MULTICAST}
 
 
 def test_a_queue_by_its_full_name() -> None:
     """Created if that is allowed; a multicast one with the filter of its first consumer."""
-    office = make_office()
-    subscriptions = make_session(office).subscriptions
+    domain = make_domain()
+    subscriptions = make_session(domain).subscriptions
 
     queue = subscriptions.named_queue("news", "mine", RoutingType.MULTICAST, RED)
     assert (queue.filter, queue.settings.auto_delete) == (RED, False)

@@ -9,26 +9,26 @@ from artemis_py.core.runtime.accounts import ADDRESS_BYTES, CONSUMER_BYTES, NAME
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import LimitExceeded
-from tests.core_harness import Recorder, make_office, make_queue, make_session, send
+from tests.core_harness import Recorder, make_domain, make_queue, make_session, send
 
 BOTH = frozenset(RoutingType)
 
 
 @pytest.fixture
-def office(monkeypatch: pytest.MonkeyPatch) -> Domain:
+def domain(monkeypatch: pytest.MonkeyPatch) -> Domain:
     """One with room for little."""
     monkeypatch.setattr(accounts, "LEAST_TABLES_BYTES", 20_000)
-    return make_office(options=BrokerSettings(global_max_size_bytes=1000))
+    return make_domain(options=BrokerSettings(global_max_size_bytes=1000))
 
 
 def test_what_clients_make_is_counted_and_given_back() -> None:
     """Each with its name, whoever makes it and however it goes."""
-    office = make_office()
-    tables = office.dispatcher.tables
+    domain = make_domain()
+    tables = domain.dispatcher.tables
     sizes = [tables.size_bytes]
-    queue = make_queue(office, "queue", address="address")
+    queue = make_queue(domain, "queue", address="address")
     sizes.append(tables.size_bytes)
-    session = make_session(office)
+    session = make_session(domain)
     consumer = session.consume(queue, Recorder())
     session.consume(queue, Recorder())
     sizes.append(tables.size_bytes)
@@ -37,7 +37,7 @@ def test_what_clients_make_is_counted_and_given_back() -> None:
     session.create_temporary_queue(RoutingType.ANYCAST)
     session.close()
     sizes.append(tables.size_bytes)
-    office.delete_address("address", force=True)
+    domain.delete_address("address", force=True)
     sizes.append(tables.size_bytes)
 
     made = ADDRESS_BYTES + QUEUE_BYTES + NAME_FACTOR * len("addressqueue")
@@ -46,18 +46,18 @@ def test_what_clients_make_is_counted_and_given_back() -> None:
 
 def test_a_queue_that_is_deleted_gives_its_consumers_back() -> None:
     """They end with it."""
-    office = make_office()
-    make_session(office).consume(make_queue(office), Recorder())
-    office.delete_address("q", force=True)
+    domain = make_domain()
+    make_session(domain).consume(make_queue(domain), Recorder())
+    domain.delete_address("q", force=True)
 
-    assert office.dispatcher.tables.size_bytes == 0
+    assert domain.dispatcher.tables.size_bytes == 0
 
 
-def test_a_publisher_cannot_make_addresses_without_end(office: Domain) -> None:
+def test_a_publisher_cannot_make_addresses_without_end(domain: Domain) -> None:
     """They take half of the room at most, so that queues and consumers still find some; then nothing is made."""
-    session = make_session(office)
-    tables = office.dispatcher.tables
-    queue = make_queue(office, "there")
+    session = make_session(domain)
+    tables = domain.dispatcher.tables
+    queue = make_queue(domain, "there")
     made = 0
     while tables.size_bytes < 10_000:
         session.producer(f"a{made}", RoutingType.MULTICAST)
@@ -78,18 +78,18 @@ def test_a_publisher_cannot_make_addresses_without_end(office: Domain) -> None:
         session.consume(queue, Recorder())
 
     assert tables.size_bytes < 20_000 + CONSUMER_BYTES
-    send(office, "there", "m")
+    send(domain, "there", "m")
     assert queue.message_count == 1
     session.close()
-    make_session(office).consume(queue, Recorder())
+    make_session(domain).consume(queue, Recorder())
 
 
-def test_an_operator_may_go_on(office: Domain) -> None:
+def test_an_operator_may_go_on(domain: Domain) -> None:
     """What `broker.xml`, a restart and management make is counted, and not refused."""
     for number in range(30):
-        make_queue(office, f"q{number}")
+        make_queue(domain, f"q{number}")
 
-    assert office.dispatcher.tables.size_bytes > 20_000
+    assert domain.dispatcher.tables.size_bytes > 20_000
 
 
 @pytest.mark.parametrize(

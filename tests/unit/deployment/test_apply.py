@@ -27,7 +27,7 @@ from artemis_py.store.disk import DiskLimit, DiskMonitor
 from artemis_py.transport.config import AcceptorConfig
 from tests.amqp_broker import Broker as AmqpBroker
 from tests.amqp_broker import only
-from tests.core_harness import attach, make_message, make_office, make_queue, make_session, send, settle_down
+from tests.core_harness import attach, make_domain, make_message, make_queue, make_session, send, settle_down
 from tests.line_protocol import LineProtocolManager
 from tests.mqtt_site import Site, connected
 
@@ -57,7 +57,7 @@ def planned(broker: Broker, wanted: BrokerConfig) -> Plan:
 def reload(broker: Broker, wanted: BrokerConfig) -> list[Problem]:
     """Do it, in a turn."""
     problems = broker.deployment.apply(planned(broker, wanted))
-    settle_down(broker.postoffice)
+    settle_down(broker.domain)
     return problems
 
 
@@ -72,18 +72,18 @@ async def test_addresses_and_queues_are_added() -> None:
     async with Broker(config(), LINE) as broker:
         assert reload(broker, config(address(queue()))) == []
 
-        send(broker.postoffice, "a", "m")
-        assert broker.postoffice.queues["q"].message_count == 1
+        send(broker.domain, "a", "m")
+        assert broker.domain.queues["q"].message_count == 1
 
 
 async def test_a_filter_is_changed_for_what_comes_and_messages_stay() -> None:
     async with Broker(config(address(queue(filter="colour = 'red'"))), LINE) as broker:
-        office = broker.postoffice
+        domain = broker.domain
 
         def arrivals() -> int:
             for colour in ("red", "blue", "blue"):
-                office.route(make_message(colour=colour), office.addresses["a"])
-            return office.queues["q"].message_count
+                domain.route(make_message(colour=colour), domain.addresses["a"])
+            return domain.queues["q"].message_count
 
         assert arrivals() == 1
         reload(broker, config(address(queue(filter="colour = 'blue'"))))
@@ -95,7 +95,7 @@ async def test_address_settings_reach_addresses_and_queues_that_exist() -> None:
     """A new match, a changed one, and one that is gone."""
     base = embedded_config().address_settings
     async with Broker(config(address(queue())), LINE) as broker:
-        existing = broker.postoffice.addresses["a"]
+        existing = broker.domain.addresses["a"]
         attempts = []
         for own in (AddressSettings(max_delivery_attempts=3), AddressSettings(max_delivery_attempts=4), None):
             settings = base if own is None else {**base, "a": own}
@@ -109,21 +109,21 @@ async def test_max_consumers_below_those_that_are_there_is_refused_and_tried_aga
     """What was refused is as it was, the rest is done, and the next plan has the refused change once more."""
     wanted = config(address(queue(max_consumers=1), queue("p")))
     async with Broker(config(address(queue())), LINE) as broker:
-        office = broker.postoffice
-        session = make_session(office)
-        consumers = [attach(office, office.queues["q"]) for _ in range(2)]
+        domain = broker.domain
+        session = make_session(domain)
+        consumers = [attach(domain, domain.queues["q"]) for _ in range(2)]
 
         (problem,) = reload(broker, wanted)
 
         assert problem.element == 'queue "q"'
         assert "has 2 consumers" in problem.message
-        assert office.queues["q"].settings.max_consumers == -1
-        assert "p" in office.queues
+        assert domain.queues["q"].settings.max_consumers == -1
+        assert "p" in domain.queues
         for _, consumer in consumers:
             session.close_consumer(consumer)
         assert len(planned(broker, wanted).changes) == 1
         assert reload(broker, wanted) == []
-        assert office.queues["q"].settings.max_consumers == 1
+        assert domain.queues["q"].settings.max_consumers == 1
 
 
 async def test_a_refused_match_is_tried_again() -> None:
@@ -146,9 +146,9 @@ async def test_options_that_can_change_at_run_time_do() -> None:
         acceptors=(AcceptorConfig(name="more", port=0),),
     )
     async with Broker(config(address(queue())), LINE) as broker:
-        office = broker.postoffice
-        send(office, "a", "m")
-        assert not office.account.is_full
+        domain = broker.domain
+        send(domain, "a", "m")
+        assert not domain.account.is_full
         found = planned(broker, wanted)
         assert sorted(change.element for change in found.changes if change.needs_restart) == [
             'acceptor "embedded"',
@@ -158,11 +158,11 @@ async def test_options_that_can_change_at_run_time_do() -> None:
 
         assert reload(broker, wanted) == []
 
-        assert office.account.is_full
-        assert (office.options.transaction_timeout_ms, office.options.id_cache_size) == (5, 3)
-        assert office.creations.limit == 2
+        assert domain.account.is_full
+        assert (domain.options.transaction_timeout_ms, domain.options.id_cache_size) == (5, 3)
+        assert domain.creations.limit == 2
         assert broker.deployment.config.graceful_shutdown_timeout_ms == 7
-        assert office.options.name == "localhost"
+        assert domain.options.name == "localhost"
         assert [fact.name for fact in broker.acceptor_facts()] == ["embedded"]
         assert all(change.needs_restart for change in planned(broker, wanted).changes)
         assert planned(broker, wanted).needs_restart
@@ -170,14 +170,14 @@ async def test_options_that_can_change_at_run_time_do() -> None:
 
 def test_the_disk_is_watched_by_the_limits_of_now(tmp_path: Path) -> None:
     """They count at the next look, which may come earlier or later than before."""
-    office = make_office()
-    monitor = DiskMonitor(tmp_path, DiskLimit(), office.dispatcher.disk_changed)
-    deployment = Deployment(Sessions(office), disk=monitor)
+    domain = make_domain()
+    monitor = DiskMonitor(tmp_path, DiskLimit(), domain.dispatcher.disk_changed)
+    deployment = Deployment(Sessions(domain), disk=monitor)
 
     deployment.apply(plan(EMPTY, config(min_disk_free_bytes=1 << 62, disk_scan_period_ms=250)))
 
     assert monitor.scan() == 0.25
-    assert office.account.disk_is_full
+    assert domain.account.disk_is_full
 
 
 async def test_a_queue_that_cannot_move_stays_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,36 +185,36 @@ async def test_a_queue_that_cannot_move_stays_and_is_named(caplog: pytest.LogCap
     async with Broker(config(address(queue())), LINE) as broker:
         assert reload(broker, config(address(), address(queue(address="b"), name="b"))) == []
 
-        assert broker.postoffice.queues["q"].address.name == "a"
+        assert broker.domain.queues["q"].address.name == "a"
     assert "stored queue differs from broker.xml and stays as it is: name=q address=a durable=True" in caplog.text
 
 
 async def test_what_clients_made_is_taken_over() -> None:
     """It was created on demand; from now on it is one of the configuration, and not deleted on its own."""
     async with Broker(config(), LINE) as broker:
-        office = broker.postoffice
-        make_session(office).producer("a")
-        send(office, "a", "m")
+        domain = broker.domain
+        make_session(domain).producer("a")
+        send(domain, "a", "m")
         wanted = config(address(queue("a")))
 
         assert reload(broker, wanted) == []
 
-        assert office.queues["a"].configuration_managed
-        assert office.queues["a"].message_count == 1
+        assert domain.queues["a"].configuration_managed
+        assert domain.queues["a"].message_count == 1
         assert planned(broker, wanted).changes == ()
 
 
 async def test_a_plan_is_applied_to_what_is_there_when_it_is_applied() -> None:
     """Somebody created the queue, or deleted it, after the plan was shown."""
     async with Broker(config(address(queue("goes"))), LINE) as broker:
-        office = broker.postoffice
+        domain = broker.domain
         shown = planned(broker, config(address(queue("goes", max_consumers=1), queue("comes", max_consumers=2))))
-        office.delete_queue("goes")
-        make_queue(office, "comes", address="a")
+        domain.delete_queue("goes")
+        make_queue(domain, "comes", address="a")
 
         assert broker.deployment.apply(shown) == []
 
-        assert [office.queues[name].settings.max_consumers for name in ("goes", "comes")] == [1, 2]
+        assert [domain.queues[name].settings.max_consumers for name in ("goes", "comes")] == [1, 2]
 
 
 async def test_clients_feel_a_change_in_the_next_turn() -> None:
@@ -243,24 +243,24 @@ FORCE_ALL = {"#": AddressSettings(config_delete_addresses=DeletionPolicy.FORCE)}
 async def test_force_deletes_what_the_configuration_has_no_more() -> None:
     """With its messages, and consumers are told."""
     async with Broker(config(address(queue(), queue("stays")), address_settings=FORCE), LINE) as broker:
-        office = broker.postoffice
-        send(office, "a", "m")
-        recorder, _ = attach(office, office.queues["q"], credit=0)
+        domain = broker.domain
+        send(domain, "a", "m")
+        recorder, _ = attach(domain, domain.queues["q"], credit=0)
 
         assert reload(broker, config(address(queue("stays")), address_settings=FORCE)) == []
 
-        assert set(office.queues) == {"stays"}
+        assert set(domain.queues) == {"stays"}
         assert recorder.ended_because == "it is no longer in the configuration"
 
 
 async def test_force_deletes_addresses_but_those_made_on_demand() -> None:
     async with Broker(config(address(queue()), address_settings=FORCE_ALL), LINE) as broker:
-        office = broker.postoffice
-        make_session(office).producer("on.demand", RoutingType.ANYCAST)
+        domain = broker.domain
+        make_session(domain).producer("on.demand", RoutingType.ANYCAST)
 
         reload(broker, config(address_settings=FORCE_ALL))
 
-        assert set(office.addresses) == {"on.demand"}
+        assert set(domain.addresses) == {"on.demand"}
 
 
 @pytest.mark.parametrize(("settings", "left"), [({}, {"q", "stays"}), (FORCE, {"stays"})])
@@ -272,7 +272,7 @@ async def test_force_works_at_the_start_too(
     async with Broker(config(address(queue(), queue("stays")), **parts), LINE):
         pass
     async with Broker(config(address(queue("stays")), **parts), LINE) as broker:
-        assert set(broker.postoffice.queues) == left
+        assert set(broker.domain.queues) == left
 
 
 # Mistakes that only the start finds.
@@ -346,7 +346,7 @@ async def test_security_itself_is_switched_by_a_restart(tmp_path: Path) -> None:
 
         assert reload(broker, wanted) == []
 
-        make_session(broker.postoffice).producer("a")
+        make_session(broker.domain).producer("a")
         assert "core/security-enabled" in [each.element for each in planned(broker, wanted).changes]
 
 
@@ -368,9 +368,9 @@ NO_CONSUMING: dict[Permission, frozenset[str]] = {
 def test_an_amqp_link_that_is_not_allowed_any_more_is_detached() -> None:
     """The connection stays, and so does what is still allowed."""
     access = AccessRules({}, BrokerSettings())
-    office = make_office()
-    office.access = Roleless(access)
-    broker = AmqpBroker(office=office)
+    domain = make_domain()
+    domain.access = Roleless(access)
+    broker = AmqpBroker(domain=domain)
     deployment = Deployment(broker.host.sessions, access)
     first = evolve(EMPTY, security_settings={"#": ALL})
     deployment.apply(plan(EMPTY, first))
@@ -435,9 +435,9 @@ CONFIGURATIONS = (
 
 def state(broker: Broker) -> dict[str, object]:
     """What a configuration decides, as far as a running broker can take it up."""
-    office = broker.postoffice
+    domain = broker.domain
     return {
-        "addresses": {each.name: (each.routing_types, each.settings) for each in office.addresses.values()},
+        "addresses": {each.name: (each.routing_types, each.settings) for each in domain.addresses.values()},
         "queues": {
             each.name: (
                 each.config,
@@ -446,15 +446,15 @@ def state(broker: Broker) -> dict[str, object]:
                 each.settings.max_consumers,
                 str(each.filter),
             )
-            for each in office.queues.values()
+            for each in domain.queues.values()
         },
         "diverts": {
             each.name: (each.config, each.address.name, each.supersedes)
-            for each in office.others.values()
+            for each in domain.others.values()
             if isinstance(each, Divert)
         },
-        "limits": (office.account.max_messages, office.account.max_bytes, office.creations.limit),
-        "options": office.options,
+        "limits": (domain.account.max_messages, domain.account.max_bytes, domain.creations.limit),
+        "options": domain.options,
     }
 
 

@@ -120,16 +120,16 @@ def test_the_address_of_a_divert_counts_as_declared() -> None:
 def reload(broker: Broker, wanted: BrokerConfig) -> list[Problem]:
     """Do it, in a turn."""
     problems = broker.deployment.apply(plan(broker.deployment.running(wanted), wanted))
-    settle_down(broker.postoffice)
+    settle_down(broker.domain)
     return problems
 
 
 def arrivals(broker: Broker) -> dict[str, int]:
     """How many messages each queue gets of one that is sent to `a`."""
-    office = broker.postoffice
-    before = {queue.name: queue.message_count for queue in office.queues.values()}
-    send(office, "a", "m")
-    return {queue.name: queue.message_count - before[queue.name] for queue in office.queues.values()}
+    domain = broker.domain
+    before = {queue.name: queue.message_count for queue in domain.queues.values()}
+    send(domain, "a", "m")
+    return {queue.name: queue.message_count - before[queue.name] for queue in domain.queues.values()}
 
 
 async def test_a_broker_starts_with_its_diverts_and_a_reload_finds_no_difference() -> None:
@@ -161,7 +161,7 @@ async def test_a_divert_that_went_with_its_address_is_made_again() -> None:
     """An administrator deleted the address; the configuration still has the divert."""
     wanted = config(divert())
     async with Broker(wanted, LINE) as broker:
-        broker.postoffice.delete_address("a", force=True)
+        broker.domain.delete_address("a", force=True)
 
         assert reload(broker, wanted) == []
 
@@ -171,21 +171,21 @@ async def test_a_divert_that_went_with_its_address_is_made_again() -> None:
 async def test_diverts_made_by_code_stay_unless_the_configuration_has_one_of_the_name() -> None:
     """As those that management makes stay in Artemis."""
     async with Broker(config(), LINE) as broker:
-        create_divert(broker.postoffice, divert("mine"))
-        create_divert(broker.postoffice, divert("taken over"))
+        create_divert(broker.domain, divert("mine"))
+        create_divert(broker.domain, divert("taken over"))
 
         assert reload(broker, config(divert("taken over", exclusive=True, filter="x = 1"))) == []
-        assert set(broker.postoffice.others) == {"mine", "taken over"}
-        assert broker.postoffice.others["taken over"].supersedes
+        assert set(broker.domain.others) == {"mine", "taken over"}
+        assert broker.domain.others["taken over"].supersedes
 
         assert reload(broker, config()) == []
-        assert set(broker.postoffice.others) == {"mine"}
+        assert set(broker.domain.others) == {"mine"}
 
 
 async def test_what_is_refused_is_as_it_was_and_is_planned_again() -> None:
     """The name belongs to a queue that a client has made; the filter of code was never read."""
     async with Broker(config(divert()), LINE) as broker:
-        broker.postoffice.create_queue(QueueConfig(name="made", address="a", routing_type=RoutingType.ANYCAST))
+        broker.domain.create_queue(QueueConfig(name="made", address="a", routing_type=RoutingType.ANYCAST))
         wanted = config(divert("made"), divert(filter="x ="))
 
         problems = reload(broker, wanted)
@@ -203,16 +203,16 @@ async def test_what_is_refused_is_as_it_was_and_is_planned_again() -> None:
 async def test_a_plan_is_applied_to_what_is_there_when_it_is_applied() -> None:
     """Code removed one divert and made another since the plan was shown."""
     async with Broker(config(divert("goes"), divert("changes")), LINE) as broker:
-        office = broker.postoffice
+        domain = broker.domain
         wanted = config(divert("changes", exclusive=True), divert("comes", exclusive=True))
         shown = plan(broker.deployment.running(wanted), wanted)
-        office.unbind(office.others["goes"])
-        office.unbind(office.others["changes"])
-        create_divert(office, divert("comes"))
+        domain.unbind(domain.others["goes"])
+        domain.unbind(domain.others["changes"])
+        create_divert(domain, divert("comes"))
 
         assert broker.deployment.apply(shown) == []
 
-        assert {name: each.supersedes for name, each in office.others.items()} == {"changes": True, "comes": True}
+        assert {name: each.supersedes for name, each in domain.others.items()} == {"changes": True, "comes": True}
 
 
 async def test_a_divert_that_cannot_be_made_ends_the_start() -> None:

@@ -55,7 +55,7 @@ def test_names_of_addresses_and_queues_are_sorted_and_queues_selected_by_type() 
 def test_more_names_than_one_reply_carries_are_refused_with_the_way_out() -> None:
     world = World()
     for number in range(MAX_NAMES):
-        world.postoffice.create_address(f"a{number}", ANYCAST)
+        world.domain.create_address(f"a{number}", ANYCAST)
 
     assert "use listAddresses" in world.refusal("broker", "getAddressNames")
 
@@ -68,7 +68,7 @@ def test_an_address_is_created_with_the_named_types() -> None:
     text = world.call("broker", "createAddress", "a", "ANYCAST, multicast")
 
     assert text == "Address [name=a, routingTypes={ANYCAST,MULTICAST}]"
-    assert world.postoffice.addresses["a"].routing_types == frozenset(RoutingType)
+    assert world.domain.addresses["a"].routing_types == frozenset(RoutingType)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_address_with_queues_is_only_deleted_by_force() -> None:
 
     assert "still has queues" in world.refusal("broker", "deleteAddress", "a")
     assert world.call("broker", "deleteAddress", "a", True) is None
-    assert "a" not in world.postoffice.queues
+    assert "a" not in world.domain.queues
 
 
 def test_a_missing_address_is_refused_with_the_nearest_names() -> None:
@@ -146,7 +146,7 @@ def test_a_queue_is_created_from_json_with_all_its_attributes() -> None:
             },
         )
     )
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
 
     assert created["name"] == "q"
     assert queue.filter is not None
@@ -172,7 +172,7 @@ def test_json_may_come_as_text_as_artemis_clients_send_it() -> None:
     world = World()
     world.call("broker", "createQueue", '{"name": "q", "routing-type": "ANYCAST"}')
 
-    assert world.postoffice.queues["q"].address.name == "q"
+    assert world.domain.queues["q"].address.name == "q"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_positional_forms_of_create_queue(parameters: tuple[object, ...], expect
     """Without a type the address' default-queue-routing-type applies: MULTICAST."""
     world = World()
     world.call("broker", "createQueue", *parameters)
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
 
     assert (None if queue.filter is None else queue.filter.text, queue.durable, queue.routing_type) == expected
 
@@ -202,7 +202,7 @@ def test_the_address_of_a_new_queue_is_created_unless_that_is_forbidden() -> Non
 
     assert "address 'a' does not exist" in world.refusal("broker", "createQueue", wanted)
     world.call("broker", "createQueue", {**wanted, "auto-create-address": True})
-    assert world.postoffice.addresses["a"].routing_types == ANYCAST
+    assert world.domain.addresses["a"].routing_types == ANYCAST
 
 
 def test_a_queue_that_cannot_be_leaves_no_address_behind() -> None:
@@ -210,14 +210,14 @@ def test_a_queue_that_cannot_be_leaves_no_address_behind() -> None:
     world.refusal("broker", "createQueue", "new", "q")
     world.refusal("broker", "createQueue", "new", "other", "x =", True)
 
-    assert "new" not in world.postoffice.addresses
+    assert "new" not in world.domain.addresses
 
 
 def test_a_queue_that_may_not_be_leaves_no_address_behind() -> None:
     world = World(Rules((Permission.CREATE_DURABLE_QUEUE, "new")))
     world.refusal("broker", "createQueue", "new", "q")
 
-    assert "new" not in world.postoffice.addresses
+    assert "new" not in world.domain.addresses
 
 
 def test_an_existing_queue_is_refused_naming_its_address_unless_asked_to_ignore_it() -> None:
@@ -251,7 +251,7 @@ def test_a_queue_is_not_created_from_what_it_cannot_have(wanted: object, reason:
     world = World()
 
     assert reason in world.refusal("broker", "createQueue", wanted)
-    assert "q" not in world.postoffice.queues
+    assert "q" not in world.domain.queues
 
 
 def test_a_queue_is_changed_in_what_is_named_only() -> None:
@@ -278,37 +278,37 @@ def test_a_queue_is_not_changed_in_what_is_fixed(wanted: dict[str, object], reas
 
 def test_a_queue_with_consumers_is_only_destroyed_with_them() -> None:
     world = world_with_queues("q")
-    taker = consume(world, world.postoffice.queues["q"], 1)
+    taker = consume(world, world.domain.queues["q"], 1)
 
     assert "still has 1 consumers" in world.refusal("broker", "destroyQueue", "q")
     world.call("broker", "destroyQueue", "q", True)
-    assert (taker.reasons, "q" in world.postoffice.queues) == (["deleted by request"], False)
+    assert (taker.reasons, "q" in world.domain.queues) == (["deleted by request"], False)
 
 
 def test_the_auto_created_address_goes_with_its_last_queue_if_asked() -> None:
     world = World()
-    world.postoffice.create_address("auto", MULTICAST, auto_created=True)
+    world.domain.create_address("auto", MULTICAST, auto_created=True)
     world.call("broker", "createQueue", "auto", "q")
     world.call("broker", "destroyQueue", "q", False, True)
 
-    assert "auto" not in world.postoffice.addresses
+    assert "auto" not in world.domain.addresses
 
 
 def test_the_auto_created_address_stays_while_it_has_another_queue() -> None:
     world = World()
-    world.postoffice.create_address("auto", MULTICAST, auto_created=True)
+    world.domain.create_address("auto", MULTICAST, auto_created=True)
     for name in ("q", "other"):
         world.call("broker", "createQueue", "auto", name)
     world.call("broker", "destroyQueue", "q", False, True)
 
-    assert [binding.name for binding in world.postoffice.addresses["auto"].bindings] == ["other"]
+    assert [binding.name for binding in world.domain.addresses["auto"].bindings] == ["other"]
 
 
 def test_an_address_created_by_name_stays_when_its_last_queue_goes() -> None:
     world = world_with_queues("q")
     world.call("broker", "destroyQueue", "q", False, True)
 
-    assert "q" in world.postoffice.addresses
+    assert "q" in world.domain.addresses
 
 
 # Lists.
@@ -317,7 +317,7 @@ def test_an_address_created_by_name_stays_when_its_last_queue_goes() -> None:
 def test_queues_are_listed_with_their_counters() -> None:
     world = world_with_queues("q")
     world.publish("q", 3)
-    consume(world, world.postoffice.queues["q"], 2)
+    consume(world, world.domain.queues["q"], 2)
     (row,) = rows(world, "listQueues", {"field": "name", "operation": "EQUALS", "value": "q"})
 
     assert {name: row[name] for name in ("messageCount", "deliveringCount", "consumerCount", "messagesAdded")} == {
@@ -373,7 +373,7 @@ def test_a_page_has_a_limit_whatever_is_asked_for(page_rows: int) -> None:
     """Artemis' -1 asks for everything at once; the reply stays bounded all the same."""
     world = World()
     for number in range(MAX_PAGE_ROWS + 1):
-        world.postoffice.create_address(f"a{number}", ANYCAST)
+        world.domain.create_address(f"a{number}", ANYCAST)
 
     assert len(rows(world, "listAddresses", {}, 1, page_rows)) == MAX_PAGE_ROWS
 
@@ -399,7 +399,7 @@ def test_pages_before_the_first_are_refused() -> None:
 
 def test_connections_and_consumers_are_listed_with_who_and_where() -> None:
     world = world_with_queues("q")
-    consume(world, world.postoffice.queues["q"], 5)
+    consume(world, world.domain.queues["q"], 5)
     (connection,) = rows(world, "listConnections")
     (consumer,) = rows(world, "listConsumers")
 
@@ -419,7 +419,7 @@ def test_totals_are_over_all_queues() -> None:
     world = world_with_queues("a", "b")
     world.publish("a", 2)
     world.publish("b", 1)
-    consume(world, world.postoffice.queues["a"], 1)
+    consume(world, world.domain.queues["a"], 1)
     before = world.replies.message_count
     totals = [
         world.call("broker", f"get{name}") for name in ("TotalMessageCount", "TotalConsumerCount", "ConnectionCount")

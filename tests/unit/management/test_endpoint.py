@@ -56,7 +56,7 @@ def test_a_request_without_reply_address_is_performed() -> None:
         properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"}, body='["a", "ANYCAST"]'
     )
 
-    assert "a" in world.postoffice.addresses
+    assert "a" in world.domain.addresses
 
 
 def test_a_reply_can_go_to_a_queue_of_an_address() -> None:
@@ -67,7 +67,7 @@ def test_a_reply_can_go_to_a_queue_of_an_address() -> None:
         world.call("broker", "createQueue", "answers", name, "MULTICAST")
     world.send(properties=VERSION, reply_to="answers::mine")
 
-    assert [world.postoffice.queues[name].message_count for name in ("mine", "other")] == [1, 0]
+    assert [world.domain.queues[name].message_count for name in ("mine", "other")] == [1, 0]
 
 
 def test_without_permission_to_manage_the_request_is_refused_and_not_performed() -> None:
@@ -78,7 +78,7 @@ def test_without_permission_to_manage_the_request_is_refused_and_not_performed()
             properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"}, body='["a","ANYCAST"]'
         )
 
-    assert "a" not in world.postoffice.addresses
+    assert "a" not in world.domain.addresses
 
 
 def test_a_reply_that_finds_no_room_is_logged_and_holds_up_no_other_work(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,14 +87,14 @@ def test_a_reply_that_finds_no_room_is_logged_and_holds_up_no_other_work(caplog:
     world.publish("long", 3 * SLICE_MESSAGES)
     world.call("reader", "heads", {"queues": []})
     full = AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)
-    world.postoffice.settings.put(world.replies.name, full)
+    world.domain.settings.put(world.replies.name, full)
 
     world.send(
         properties={"_AMQ_ResourceName": "queue.long", "_AMQ_OperationName": "countMessages"},
         body='["none = 1"]',
         reply_to=world.replies.name,
     )
-    settle_down(world.postoffice)
+    settle_down(world.domain)
 
     assert "management reply not sent" in caplog.text
     assert world.replies.message_count == 1
@@ -103,7 +103,7 @@ def test_a_reply_that_finds_no_room_is_logged_and_holds_up_no_other_work(caplog:
 def test_a_reply_does_not_go_where_its_reader_may_not_send() -> None:
     """Management must not be a way around `send`; the work is not done either."""
     world = World(Rules((Permission.SEND, "closed")))
-    world.postoffice.create_address("closed", ANYCAST)
+    world.domain.create_address("closed", ANYCAST)
 
     with pytest.raises(NotAuthorized, match="closed"):
         world.send(
@@ -112,7 +112,7 @@ def test_a_reply_does_not_go_where_its_reader_may_not_send() -> None:
             reply_to="closed",
         )
 
-    assert "a" not in world.postoffice.addresses
+    assert "a" not in world.domain.addresses
 
 
 @pytest.mark.parametrize("reply_to", [MANAGEMENT, f"queue://{MANAGEMENT}", f"{MANAGEMENT}::q"])
@@ -176,7 +176,7 @@ def test_parameters_may_come_as_bytes_of_utf8() -> None:
     parameters = json.dumps(["ä", "ANYCAST"], ensure_ascii=False).encode()
     world.reply(properties={"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "createAddress"}, body=parameters)
 
-    assert "ä" in world.postoffice.addresses
+    assert "ä" in world.domain.addresses
 
 
 def test_acceptors_show_their_real_port() -> None:

@@ -15,7 +15,7 @@ from tests.unit.management.world import ANYCAST, Rules, World, consume, outcome
 def world() -> World:
     """Queue q on address a, with three messages; n counts them."""
     world = World()
-    world.postoffice.create_address("a", ANYCAST)
+    world.domain.create_address("a", ANYCAST)
     world.call("broker", "createQueue", {"name": "q", "address": "a", "routing-type": "ANYCAST"})
     for number in (1, 2, 3):
         world.publish("a", 1, n=number)
@@ -70,12 +70,12 @@ def test_a_queue_is_found_by_its_fully_qualified_name(world: World) -> None:
 
 
 def test_a_paused_queue_holds_its_messages_until_it_is_resumed(world: World) -> None:
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
     world.call("queue.q", "pause")
     taker = consume(world, queue, 10)
     held = len(taker.taken)
     world.call("queue.q", "resume")
-    world.postoffice.dispatcher.run()
+    world.domain.dispatcher.run()
 
     assert (held, len(taker.taken)) == (0, 3)
 
@@ -110,7 +110,7 @@ def test_a_filter_that_does_not_parse_is_refused_with_its_place(world: World) ->
 
 
 def test_consumers_show_in_the_counters(world: World) -> None:
-    consume(world, world.postoffice.queues["q"], 2)
+    consume(world, world.domain.queues["q"], 2)
 
     assert [world.read("queue.q", name) for name in ("ConsumerCount", "DeliveringCount")] == [1, 2]
 
@@ -136,17 +136,17 @@ def test_address_attributes(world: World, attribute: str, value: object) -> None
 
 
 def test_the_size_of_an_address_is_what_its_messages_hold_in_memory(world: World) -> None:
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
 
     assert world.read("address.a", "AddressSize") == sum(r.message.size for r in browse_all(queue))
 
 
 def test_pausing_an_address_holds_its_queues(world: World) -> None:
     world.call("address.a", "pause")
-    taker = consume(world, world.postoffice.queues["q"], 10)
+    taker = consume(world, world.domain.queues["q"], 10)
     held, paused = len(taker.taken), world.read("address.a", "Paused")
     world.call("address.a", "resume")
-    world.postoffice.dispatcher.run()
+    world.domain.dispatcher.run()
 
     assert (held, paused, len(taker.taken)) == (0, True, 3)
 
@@ -174,7 +174,7 @@ def test_deleting_a_durable_queue_needs_its_permission() -> None:
     world.call("broker", "createQueue", "a", "q")
 
     assert "deleteDurableQueue" in world.refusal("broker", "destroyQueue", "q")
-    assert "q" in world.postoffice.queues
+    assert "q" in world.domain.queues
 
 
 def test_messages_are_removed_with_a_filter(world: World) -> None:
@@ -192,7 +192,7 @@ def test_long_work_is_answered_at_its_end(world: World) -> None:
         properties = {"_AMQ_ResourceName": resource, "_AMQ_OperationName": operation}
         body = '["n IS NULL"]' if operation == "countMessages" else ""
         world.send(reply_to=world.replies.name, properties=properties, body=body)
-    while world.postoffice.dispatcher.run():
+    while world.domain.dispatcher.run():
         pass
 
     answers = [outcome(reference.message.view)[1] for reference in browse_all(world.replies)[before:]]

@@ -17,12 +17,12 @@ from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World
 
 def fill(world: World, name: str, count: int) -> None:
     """A queue of this name on an address of this name."""
-    world.postoffice.create_address(name, ANYCAST)
+    world.domain.create_address(name, ANYCAST)
     routing_type = next(iter(ANYCAST))
-    world.postoffice.create_queue(QueueConfig(name=name, address=name, routing_type=routing_type))
+    world.domain.create_queue(QueueConfig(name=name, address=name, routing_type=routing_type))
     for number in range(count):
         message: Message = plain_message(name, MessageView(body=str(number)))
-        world.postoffice.route(message, world.postoffice.addresses[name])
+        world.domain.route(message, world.domain.addresses[name])
 
 
 def names(answer: str) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_time_is_searched_for_where_times_are_noted() -> None:
     world = World()
     fill(world, "orders", 3)
     assert "enable-ingress-timestamp" in world.refusal("reader", "heads", {"queues": ["orders"], "time": 5})
-    address = world.postoffice.addresses["orders"]
+    address = world.domain.addresses["orders"]
     address.apply_settings(evolve(address.settings, enable_ingress_timestamp=True))
 
     (head,) = json.loads(world.call("reader", "heads", {"queues": ["orders"], "time": 5}))["queues"]
@@ -83,11 +83,11 @@ def test_a_lease_ends_when_it_is_not_renewed() -> None:
     world = World()
     fill(world, "q", 1)
     world.call("reader", "heads", leased("one"))
-    world.postoffice.dispatcher.now_ms += 30_000
+    world.domain.dispatcher.now_ms += 30_000
     world.call("reader", "heads", leased("one"))
-    world.postoffice.dispatcher.now_ms += 59_999
+    world.domain.dispatcher.now_ms += 59_999
     assert "for 1 s" in world.refusal("reader", "heads", leased("two"))
-    world.postoffice.dispatcher.now_ms += 1
+    world.domain.dispatcher.now_ms += 1
 
     assert names(world.call("reader", "heads", leased("two"))) == ["q"]
 
@@ -126,21 +126,21 @@ def test_acknowledging_needs_the_permission_to_consume() -> None:
     world = World(access=Rules((Permission.CONSUME, "closed"), (Permission.MANAGE, MANAGEMENT)))
     for name in ("open", "closed"):
         fill(world, name, 2)
-    ids = {name: world.postoffice.queues[name].id for name in ("open", "closed")}
+    ids = {name: world.domain.queues[name].id for name in ("open", "closed")}
     both = {"queues": [["open", ids["open"], 3], ["closed", ids["closed"], 3]]}
 
     assert "consume" in world.refusal("reader", "acknowledgeUpTo", both)
-    assert world.postoffice.queues["open"].message_count == 2
+    assert world.domain.queues["open"].message_count == 2
 
 
 def test_what_was_never_given_cannot_be_acknowledged() -> None:
     """A number above the end comes from another life of the store: what it will be given to, nobody has read."""
     world = World()
     fill(world, "q", 3)
-    id = world.postoffice.queues["q"].id
+    id = world.domain.queues["q"].id
 
     assert "ends before 4: there is no 5" in world.refusal("reader", "acknowledgeUpTo", {"queues": [["q", id, 5]]})
-    assert world.postoffice.queues["q"].message_count == 3
+    assert world.domain.queues["q"].message_count == 3
     assert json.loads(world.call("reader", "acknowledgeUpTo", {"queues": [["q", id, 4]]}))["acknowledged"] == {"q": 3}
 
 
@@ -148,13 +148,13 @@ def test_the_queue_of_another_broker_is_not_acknowledged() -> None:
     """It may have the same name and the same id."""
     world = World()
     fill(world, "q", 3)
-    id = world.postoffice.queues["q"].id
+    id = world.domain.queues["q"].id
     numbers = {"queue": "q", "queueId": id, "sequences": [1]}
 
     there = {"queues": [["q", id, 3]], "node": "node-2"}
     assert json.loads(world.call("reader", "acknowledgeUpTo", there)) == {"acknowledged": {}, "complete": True}
     assert world.call("reader", "acknowledge", {**numbers, "node": "node-2"}) == 0
-    assert world.postoffice.queues["q"].message_count == 3
+    assert world.domain.queues["q"].message_count == 3
     assert json.loads(world.call("reader", "acknowledgeUpTo", {**there, "node": "node-1"}))["acknowledged"] == {"q": 2}
     assert world.call("reader", "acknowledge", {**numbers, "sequences": [3], "node": "node-1"}) == 1
 
@@ -162,7 +162,7 @@ def test_the_queue_of_another_broker_is_not_acknowledged() -> None:
 def test_what_is_below_the_number_to_begin_at_stays() -> None:
     world = World()
     fill(world, "q", 6)
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
 
     assert json.loads(world.call("reader", "acknowledgeUpTo", {"queues": [["q", queue.id, 6, 3]]}))["acknowledged"] == {
         "q": 3
@@ -171,7 +171,7 @@ def test_what_is_below_the_number_to_begin_at_stays() -> None:
 
 
 def finding(world: World, ranges: object, **more: object) -> dict[str, object]:
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
     request = {"queue": "q", "queueId": queue.id, "ranges": ranges, **more}
     answer: dict[str, object] = json.loads(world.call("reader", "find", request))
     return answer
@@ -180,12 +180,12 @@ def finding(world: World, ranges: object, **more: object) -> dict[str, object]:
 def test_what_became_of_numbers_is_told() -> None:
     world = World()
     fill(world, "q", 8)
-    queue = world.postoffice.queues["q"]
+    queue = world.domain.queues["q"]
     acknowledge_numbers(queue, {2, 3})
     message = plain_message("q", MessageView(body="short"))
-    message.expires_ms = world.postoffice.dispatcher.now_ms + 1
-    world.postoffice.route(message, world.postoffice.addresses["q"])
-    world.postoffice.dispatcher.now_ms += 1
+    message.expires_ms = world.domain.dispatcher.now_ms + 1
+    world.domain.route(message, world.domain.addresses["q"])
+    world.domain.dispatcher.now_ms += 1
 
     answer = finding(world, [[1, 3], [3, 4], [5, 6], [8, 12]])
 
@@ -210,7 +210,7 @@ def test_only_what_a_selector_wants_is_found() -> None:
     fill(world, "q", 0)
     for number in range(4):
         view = MessageView(body="x", properties={"n": number})
-        world.postoffice.route(plain_message("q", view), world.postoffice.addresses["q"])
+        world.domain.route(plain_message("q", view), world.domain.addresses["q"])
 
     assert finding(world, [[1, 9]], selector="n > 1")["there"] == [[3, "waiting"], [4, "waiting"]]
 
@@ -222,7 +222,7 @@ def test_a_queue_that_was_made_anew_has_none_of_the_numbers() -> None:
     for request in (
         {"queue": "q", "queueId": 999},
         {"queue": "r", "queueId": 1},
-        {"queue": "q", "queueId": world.postoffice.queues["q"].id, "node": "node-2"},
+        {"queue": "q", "queueId": world.domain.queues["q"].id, "node": "node-2"},
     ):
         answer = json.loads(world.call("reader", "find", {**request, "ranges": [[1, 2]]}))
         assert answer == {"node": "node-1", "queueId": None}
@@ -231,7 +231,7 @@ def test_a_queue_that_was_made_anew_has_none_of_the_numbers() -> None:
 def test_finding_needs_the_permission_to_browse() -> None:
     world = World(access=Rules((Permission.BROWSE, "q"), (Permission.MANAGE, MANAGEMENT)))
     fill(world, "q", 1)
-    wanted = {"queue": "q", "queueId": world.postoffice.queues["q"].id, "ranges": [[1, 2]]}
+    wanted = {"queue": "q", "queueId": world.domain.queues["q"].id, "ranges": [[1, 2]]}
 
     assert "browse" in world.refusal("reader", "find", wanted)
 
@@ -251,7 +251,7 @@ def test_finding_needs_the_permission_to_browse() -> None:
 def test_what_cannot_be_looked_for_is_refused(more: dict[str, object], reason: str) -> None:
     world = World()
     fill(world, "q", 1)
-    wanted = {"queue": "q", "queueId": world.postoffice.queues["q"].id, "ranges": [[1, 2]], **more}
+    wanted = {"queue": "q", "queueId": world.domain.queues["q"].id, "ranges": [[1, 2]], **more}
 
     assert reason in world.refusal("reader", "find", wanted)
 
@@ -305,10 +305,10 @@ def test_a_queue_whose_numbers_somebody_counts_on_is_not_deleted_for_being_unuse
 ) -> None:
     """A reader that was stopped for the night goes on where it stood; one made again would begin with other numbers."""
     world = World()
-    world.postoffice.create_address("q", ANYCAST)
+    world.domain.create_address("q", ANYCAST)
     routing_type = next(iter(ANYCAST))
     config = QueueConfig(name="q", address="q", routing_type=routing_type, auto_created=True)
-    queue = world.postoffice.create_queue(config, id=1)
+    queue = world.domain.create_queue(config, id=1)
     assert queue.settings.auto_delete
 
     world.call("reader", operation, parameter)

@@ -43,9 +43,9 @@ class World:
 
     def __init__(self, access: AccessControl | None = None, storage: Storage | None = None) -> None:
         settings = SettingsRepository(MatchHierarchy[AddressSettings](WildcardSyntax()))
-        self.postoffice = Domain(settings, Dispatcher(storage or MemoryStore()), access=access or OpenAccess())
-        self.postoffice.dispatcher.now_ms = NOW_MS
-        self.services = make_services(self.postoffice)
+        self.domain = Domain(settings, Dispatcher(storage or MemoryStore()), access=access or OpenAccess())
+        self.domain.dispatcher.now_ms = NOW_MS
+        self.services = make_services(self.domain)
         facts = BrokerFacts(
             version="1.2.3",
             node_id="node-1",
@@ -67,7 +67,7 @@ class World:
         view.setdefault("reply_to", self.replies.name)
         before = len(browse_all(self.replies))
         self.send(**view)
-        settle_down(self.postoffice)
+        settle_down(self.domain)
         waiting = browse_all(self.replies)
         assert len(waiting) == before + 1
         return waiting[-1].message.view
@@ -134,7 +134,7 @@ def consume(world: World, queue: Queue, credit: int) -> Taker:
     taker = Taker()
     consumer = world.session.consume(queue, taker)
     consumer.grant(credit)
-    world.postoffice.dispatcher.run()
+    world.domain.dispatcher.run()
     return taker
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from artemis_mqtt.broker.addressing import InvalidTopic, queue_names, to_address, to_topic
 from artemis_mqtt.broker.manager import MqttProtocolManager
 from artemis_py.core.names.syntax import WildcardSyntax
-from tests.core_harness import make_host, make_office
+from tests.core_harness import make_domain, make_host
 
 SYNTAX = WildcardSyntax()
 OTHER = WildcardSyntax(delimiter="/", any_words=">", single_word="+")
@@ -73,4 +73,4 @@ def test_second_names_are_of_one_kind() -> None:
 )
 def test_first_bytes(head: bytes, expected: bool | None) -> None:
     """One port speaks all protocols."""
-    assert MqttProtocolManager(make_host(make_office())).matches(head) is expected
+    assert MqttProtocolManager(make_host(make_domain())).matches(head) is expected

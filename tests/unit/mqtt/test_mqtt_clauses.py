@@ -308,7 +308,7 @@ def test_a_delivery_that_has_begun_does_not_expire() -> None:
     reader.ack(PUBCOMP, packet[4])
 
     assert reader.packets() == []
-    assert site.office.queue("r.t").message_count == 0
+    assert site.domain.queue("r.t").message_count == 0
 
 
 @pytest.mark.parametrize("version", wire.VERSIONS)

@@ -36,7 +36,7 @@ def test_a_publisher_to_a_full_address_is_not_read_until_there_is_room() -> None
     reader, writer = lasting(site, "reader"), connected(site, "writer")
     reader.subscribe("t", 1)
     writer.send(publishes(20, 1))
-    halted = (writer.is_read, site.office.addresses["t"].message_count)
+    halted = (writer.is_read, site.domain.addresses["t"].message_count)
 
     assert halted == (False, 4)
     got: list[bytes] = []
@@ -47,7 +47,7 @@ def test_a_publisher_to_a_full_address_is_not_read_until_there_is_room() -> None
         writer.packets()
     assert got == [b"%d" % number for number in range(20)]
     assert writer.is_read
-    assert site.office.account.size_bytes == 0
+    assert site.domain.account.size_bytes == 0
 
 
 def test_a_halted_client_is_not_silent() -> None:
@@ -102,7 +102,7 @@ def test_nobody_waits_for_a_client_that_is_gone() -> None:
         assert not writer.is_read
         writer.lose()
 
-    accounts = (site.office.addresses["t"].account, site.office.account)
+    accounts = (site.domain.addresses["t"].account, site.domain.account)
     assert not any(callback.__name__ == "_has_room" for account in accounts for callback in account._waiting)
 
 
@@ -118,13 +118,13 @@ def test_page_halts_publishers_while_too_much_is_on_its_way_to_the_disk(tmp_path
         site.commit()
         writer = connected(site, "writer")
         writer.send(publishes(100, 1))
-        most = site.office.account.size_bytes
+        most = site.domain.account.size_bytes
         answers = writer.packets()
 
         assert most < 30_000
         assert [answer[0] for answer in answers] == ["puback"] * 100
         assert {answer[2] for answer in answers} == {0}
-        assert [queue.message_count for queue in site.office.queues.values()] == [100] * 10
+        assert [queue.message_count for queue in site.domain.queues.values()] == [100] * 10
     scratch.close()
 
 
@@ -139,12 +139,12 @@ def test_what_is_not_durable_goes_to_disk_and_nobody_waits(tmp_path: Path) -> No
     writer.send(publishes(1000, 0))
     site.turn()
 
-    assert site.office.account.size_bytes < 110_000
+    assert site.domain.account.size_bytes < 110_000
     assert writer.is_read
     reader.handler.resume()
     got = [payload for payload, _ in messages(reader.packets())]
     assert sorted(got) == sorted([b"%d" % number for number in range(1000)] * 5)
-    assert site.office.account.size_bytes == 0
+    assert site.domain.account.size_bytes == 0
     scratch.close()
 
 
@@ -159,14 +159,14 @@ def test_retained_messages_do_not_fill_memory() -> None:
     other.publish("news", b"m", 1, 1)
 
     assert reasons.count(0x97) > 100
-    assert site.office.account.size_bytes < 60_000
+    assert site.domain.account.size_bytes < 60_000
     assert messages(other.packets()) == [(b"m", 0)]
 
 
 def test_sessions_and_wills_are_counted_until_they_end() -> None:
     """A session that outlives its connection keeps its will and its subscriptions."""
     site = Site()
-    tables = site.office.dispatcher.tables
+    tables = site.domain.dispatcher.tables
     will = Will(topic="w", payload=b"x" * 5000, qos=0, retain=False, properties=Properties(will_delay_interval=60))
     client = lasting(site, "client", will=will)
     client.subscribe("t")
@@ -176,7 +176,7 @@ def test_sessions_and_wills_are_counted_until_they_end() -> None:
     back = tables.size_bytes
     again.leave()
     connected(site, "client").leave()
-    site.office.delete_address("t")
+    site.domain.delete_address("t")
 
     assert back < away - 5000 + 3000
     assert away > 5000
@@ -205,7 +205,7 @@ def test_clients_cannot_make_sessions_subscriptions_and_topics_without_end(monke
 def test_packets_that_never_end_are_counted_and_refused() -> None:
     """16 MiB may be on their way on each connection: what there is of them counts, and goes with the connection."""
     site = Site(options=BrokerSettings(global_max_size_bytes=100_000))
-    account = site.office.account
+    account = site.domain.account
     begun = wire.publish(5, "t", b"x" * 150_000)
     first, second = connected(site, "first"), connected(site, "second")
     first.send(begun[:60_000])

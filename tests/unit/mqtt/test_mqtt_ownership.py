@@ -105,7 +105,7 @@ def test_a_user_that_may_delete_the_queues_starts_a_session_of_its_own() -> None
     assert answer.reason == 0
     assert not answer.session_present
     assert bodies(admin) == []
-    assert "c.t" not in site.office.queues
+    assert "c.t" not in site.domain.queues
 
 
 def test_owners_can_be_switched_off() -> None:
@@ -127,7 +127,7 @@ def test_what_was_nobodys_belongs_to_the_first_user_that_comes() -> None:
     ann = lasting(site, "c", username="ann")
     ann.leave()
 
-    assert site.office.queue("c.t").user == "ann"
+    assert site.domain.queue("c.t").user == "ann"
     assert Client(site).connect("c", username="bob").reason == 0x87
 
 
@@ -137,7 +137,7 @@ def test_owners_survive_a_restart(tmp_path: Path) -> None:
         ann_with_a_message(site)
 
     with guarded(tmp_path) as site:
-        assert site.office.queue("c.t").user == "ann"
+        assert site.domain.queue("c.t").user == "ann"
         assert Client(site).connect("c", username="bob").reason == 0x87
         assert bodies(lasting(site, "c", username="ann")) == [b"for ann"]
 
@@ -146,7 +146,7 @@ def test_a_record_without_a_user_is_adopted(tmp_path: Path) -> None:
     """As versions wrote it that knew no owners; so the queue has none either."""
     with guarded(tmp_path) as site:
         lasting(site, "c").subscribe("t", 1)
-        storage = site.office.storage
+        storage = site.domain.storage
         ((key, value),) = [each for each in storage.load_records(records.SPACE) if each[0][4] == 1]
         old = json.loads(value)
         del old["user"]
@@ -164,15 +164,15 @@ def test_a_record_without_a_user_is_adopted(tmp_path: Path) -> None:
 def test_a_queue_of_another_users_subscription_is_not_taken_by_its_name() -> None:
     """A durable subscription of another protocol may have the name that ours would get."""
     site = guarded()
-    office = site.office
-    office.create_address("t", frozenset((RoutingType.MULTICAST,)))
-    office.create_queue(
+    domain = site.domain
+    domain.create_address("t", frozenset((RoutingType.MULTICAST,)))
+    domain.create_queue(
         QueueConfig(name="c.t", address="t", routing_type=RoutingType.MULTICAST, max_consumers=1, user="ann")
     )
     bob = lasting(site, "c", username="bob")
 
     assert bob.subscribe("t", 1) == (1,)
-    assert sorted(office.queues) == ["$mqtt.c.t", "c.t"]
+    assert sorted(domain.queues) == ["$mqtt.c.t", "c.t"]
 
 
 def test_a_refused_subscription_leaves_queues_alone_that_it_did_not_make() -> None:
@@ -184,25 +184,25 @@ def test_a_refused_subscription_leaves_queues_alone_that_it_did_not_make() -> No
             return not is_queue and super().allows(subject, permission, address, queue)
 
     site = Site(access=Closed())
-    office = site.office
-    office.create_address("t", frozenset((RoutingType.MULTICAST,)))
-    office.create_queue(QueueConfig(name="c.t", address="t", routing_type=RoutingType.MULTICAST, max_consumers=1))
+    domain = site.domain
+    domain.create_address("t", frozenset((RoutingType.MULTICAST,)))
+    domain.create_queue(QueueConfig(name="c.t", address="t", routing_type=RoutingType.MULTICAST, max_consumers=1))
     client = lasting(site, "c")
 
     assert client.subscribe("t", 1) == (0x87,)
     assert client.subscribe("new", 1) == (0x87,)
-    assert sorted(office.queues) == ["c.t"]
+    assert sorted(domain.queues) == ["c.t"]
 
 
 def test_the_queue_of_a_session_is_consumed_by_its_user_only() -> None:
     """Through no other protocol either: what another user consumes is gone for the session."""
     site = guarded()
     ann_with_a_message(site)
-    queue = site.office.queue("c.t")
+    queue = site.domain.queue("c.t")
 
     with pytest.raises(NotAuthorized, match="another user's subscription"):
-        Session(site.office, Subject("bob")).consume(queue, Recorder())
-    Session(site.office, Subject("admin")).consume(queue, Recorder())
+        Session(site.domain, Subject("bob")).consume(queue, Recorder())
+    Session(site.domain, Subject("admin")).consume(queue, Recorder())
 
 
 # -- what a client may do to its own -------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_unsubscribe_needs_the_permission_to_delete_a_durable_queue() -> None:
     admin = lasting(site, "a", username="admin")
     admin.subscribe("t", 1)
     assert unsubscribe(admin, "t") == (0,)
-    assert sorted(site.office.queues) == ["c.t", "g.t"]
+    assert sorted(site.domain.queues) == ["c.t", "g.t"]
 
 
 def test_a_member_may_leave_a_group_that_has_others() -> None:
@@ -240,7 +240,7 @@ def test_a_member_may_leave_a_group_that_has_others() -> None:
 
     assert unsubscribe(one, "$share/g/t") == (0,)
     assert unsubscribe(other, "$share/g/t") == (0x87,)
-    assert "g.t" in site.office.queues
+    assert "g.t" in site.domain.queues
 
 
 def test_a_queue_that_ends_with_its_connection_goes_without_permission() -> None:
@@ -250,7 +250,7 @@ def test_a_queue_that_ends_with_its_connection_goes_without_permission() -> None
     ann.subscribe("t", 1)
 
     assert unsubscribe(ann, "t") == (0,)
-    assert not site.office.queues
+    assert not site.domain.queues
 
 
 def test_version_3_cannot_be_told() -> None:
@@ -261,7 +261,7 @@ def test_version_3_cannot_be_told() -> None:
     ann.subscribe("t", 1)
 
     assert unsubscribe(ann, "t") == ()
-    assert "c.t" in site.office.queues
+    assert "c.t" in site.domain.queues
 
 
 @pytest.mark.parametrize(("version", "code"), [(MQTT_3_1_1, 5), (MQTT_5, 0x87)])
@@ -285,13 +285,13 @@ def test_a_session_does_not_end_sooner_without_the_permission() -> None:
     site.pass_time(99)
 
     assert answer.properties.session_expiry_interval == 100
-    assert "c.t" in site.office.queues
+    assert "c.t" in site.domain.queues
     site.pass_time(2)
-    assert not site.office.queues
+    assert not site.domain.queues
     admin = lasting(site, "a", expiry_s=100, username="admin")
     admin.subscribe("t", 1)
     admin.send(wire.disconnect(5, Disconnect(reason=0, properties=Properties(session_expiry_interval=0))))
-    assert not site.office.queues
+    assert not site.domain.queues
 
 
 def test_a_client_identifier_with_two_colons_makes_a_queue_without() -> None:
@@ -302,5 +302,5 @@ def test_a_client_identifier_with_two_colons_makes_a_queue_without() -> None:
         assert client.subscribe("t", 1) == (1,)
         assert client.subscribe("$share/g::h/t", 1) == (1,)
 
-    names = sorted(site.office.queues)
+    names = sorted(site.domain.queues)
     assert names == [r"dev:\:1.t", r"dev:\:\:1.t", r"dev:\\:1.t", r"g:\:h.t"]

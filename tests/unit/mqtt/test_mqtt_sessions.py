@@ -102,7 +102,7 @@ def test_a_client_that_is_refused_after_all_leaves_no_will(tmp_path: Path) -> No
 def test_a_store_that_fails_before_connack_lets_nobody_in() -> None:
     """The client hears a refusal, not a success that is taken back."""
     site = Site()
-    site.office.storage.when_durable = lambda callback, failed: failed("disk full")  # type: ignore
+    site.domain.storage.when_durable = lambda callback, failed: failed("disk full")  # type: ignore
     client = Client(site)
     lasts = Properties(session_expiry_interval=60)
     client.send(wire.connect(Connect(version=5, client_id="c", clean_start=False, properties=lasts)))
@@ -163,7 +163,7 @@ def test_a_repeated_publish_of_qos_2_is_not_routed_again(tmp_path: Path, crashes
     publisher.publish("t", b"two", 2, 9)
     publisher.packets()
 
-    assert site.office.queue("s.t").message_count == 2
+    assert site.domain.queue("s.t").message_count == 2
     site.crash()
 
 
@@ -191,12 +191,12 @@ def test_a_crash_before_the_commit_leaves_neither_message_nor_identifier(tmp_pat
         publisher.publish("t", b"one", 2, 9)
 
     with Site(tmp_path) as site:
-        assert site.office.queue("s.t").message_count == 0
+        assert site.domain.queue("s.t").message_count == 0
         publisher = lasting(site, "p")
         publisher.publish("t", b"one", 2, 9, dup=True)
         assert publisher.packets() == [("pubrec", 9, 0)]
 
-        assert site.office.queue("s.t").message_count == 1
+        assert site.domain.queue("s.t").message_count == 1
 
 
 def test_pubcomp_waits_until_the_identifier_is_forgotten_for_good(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_pubrel_waits_for_the_record_and_survives_a_crash(tmp_path: Path) -> Non
         assert client.packets() == [("pubrel", packet_id, 0)]
         client.ack(PUBCOMP, packet_id)
         client.packets()
-        assert site.office.queue("s.t").message_count == 0
+        assert site.domain.queue("s.t").message_count == 0
         client.lose()
 
         assert lasting(site, "s").packets() == []
@@ -316,7 +316,7 @@ def test_clean_session_of_3_ends_with_the_connection(version: int) -> None:
     client.lose()
 
     assert site.manager.sessions.get("c") is None
-    assert not site.office.queues
+    assert not site.domain.queues
 
 
 def test_a_session_expires() -> None:
@@ -332,7 +332,7 @@ def test_a_session_expires() -> None:
 
     assert before is not None
     assert site.manager.sessions.get("c") is None
-    assert not site.office.queues
+    assert not site.domain.queues
 
 
 def test_a_client_that_is_back_stops_the_clock() -> None:
@@ -354,7 +354,7 @@ def test_an_expiry_is_counted_over_a_restart(tmp_path: Path) -> None:
         lasting(site, "left", expiry_s=10).leave()
         lasting(site, "there", expiry_s=10)
         site.commit()
-        later_ms = site.office.dispatcher.now_ms + 6_000
+        later_ms = site.domain.dispatcher.now_ms + 6_000
 
     with Site(tmp_path, now_ms=later_ms) as site:
         site.pass_time(5)
@@ -379,7 +379,7 @@ def test_a_session_that_ended_leaves_nothing_in_the_store(tmp_path: Path) -> Non
         connected(site, "c", clean_start=True).leave()
         site.commit()
 
-        assert site.office.storage.load_records("mqtt") == []
+        assert site.domain.storage.load_records("mqtt") == []
 
 
 @pytest.mark.parametrize(("version", "code"), [(4, 3), (5, 0x97)])
@@ -482,7 +482,7 @@ def test_a_message_too_large_for_its_client_counts_as_delivered() -> None:
         publisher.publish("t", bytes(size), number, number)
 
     assert [len(packet[2]) for packet in client.packets()] == [10, 20]
-    assert site.office.queue("c.t").message_count == 1
+    assert site.domain.queue("c.t").message_count == 1
 
 
 def test_the_window_holds_back_and_opens_again() -> None:

@@ -21,7 +21,7 @@ def bodies(client: Client) -> list[bytes]:
 
 
 def queues(site: Site) -> int:
-    return sum(name.startswith("c.t.") for name in site.office.queues)
+    return sum(name.startswith("c.t.") for name in site.domain.queues)
 
 
 def test_a_large_session_ends_in_slices() -> None:
@@ -34,7 +34,7 @@ def test_a_large_session_ends_in_slices() -> None:
 
     client.lose()
     left = [queues(site)]
-    while site.office.dispatcher.run():
+    while site.domain.dispatcher.run():
         left.append(queues(site))
     other.publish("x", b"m")
 
@@ -50,7 +50,7 @@ def test_a_new_session_has_nothing_of_the_one_that_is_ending() -> None:
     client = lasting(site, "c")
     subscribe_all(client)
     client.lose()
-    while site.office.dispatcher.run():
+    while site.domain.dispatcher.run():
         pass
     publisher = connected(site, "p")
     publisher.publish(f"t/{MANY - 1}", b"for the old one", 1, 1)
@@ -86,7 +86,7 @@ def test_a_session_that_was_ending_ends_after_a_restart(tmp_path: Path) -> None:
         site.commit()
 
         assert queues(site) == 0
-        assert site.office.storage.load_records("mqtt") == []
+        assert site.domain.storage.load_records("mqtt") == []
 
 
 def test_a_large_session_is_taken_up_in_slices() -> None:
@@ -108,7 +108,7 @@ def test_a_large_session_is_taken_up_in_slices() -> None:
     while not again.handler.engine.is_open:
         assert again.handler.data_to_send() == b""
         publisher.publish("t/1", b"%d" % turns, 1, 2 + turns)
-        assert site.office.dispatcher.run()
+        assert site.domain.dispatcher.run()
         turns += 1
     answer, *rest = again.packets()
 
@@ -133,9 +133,9 @@ def test_a_client_that_leaves_before_its_session_is_taken_up_loses_nothing() -> 
     for _ in range(3):
         hasty = Client(site)
         hasty.send(wire.connect(fields))
-        site.office.dispatcher.run()
+        site.domain.dispatcher.run()
         hasty.lose()
-        site.office.dispatcher.run()
+        site.domain.dispatcher.run()
     stayed = Client(site)
     stayed.send(wire.connect(fields))
     answer, *rest = stayed.packets()

@@ -55,7 +55,7 @@ def test_queues_are_named_as_in_artemis() -> None:
     client.subscribe("a/+/#", 1)
     client.subscribe("$share/g/x.y", 1)
 
-    assert {name: queue.address.name for name, queue in site.office.queues.items()} == {
+    assert {name: queue.address.name for name, queue in site.domain.queues.items()} == {
         "c.a.*.#": "a.*.#",
         "g.x\\.y": "x\\.y",
     }
@@ -87,14 +87,14 @@ def test_the_queue_goes_with_the_subscription() -> None:
 
     (answer,) = client.packets()
     assert answer.reasons == (0, 0x11)
-    assert not site.office.queues
+    assert not site.domain.queues
 
 
 def test_a_queue_on_an_anycast_address_is_consumed_and_stays() -> None:
     """artemis-model §4.2.3."""
     site = Site()
-    site.office.create_address("q", frozenset((RoutingType.ANYCAST,)))
-    site.office.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
+    site.domain.create_address("q", frozenset((RoutingType.ANYCAST,)))
+    site.domain.create_queue(QueueConfig(name="q", address="q", routing_type=RoutingType.ANYCAST))
     client = connected(site, "c")
     client.subscribe("q", 1)
     connected(site, "p").publish("q", b"m", 1, 1)
@@ -103,7 +103,7 @@ def test_a_queue_on_an_anycast_address_is_consumed_and_stays() -> None:
     client.leave()
 
     assert got == [b"m"]
-    assert "q" in site.office.queues
+    assert "q" in site.domain.queues
 
 
 def test_a_deleted_queue_ends_the_connection() -> None:
@@ -112,7 +112,7 @@ def test_a_deleted_queue_ends_the_connection() -> None:
     client = connected(site, "c")
     client.subscribe("t", 1)
 
-    site.office.delete_queue("c.t", force=True)
+    site.domain.delete_queue("c.t", force=True)
 
     (goodbye,) = client.packets()
     assert goodbye.reason == 0x98
@@ -185,7 +185,7 @@ def test_changing_the_qos_of_a_subscription_loses_nothing() -> None:
     client.ack(PUBACK, third[4])
 
     assert [(packet[2], packet[3]) for packet in (first, second, third)] == [(b"one", 1), (b"two", 0), (b"three", 1)]
-    assert site.office.queue("c.t").message_count == 0
+    assert site.domain.queue("c.t").message_count == 0
 
 
 # -- wildcards and $ -----------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_what_an_older_build_retained_is_still_there(tmp_path: Path) -> None:
     """The octets are those that such a build wrote for two PUBLISH packets, of QoS 1 and 0."""
     with Site(tmp_path) as site:
         for number, record in enumerate(RETAINED_BY_AN_OLDER_BUILD, 1):
-            site.office.storage.save_record("retained", number.to_bytes(8, "big"), record)
+            site.domain.storage.save_record("retained", number.to_bytes(8, "big"), record)
         site.commit()
 
     for _ in range(2):  # read as it was written, and then as it is written now
@@ -288,9 +288,9 @@ def test_many_retained_messages_come_in_slices() -> None:
 
     client.subscribe("#")
     publisher.publish("x", b"in between")
-    more = site.office.dispatcher.run()
+    more = site.domain.dispatcher.run()
     between = other.handler.data_to_send()
-    first = site.office.queue("c.#").messages_added
+    first = site.domain.queue("c.#").messages_added
 
     assert more
     assert 0 < first < 2500
@@ -310,7 +310,7 @@ def test_a_slow_subscriber_does_not_make_the_broker_hold_all_that_is_retained() 
     client.connect("c", clean_start=False, properties=given)
     client.subscribe("t/#", 1)
     site.pass_time(1)
-    held = site.office.queue("c.t.#").message_count
+    held = site.domain.queue("c.t.#").message_count
     got: set[str] = set()
     for _ in range(2):
         for _ in range(26):
@@ -382,12 +382,12 @@ def test_a_body_that_cannot_be_loaded_does_not_hold_others_up(
         if large is not None:
             message = Message(LargeFormat(), "t", b"")
             message.large = large
-        Session(site.office, Subject("s"), "s", "peer", "PLAIN").producer("t").send(message)
+        Session(site.domain, Subject("s"), "s", "peer", "PLAIN").producer("t").send(message)
     got = bodies(client)
 
     assert got == [b"m"]
     assert body.looks == (size <= LOADED_BODY_LIMIT_BYTES)
-    assert site.office.queue("c.t").messages_killed == 1
+    assert site.domain.queue("c.t").messages_killed == 1
     assert client.handler.engine.outgoing.quota == client.handler.engine.outgoing.window - (qos > 0)
     assert "message not delivered: client=c queue=c.t" in caplog.text
 
@@ -442,8 +442,8 @@ def test_qos_2_of_a_lost_member_waits_for_it() -> None:
 
     assert before == []
     assert bodies(second) == []
-    assert site.office.queue("g.t").message_count == 0
-    assert site.office.queue("g.t").messages_killed == 1
+    assert site.domain.queue("g.t").message_count == 0
+    assert site.domain.queue("g.t").messages_killed == 1
 
 
 def test_qos_2_that_a_lost_member_did_not_see_goes_to_another(tmp_path: Path) -> None:
@@ -510,7 +510,7 @@ def test_qos_2_of_a_member_that_ended_after_a_restart_goes_to_nobody(tmp_path: P
         second = lasting(site, "b")
 
         assert bodies(second) == []
-        assert site.office.queue("g.t").message_count == 0
+        assert site.domain.queue("g.t").message_count == 0
 
 
 def test_the_queue_of_a_group_goes_with_its_last_subscription() -> None:
@@ -522,11 +522,11 @@ def test_the_queue_of_a_group_goes_with_its_last_subscription() -> None:
     first.leave()
     second.leave()
 
-    before = "g.t" in site.office.queues
+    before = "g.t" in site.domain.queues
     site.pass_time(11)
 
     assert before
-    assert "g.t" not in site.office.queues
+    assert "g.t" not in site.domain.queues
 
 
 # -- permissions ---------------------------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ def test_a_filter_needs_the_permission_to_consume(topic_filter: str, version: in
 
     assert client.subscribe(topic_filter) == (code,)
     assert client.subscribe("other", 1) == (1,)
-    assert not any("secret" in name for name in site.office.queues)
+    assert not any("secret" in name for name in site.domain.queues)
 
 
 def test_wildcards_do_not_reach_around_permissions() -> None:
@@ -640,7 +640,7 @@ def test_a_session_is_not_handed_to_another_user() -> None:
     assert not answer.session_present
     assert bodies(bob) == []
     assert ann.handler.closed
-    assert not site.office.queues
+    assert not site.domain.queues
 
 
 # -- other protocols -----------------------------------------------------------------------------------------------
@@ -651,7 +651,7 @@ def test_messages_of_other_protocols_arrive_with_their_properties() -> None:
     site = Site()
     client = connected(site, "c")
     client.subscribe("a/b", 2)
-    session = Session(site.office, Subject("other"))
+    session = Session(site.domain, Subject("other"))
     view = MessageView(
         body="text", content_type="text/plain", reply_to="r.s", correlation_id=b"id", properties={"k": 1, "flag": True}
     )
@@ -673,10 +673,10 @@ def test_an_address_that_no_topic_can_name_is_left_out() -> None:
     site = Site()
     client = connected(site, "c")
     client.subscribe("a/#", 1)
-    session = Session(site.office, Subject("other"))
+    session = Session(site.domain, Subject("other"))
     for name in ("a.x+y", "a.b"):
-        site.office.create_address(name, frozenset((RoutingType.MULTICAST,)))
+        site.domain.create_address(name, frozenset((RoutingType.MULTICAST,)))
         session.producer(name).send(plain_message(name, MessageView(body=name)))
 
     assert bodies(client) == [b"a.b"]
-    assert site.office.queue("c.a.#").delivering_count == 1
+    assert site.domain.queue("c.a.#").delivering_count == 1

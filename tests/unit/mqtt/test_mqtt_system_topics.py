@@ -34,7 +34,7 @@ def test_nothing_is_published_for_nobody() -> None:
     client.leave()
     site.pass_time(20)
 
-    assert site.office.dispatcher.next_deadline_ms() is None
+    assert site.domain.dispatcher.next_deadline_ms() is None
 
 
 @pytest.mark.parametrize(("parameters", "code"), [({}, 0x87), ({"mqttAnonymousSystemTopics": "true"}, 0)])

@@ -8,7 +8,7 @@ from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.security.revocation import Revoked, apply_change, subject_now
 from artemis_py.security.users import UserFiles, Users
-from tests.unit.transport.doubles import Bench, small_postoffice
+from tests.unit.transport.doubles import Bench, small_domain
 
 OLD = Users({"ann": "a", "bob": "b"}, {"ann": frozenset({"r"}), "CN=device": frozenset({"r"})})
 
@@ -45,7 +45,7 @@ def test_who_may_not_be_here_any_more(user: str, new: Users, reason: str | None)
 
 def test_sessions_follow() -> None:
     """Ended, changed or left alone; a session nobody is told of has no rights left either."""
-    registry = Sessions(small_postoffice())
+    registry = Sessions(small_domain())
     sessions = {name: registry.open(OLD.subject(name)) for name in ("ann", "bob", "CN=device")}
     nobody, silent = registry.open(Subject(None)), registry.open(OLD.subject("ann"))
     told = {}

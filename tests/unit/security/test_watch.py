@@ -6,7 +6,7 @@ from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.security.logins import LoginService
 from artemis_py.security.users import UserFiles
 from artemis_py.security.watch import REFRESH_S, SETTLE_S, UsersWatch
-from tests.unit.transport.doubles import small_postoffice
+from tests.unit.transport.doubles import small_domain
 
 
 class Files:
@@ -16,7 +16,7 @@ class Files:
         self.users, self.roles = folder / "users", folder / "roles"
         self.users.write_text("ann = a\n", encoding="utf-8")
         self.roles.write_text("admins = ann\n", encoding="utf-8")
-        self.sessions = Sessions(small_postoffice())
+        self.sessions = Sessions(small_domain())
         self.events: list[str] = []
         files = UserFiles(self.users, self.roles)
         self.logins = LoginService(files.load(), lambda job, done: None, lambda delay_s, call: None, lambda: 0.0)

@@ -21,17 +21,17 @@ from tests.unit.store.world import World
 
 
 class Rig:
-    """A post office on the store under test, and how its commits are made to happen."""
+    """A domain on the store under test, and how its commits are made to happen."""
 
-    def __init__(self, office: Domain, settle: Callable[[], None]) -> None:
-        self.office = office
-        self.storage: Storage = office.storage
+    def __init__(self, domain: Domain, settle: Callable[[], None]) -> None:
+        self.domain = domain
+        self.storage: Storage = domain.storage
         self.settle = settle
 
     def send(self, address: str, body: str) -> None:
         message = plain_message(address, MessageView(body=body))
         message.durable = True
-        self.office.route(message, self.office.addresses[address])
+        self.domain.route(message, self.domain.addresses[address])
 
 
 @pytest.fixture(params=["memory", "lmdb"])
@@ -39,17 +39,17 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     """One for each store."""
     if request.param == "memory":
         hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(BrokerSettings().wildcards)
-        office = Domain(SettingsRepository(hierarchy), Dispatcher(MemoryStore()))
-        office.dispatcher.now_ms = START_MS
-        yield Rig(office, lambda: None)
+        domain = Domain(SettingsRepository(hierarchy), Dispatcher(MemoryStore()))
+        domain.dispatcher.now_ms = START_MS
+        yield Rig(domain, lambda: None)
     else:
         with World(tmp_path) as world:
-            yield Rig(world.office, world.settle)
+            yield Rig(world.domain, world.settle)
 
 
 def test_callbacks_keep_their_order(rig: Rig) -> None:
     """What was put first is confirmed first."""
-    make_queue(rig.office)
+    make_queue(rig.domain)
     told: list[int] = []
 
     for number in range(3):
@@ -72,7 +72,7 @@ def test_with_nothing_to_wait_for_the_callback_runs_at_once(rig: Rig) -> None:
 
 def test_a_callback_may_ask_again(rig: Rig) -> None:
     """An answer that leads to the next question does not disturb the order."""
-    make_queue(rig.office)
+    make_queue(rig.domain)
     rig.settle()
     told: list[str] = []
 
@@ -91,11 +91,11 @@ def test_a_callback_may_ask_again(rig: Rig) -> None:
 @pytest.mark.parametrize("outcome", [ACCEPTED, FAILED, REJECTED])
 def test_every_outcome_is_taken_whatever_was_committed_before(rig: Rig, outcome: int) -> None:
     """Settling races with the commit of the message: both orders are ordinary."""
-    queue = make_queue(rig.office)
-    recorder, consumer = attach(rig.office, queue)
+    queue = make_queue(rig.domain)
+    recorder, consumer = attach(rig.domain, queue)
     for body in ("before", "after"):
         rig.send("q", body)
-        settle_down(rig.office)
+        settle_down(rig.domain)
         (reference,) = recorder.take()
         if body == "after":
             rig.settle()
@@ -113,16 +113,16 @@ def test_every_outcome_is_taken_whatever_was_committed_before(rig: Rig, outcome:
 def test_resources_come_and_go(rig: Rig) -> None:
     """Creating and deleting in one turn, or with a commit between, is the same to the core."""
     for between in (rig.settle, lambda: None):
-        make_queue(rig.office, "a")
+        make_queue(rig.domain, "a")
         rig.send("a", "m")
         between()
-        rig.office.queue("a").pause()
-        rig.office.pause_address("a", True)
+        rig.domain.queue("a").pause()
+        rig.domain.pause_address("a", True)
         between()
-        rig.office.delete_address("a", force=True)
+        rig.domain.delete_address("a", force=True)
         rig.settle()
 
-    assert not rig.office.queues
+    assert not rig.domain.queues
 
 
 def test_records_come_and_go(rig: Rig) -> None:

@@ -25,8 +25,8 @@ def send(world: World, body: str, id: object, durable: bool = True, transaction:
     message = plain_message("q", MessageView(body=body))
     message.durable = durable
     if id is None:
-        return world.office.route(message, world.office.address("q"), "", transaction)
-    return world.office.route_once(message, world.office.address("q"), "", transaction, duplicate_id(id))
+        return world.domain.route(message, world.domain.address("q"), "", transaction)
+    return world.domain.route_once(message, world.domain.address("q"), "", transaction, duplicate_id(id))
 
 
 def test_an_id_is_in_the_batch_of_its_message(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_transaction_stores_its_ids_at_the_commit(tmp_path: Path) -> None:
     """With its messages, in one batch; a rollback stores none."""
     with World(tmp_path) as world:
         world.queue()
-        session = make_session(world.office)
+        session = make_session(world.domain)
         kept, undone = session.begin(), session.begin()
         send(world, "kept", "kept", transaction=kept)
         send(world, "undone", "undone", transaction=undone)
@@ -157,7 +157,7 @@ def test_an_id_of_a_durable_transaction_is_stored_though_its_message_is_not_dura
     """One id is enough to protect all of a transaction."""
     with World(tmp_path) as world:
         world.queue()
-        session = make_session(world.office)
+        session = make_session(world.domain)
         transaction = session.begin()
         send(world, "with id", "id", durable=False, transaction=transaction)
         send(world, "durable", None, transaction=transaction)
@@ -190,30 +190,30 @@ def test_a_deleted_address_takes_its_ids_along(tmp_path: Path) -> None:
         world.queue("r")
         message = plain_message("r", MessageView(body="m"))
         message.durable = True
-        world.office.route_once(message, world.office.address("r"), "", None, ID)
+        world.domain.route_once(message, world.domain.address("r"), "", None, ID)
         world.settle()
-        world.office.delete_address("q", force=True)
+        world.domain.delete_address("q", force=True)
         world.queue()
         assert send(world, "new", "id") == 1
         world.settle()
         assert world.count(schema.DUPLICATES) == 2
 
     with World(tmp_path) as world:
-        world.office.delete_address("q", force=True)
+        world.domain.delete_address("q", force=True)
         world.settle()
         assert world.count(schema.DUPLICATES) == 1
 
 
 def test_a_temporary_address_stores_no_ids(tmp_path: Path) -> None:
     with World(tmp_path) as world:
-        session = make_session(world.office)
+        session = make_session(world.domain)
         queue = session.create_temporary_queue(RoutingType.ANYCAST)
         message = plain_message(queue.name, MessageView(body="m"))
         message.durable = True
-        world.office.route_once(message, queue.address, "", None, ID)
+        world.domain.route_once(message, queue.address, "", None, ID)
         world.settle()
 
-        assert ID in world.office.duplicates.of(queue.address)
+        assert ID in world.domain.duplicates.of(queue.address)
         assert world.count(schema.DUPLICATES) == 0
 
 
@@ -226,7 +226,7 @@ def test_clearing_the_cache_clears_it_on_disk(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path) as world:
-        assert world.office.duplicates.of(world.office.address("q")).clear() == 3
+        assert world.domain.duplicates.of(world.domain.address("q")).clear() == 3
         world.settle()
         assert world.count(schema.DUPLICATES) == 0
 
@@ -258,8 +258,8 @@ def test_after_a_failed_commit_nothing_is_known_of_its_ids_at_the_next_start(tmp
         send(world, "m", "id")
         world.hands.turn()
         world.hands.work("disk full")
-        assert world.store.load_duplicates(world.office.address("q")) == []
+        assert world.store.load_duplicates(world.domain.address("q")) == []
 
     with World(tmp_path) as world:
-        world.office.dispatcher.now_ms = START_MS
+        world.domain.dispatcher.now_ms = START_MS
         assert send(world, "again", "id") == 1

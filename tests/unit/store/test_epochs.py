@@ -35,7 +35,7 @@ class Job:
 
     def __init__(self, world: World, user: str = "job") -> None:
         self.world = world
-        self.session = Session(world.office, Subject(user), "job-1")
+        self.session = Session(world.domain, Subject(user), "job-1")
         self.answers: list[object] = []
 
     def stage(self, epoch: int, attempt: str, *bodies: str, durable: bool = True, address: str = "q") -> None:
@@ -50,14 +50,14 @@ class Job:
 
     def commit(self, epoch: int, **attempts: int) -> None:
         """Ask for it: the first slice is done, and the answer is given when it would go out."""
-        office = self.world.office
+        domain = self.world.domain
 
         def answer(outcome: object) -> None:
-            office.storage.when_durable(
+            domain.storage.when_durable(
                 lambda: self.answers.append(outcome), lambda reason: self.answers.append(StoreError(reason))
             )
 
-        office.dispatcher.slices.start(
+        domain.dispatcher.slices.start(
             self.world.services.staging.commit(self.session, "w", epoch, attempts), answer, answer
         )
 
@@ -68,9 +68,9 @@ def numbers(first: int, count: int) -> list[str]:
 
 def events(world: World) -> Iterator[None]:
     """All that happens until nothing is left to do, one event at a time."""
-    while world.office.dispatcher.slices.has_work or world.hands.planned or world.hands.jobs:
-        if world.office.dispatcher.slices.has_work:
-            world.office.dispatcher.run()
+    while world.domain.dispatcher.slices.has_work or world.hands.planned or world.hands.jobs:
+        if world.domain.dispatcher.slices.has_work:
+            world.domain.dispatcher.run()
             yield
         elif world.hands.planned:
             world.hands.turn()
@@ -106,7 +106,7 @@ def test_an_epoch_is_routed_whole_or_not_at_all_whatever_moment_a_crash_chooses(
             assert there[: len(waiting)] == waiting or there == []
             assert answered in ([], [True])
             assert there == everything or not answered
-            stages = len(world.office.addresses[STAGING_ADDRESS].bindings)
+            stages = len(world.domain.addresses[STAGING_ADDRESS].bindings)
             records = {name: len(world.store.load_records(name)) for name in ("stages", "commits", "epochs")}
             assert stages == (3 if last < 0 else 0)
             assert records == {"stages": stages, "commits": 0, "epochs": 1 + last}
@@ -148,7 +148,7 @@ def test_stages_without_number_are_dropped_in_slices(tmp_path: Path) -> None:
             job.stage(0, str(number), "m")
         world.settle()
         job.commit(0, **{"0": 1})
-        assert len(world.office.addresses[STAGING_ADDRESS].bindings) == DROPPED_STAGES + 1
+        assert len(world.domain.addresses[STAGING_ADDRESS].bindings) == DROPPED_STAGES + 1
         assert world.services.staging.open("job", "w", 0, "1", "q", Holder()).count == 0
         world.hands.turn()
         world.hands.work()
@@ -156,7 +156,7 @@ def test_stages_without_number_are_dropped_in_slices(tmp_path: Path) -> None:
         world.services.staging.restore()
         world.settle()
 
-        assert not world.office.addresses[STAGING_ADDRESS].bindings
+        assert not world.domain.addresses[STAGING_ADDRESS].bindings
         assert bodies(world.queue()) == ["m"]
 
 
@@ -181,13 +181,13 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
         job = Job(world)
         job.stage(0, "a")
         stage = world.services.staging.open("job", "w", 0, "a", "q", Holder())
-        now_ms = world.office.dispatcher.now_ms
+        now_ms = world.domain.dispatcher.now_ms
         for index in range(9):
             message = plain_message("q", MessageView(body=str(index)), True)
             message.delivery_time_ms = now_ms + 100 if index % 3 == 0 else 0
             message.expires_ms = now_ms + 1000 if index % 3 == 1 else 0
             message.routing_type = 1
-            world.services.staging.take(stage, message, world.office.addresses["q"])
+            world.services.staging.take(stage, message, world.domain.addresses["q"])
         job.commit(0, a=9)
         world.settle()
         queue = world.queue()
@@ -199,8 +199,8 @@ def test_what_is_staged_is_routed_as_it_was_sent(tmp_path: Path) -> None:
             ("5", False, None), ("7", True, None), ("8", False, None),
         ]  # fmt: skip
         assert {one.routing_type for one in waiting} == {1}
-        world.office.dispatcher.now_ms += 100
-        world.office.dispatcher.handle_deadlines()
+        world.domain.dispatcher.now_ms += 100
+        world.domain.dispatcher.handle_deadlines()
         assert queue.scheduled_count == 0
         world.settle()
         world.audit()
@@ -223,12 +223,12 @@ def test_what_is_left_is_dropped_with_its_address(tmp_path: Path) -> None:
         job.stage(0, "a", *numbers(0, 10))
         job.stage(0, "b", "1", "2", address="other")
         job.commit(0, a=10, b=2)
-        world.office.delete_address("q", force=True)
+        world.domain.delete_address("q", force=True)
         world.settle()
 
         assert job.answers == [True]
         assert bodies(world.queue("other")) == ["1", "2"]
-        assert "q" not in world.office.addresses
+        assert "q" not in world.domain.addresses
         assert not world.services.staging.awaits("q")
         world.audit()
 
@@ -239,16 +239,16 @@ def test_a_store_that_fails_ends_the_routing_and_the_next_start_goes_on(tmp_path
         job.stage(0, "a", *numbers(0, 40))
         world.settle()
         job.commit(0, a=40)
-        settle_down(world.office)
+        settle_down(world.domain)
         world.hands.turn()
         world.hands.work()
-        settle_down(world.office)
+        settle_down(world.domain)
         world.hands.turn()
         world.hands.work("disk full")
-        settle_down(world.office)
+        settle_down(world.domain)
         there = bodies(world.queue())
         job.commit(0, a=40)
-        settle_down(world.office)
+        settle_down(world.domain)
 
         assert bodies(world.queue()) == there
         assert len(job.answers) == 2
@@ -277,7 +277,7 @@ def test_an_epoch_larger_than_a_blocked_address_flows_through_it(tmp_path: Path,
         job = Job(world)
         job.stage(0, "a", *numbers(0, 300), durable=durable)
         world.settle()
-        address = world.office.addresses["q"]
+        address = world.domain.addresses["q"]
         assert (address.must_wait, address.size_bytes) == (False, 0)
 
         job.commit(0, a=300)
@@ -309,7 +309,7 @@ def test_what_is_staged_for_a_blocked_address_has_a_limit_of_its_own(
             job.stage(0, "a", *numbers(0, 20))
         staged = world.services.staging.open("job", "w", 0, "a", "q", Holder()).count
         assert 5 < staged < 10
-        world.office.dispatcher.slices.start(world.services.staging.abort(job.session, "w", 0))
+        world.domain.dispatcher.slices.start(world.services.staging.abort(job.session, "w", 0))
         job.stage(1, "a", "1")
 
 
@@ -368,11 +368,11 @@ def test_accounts_are_even_when_all_is_consumed(tmp_path: Path, policy: FullPoli
         assert len(bodies(world.queue())) == 20
         world.queue().purge()
         world.settle()
-        address = world.office.addresses["q"]
+        address = world.domain.addresses["q"]
 
-        for each in (address, world.office.addresses[STAGING_ADDRESS]):
+        for each in (address, world.domain.addresses[STAGING_ADDRESS]):
             assert (each.account.size_bytes, each.account.message_count, each.paged_count) == (0, 0, 0)
-        assert world.office.account.size_bytes == 0
+        assert world.domain.account.size_bytes == 0
 
 
 def test_requests_of_a_writer_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,18 +48,18 @@ def test_a_key_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_the_longest_names_come_back_after_a_crash(tmp_path: Path, routing_type: RoutingType) -> None:
     """Of addresses, queues and clients; twice, for only then numbers were skipped."""
     with World(tmp_path) as world:
-        make_queue(world.office, LONGEST, routing_type)
+        make_queue(world.domain, LONGEST, routing_type)
         for number in range(2):
             world.send(LONGEST, str(number), producer="\N{ELEPHANT}" * 65_535)
             world.settle()
         assert world.failures == []
     for _ in range(2):
         with World(tmp_path) as world:
-            assert bodies(world.office.queues[LONGEST]) == ["0", "1"]
+            assert bodies(world.domain.queues[LONGEST]) == ["0", "1"]
             world.settle()
             assert world.failures == []
     with World(tmp_path) as world:
-        world.office.delete_address(LONGEST, force=True)
+        world.domain.delete_address(LONGEST, force=True)
         world.settle()
         assert world.failures == []
 
@@ -68,11 +68,11 @@ def test_a_longer_name_is_refused(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         for name in (LONGEST + "x", "\ud800"):
             with pytest.raises(InvalidRequest):
-                world.office.create_address(name, frozenset(RoutingType))
-        world.office.create_address("a", frozenset(RoutingType))
+                world.domain.create_address(name, frozenset(RoutingType))
+        world.domain.create_address("a", frozenset(RoutingType))
         for name in (LONGEST + "x", "\ud800"):
             with pytest.raises(InvalidRequest):
-                make_queue(world.office, name, address="a")
+                make_queue(world.domain, name, address="a")
 
 
 def test_long_names_that_begin_alike_skip_their_own_numbers(tmp_path: Path) -> None:
@@ -80,17 +80,17 @@ def test_long_names_that_begin_alike_skip_their_own_numbers(tmp_path: Path) -> N
     used, unused = "q" * 500 + "1", "q" * 500 + "2"
     with World(tmp_path) as world:
         for name in (used, unused):
-            make_queue(world.office, name)
+            make_queue(world.domain, name)
         world.settle()
     with World(tmp_path) as world:
         world.send(used, "m")
         world.settle()
-        skipped = {name: world.office.queues[name].skipped for name in (used, unused)}
+        skipped = {name: world.domain.queues[name].skipped for name in (used, unused)}
     with World(tmp_path) as world:
-        world.office.delete_queue(unused)
+        world.domain.delete_queue(unused)
         world.settle()
     with World(tmp_path) as world:
-        assert world.office.queues[used].skipped[: len(skipped[used])] == skipped[used]
+        assert world.domain.queues[used].skipped[: len(skipped[used])] == skipped[used]
 
 
 @pytest.mark.parametrize("time_ms", [LATEST_MS, 1 << 56, (1 << 63) - 1, (1 << 64) - 1, 1 << 70])
@@ -106,8 +106,8 @@ def test_a_delivery_time_beyond_all_days_is_the_last_one(tmp_path: Path, time_ms
     with World(tmp_path) as world:
         queue = world.queue()
         assert (bodies(queue), queue.scheduled_count) == (["now"], 1)
-        assert world.office.dispatcher.next_deadline_ms() is not None
-        world.office.dispatcher.handle_deadlines()
+        assert world.domain.dispatcher.next_deadline_ms() is not None
+        world.domain.dispatcher.handle_deadlines()
         assert queue.scheduled_count == 1
 
 
@@ -116,7 +116,7 @@ def test_what_else_is_as_long_as_it_likes(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.queue("q", user="\ud800" * 100_000)
         world.send("q", "m", expires_ms=(1 << 63) - 1)
-        session = Session(world.office, Subject("u" * 1000), "c")
+        session = Session(world.domain, Subject("u" * 1000), "c")
         message = plain_message("q", MessageView(body="m"), True)
         session.producer("q").send(message, None, duplicate_id("\ud800" * 100_000))
         for user, writer in (("u" * 1000, "w"), ("u", "w" * 1000)):

@@ -22,7 +22,7 @@ from artemis_py.store import large, schema
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import LargeFiles, body_files, read_body
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import attach, browse_all, make_office, make_queue, make_session
+from tests.core_harness import attach, browse_all, make_domain, make_queue, make_session
 from tests.unit.store.world import World, multicast
 
 BODY = b"0123456789" * 1000
@@ -42,7 +42,7 @@ def large_message(storage: Storage, durable: bool = True, body: bytes = BODY) ->
 def send(world: World, address: str, durable: bool = True) -> Message:
     """Send one; only queues hold it then."""
     message = large_message(world.store, durable)
-    world.office.route(message, world.office.addresses[address])
+    world.domain.route(message, world.domain.addresses[address])
     assert message.large is not None
     message.large.release()
     return message
@@ -55,7 +55,7 @@ def files(world: World) -> list[Path]:
 
 def take(world: World, queue: Queue, outcome: int = ACCEPTED) -> None:
     """Deliver the first message and settle it; nothing is committed."""
-    recorder, consumer = attach(world.office, queue, credit=1)
+    recorder, consumer = attach(world.domain, queue, credit=1)
     (reference,) = recorder.take()
     consumer.settle(reference, outcome)
     consumer.close()
@@ -119,10 +119,10 @@ def test_a_body_that_was_sent_in_a_transaction_is_synced_with_its_commit(
     with World(tmp_path) as world:
         world.queue()
         world.settle()
-        session = make_session(world.office)
+        session = make_session(world.domain)
         transaction = session.begin()
         message = large_message(world.store)
-        world.office.route(message, world.office.addresses["q"], transaction=transaction)
+        world.domain.route(message, world.domain.addresses["q"], transaction=transaction)
         assert message.large is not None
         message.large.release()
         synced.clear()
@@ -167,8 +167,8 @@ def test_two_queues_share_one_file(tmp_path: Path) -> None:
 def test_a_queue_that_is_not_durable_keeps_the_file_too(tmp_path: Path) -> None:
     """The store has no reference left, memory has one."""
     with World(tmp_path) as world:
-        durable = make_queue(world.office, "kept", RoutingType.MULTICAST, address="news")
-        volatile = make_queue(world.office, "volatile", RoutingType.MULTICAST, address="news", durable=False)
+        durable = make_queue(world.domain, "kept", RoutingType.MULTICAST, address="news")
+        volatile = make_queue(world.domain, "volatile", RoutingType.MULTICAST, address="news", durable=False)
         send(world, "news")
         world.settle()
         take(world, durable)
@@ -247,8 +247,8 @@ def test_a_reference_that_comes_while_the_last_one_goes_counts(tmp_path: Path) -
     """A commit that saw none left does not know what gathered since: the file still waits for a commit to go."""
     with World(tmp_path, {"#": AddressSettings(dead_letter_address="dead")}) as world:
         dead = world.queue("dead")
-        kept = make_queue(world.office, "kept", RoutingType.MULTICAST, address="news")
-        volatile = make_queue(world.office, "volatile", RoutingType.MULTICAST, address="news", durable=False)
+        kept = make_queue(world.domain, "kept", RoutingType.MULTICAST, address="news")
+        volatile = make_queue(world.domain, "volatile", RoutingType.MULTICAST, address="news", durable=False)
         world.settle()
         send(world, "news")
         take(world, kept)
@@ -271,8 +271,8 @@ def test_a_deleted_queue_takes_its_files_along(tmp_path: Path, durable: bool) ->
         for _ in range(2):
             send(world, "q", durable)
         world.settle()
-        attach(world.office, queue, credit=1)
-        world.office.delete_queue("q", force=True)
+        attach(world.domain, queue, credit=1)
+        world.domain.delete_queue("q", force=True)
         world.settle()
 
         assert files(world) == []
@@ -487,17 +487,17 @@ def test_two_brokers_do_not_share_the_folder(tmp_path: Path) -> None:
 
 def test_a_broker_without_a_store_has_files_too() -> None:
     """In the system's temporary folder, each gone with its message."""
-    office = make_office()
-    queue = make_queue(office)
-    message = large_message(office.storage)
-    office.route(message, office.addresses["q"])
+    domain = make_domain()
+    queue = make_queue(domain)
+    message = large_message(domain.storage)
+    domain.route(message, domain.addresses["q"])
     body = message.large
     assert body is not None
     body.release()
     path = getattr(body, "path")  # noqa: B009  only files have one
     reader = body.reader()
     content = body.load()
-    recorder, consumer = attach(office, queue, credit=1)
+    recorder, consumer = attach(domain, queue, credit=1)
     (reference,) = recorder.take()
     consumer.settle(reference, ACCEPTED)
 
@@ -509,10 +509,10 @@ def test_a_broker_without_a_store_has_files_too() -> None:
 
 def test_a_message_that_no_queue_takes_leaves_nothing() -> None:
     """Its creator was the only holder."""
-    office = make_office()
-    office.create_address("nobody", frozenset(RoutingType))
+    domain = make_domain()
+    domain.create_address("nobody", frozenset(RoutingType))
     message = large_message(MemoryStore())
-    office.route(message, office.addresses["nobody"])
+    domain.route(message, domain.addresses["nobody"])
     assert message.large is not None
     message.large.release()
 
@@ -522,13 +522,13 @@ def test_a_message_that_no_queue_takes_leaves_nothing() -> None:
 
 def test_a_rolled_back_transaction_gives_its_bodies_up() -> None:
     """It held them from the send on."""
-    office = make_office()
-    queue = make_queue(office)
-    session = make_session(office)
+    domain = make_domain()
+    queue = make_queue(domain)
+    session = make_session(domain)
     for ends in (session.rollback, session.commit):
         transaction = session.begin()
-        message = large_message(office.storage)
-        office.route(message, office.addresses["q"], transaction=transaction)
+        message = large_message(domain.storage)
+        domain.route(message, domain.addresses["q"], transaction=transaction)
         assert message.large is not None
         message.large.release()
         ends(transaction)

@@ -97,9 +97,9 @@ def test_what_was_put_and_removed_in_between_is_never_written(tmp_path: Path) ->
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         world.send("q", "m")
-        settle_down(world.office)
+        settle_down(world.domain)
         consumer.settle(recorder.take()[0], ACCEPTED)
         told: list[bool] = []
         world.store.when_durable(lambda: told.append(True))
@@ -144,7 +144,7 @@ def test_a_settled_message_does_not_come_back(tmp_path: Path) -> None:
         queue = world.queue()
         world.send("q", "a", "b")
         world.settle()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         consumer.settle(recorder.take()[0], ACCEPTED)
         world.settle()
 
@@ -198,7 +198,7 @@ def test_sequences_are_never_used_again(tmp_path: Path) -> None:
         with World(tmp_path) as world:
             queue = world.queue()
             world.settle()
-            world.office.route(make_message(), world.office.addresses["q"])
+            world.domain.route(make_message(), world.domain.addresses["q"])
             (reference,) = browse_all(queue)
             assert reference.sequence > last
             last = reference.sequence
@@ -236,7 +236,7 @@ def test_what_crashes_leave_out_of_the_sequences_is_remembered(tmp_path: Path) -
         world.stop()
     with World(tmp_path) as world:
         assert len(world.queue().skipped) == 2, "an orderly end leaves nothing out"
-        world.office.delete_queue("q")
+        world.domain.delete_queue("q")
         world.settle()
         assert world.count(schema.RECORDS) == 0
 
@@ -275,7 +275,7 @@ def test_failed_attempts_and_redelivery_times_survive(tmp_path: Path) -> None:
     settings = {"q": AddressSettings(redelivery_delay=5000)}
     with World(tmp_path, settings) as world:
         queue = world.queue()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         world.send("q", "m")
         world.settle()
         consumer.settle(recorder.take()[0], FAILED)
@@ -283,9 +283,9 @@ def test_failed_attempts_and_redelivery_times_survive(tmp_path: Path) -> None:
 
     with World(tmp_path, settings) as world:
         queue = world.queue()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         early = recorder.take()
-        pass_time(world.office, 5000)
+        pass_time(world.domain, 5000)
         (reference,) = recorder.take()
         assert early == []
         assert reference.delivery_count == 1
@@ -316,7 +316,7 @@ def test_scheduled_messages_wait_on(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         queue = world.queue()
         waiting = (queue.scheduled_count, bodies(queue))
-        pass_time(world.office, 1000)
+        pass_time(world.domain, 1000)
         world.settle()
         sequences = [reference.sequence for reference in browse_all(queue)]
         assert waiting == (1, ["now"])
@@ -345,11 +345,11 @@ def test_a_transaction_is_one_batch(tmp_path: Path) -> None:
         world.queue("out")
         world.send("in", "request")
         world.settle()
-        recorder, _ = attach(world.office, world.queue("in"))
+        recorder, _ = attach(world.domain, world.queue("in"))
         transaction = Transaction(1, START_MS)
         transaction.settle(recorder.take()[0], ACCEPTED)
         message = make_message("reply", durable=True)
-        world.office.route(message, world.office.addresses["out"], transaction=transaction)
+        world.domain.route(message, world.domain.addresses["out"], transaction=transaction)
         world.settle()
         before = (world.count(schema.REFERENCES), len(world.hands.jobs))
         transaction.commit()
@@ -368,7 +368,7 @@ def test_a_dead_letter_moves_in_one_batch(tmp_path: Path) -> None:
     with World(tmp_path, settings) as world:
         queue = world.queue()
         world.queue("DLQ")
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         world.send("q", "m")
         world.settle()
         consumer.settle(recorder.take()[0], FAILED)
@@ -383,23 +383,23 @@ def test_a_dead_letter_moves_in_one_batch(tmp_path: Path) -> None:
 def test_definitions_made_at_run_time_survive_with_their_changes(tmp_path: Path) -> None:
     """P10: addresses, queues, what was changed, paused and deleted since."""
     with World(tmp_path) as world:
-        office = world.office
+        domain = world.domain
         world.queue("keep", filter="a = 1", max_consumers=3, auto_created=True)
-        office.update_queue("keep", {"max_consumers": 5})
-        office.update_address("keep", frozenset((RoutingType.ANYCAST,)))
-        office.queue("keep").pause()
-        office.pause_address("keep", True)
+        domain.update_queue("keep", {"max_consumers": 5})
+        domain.update_address("keep", frozenset((RoutingType.ANYCAST,)))
+        domain.queue("keep").pause()
+        domain.pause_address("keep", True)
         world.settle()
         world.queue("gone")
         world.settle()
-        office.delete_address("gone", force=True)
+        domain.delete_address("gone", force=True)
         world.queue("volatile", durable=False)
         world.settle()
 
     with World(tmp_path) as world:
-        queue = world.office.queue("keep")
-        assert set(world.office.queues) == {"keep"}
-        assert set(world.office.addresses) == {"keep", "volatile"}
+        queue = world.domain.queue("keep")
+        assert set(world.domain.queues) == {"keep"}
+        assert set(world.domain.addresses) == {"keep", "volatile"}
         assert (queue.settings.max_consumers, queue.paused, queue.address.paused, queue.auto_created) == (
             5,
             True,
@@ -412,7 +412,7 @@ def test_definitions_made_at_run_time_survive_with_their_changes(tmp_path: Path)
         world.settle()
 
     with World(tmp_path) as world:
-        assert not world.office.queue("keep").paused
+        assert not world.domain.queue("keep").paused
 
 
 def test_a_new_queue_of_an_old_name_is_empty(tmp_path: Path) -> None:
@@ -421,8 +421,8 @@ def test_a_new_queue_of_an_old_name_is_empty(tmp_path: Path) -> None:
         queue = world.queue()
         world.send("q", "a", "b")
         world.settle()
-        attach(world.office, queue, credit=1)
-        world.office.delete_queue("q", force=True)
+        attach(world.domain, queue, credit=1)
+        world.domain.delete_queue("q", force=True)
         world.queue()
         world.settle()
         assert world.count(schema.REFERENCES) == 0
@@ -434,15 +434,15 @@ def test_a_new_queue_of_an_old_name_is_empty(tmp_path: Path) -> None:
 def test_temporary_resources_leave_nothing(tmp_path: Path) -> None:
     """P10: they are gone after a restart."""
     with World(tmp_path) as world:
-        world.office.create_address("t", frozenset(RoutingType), temporary=True)
+        world.domain.create_address("t", frozenset(RoutingType), temporary=True)
         world.queue("t", address="t")
         world.send("t", "m")
         world.settle()
         assert world.count(schema.REFERENCES) == 0
 
     with World(tmp_path) as world:
-        assert not world.office.queues
-        assert not world.office.addresses
+        assert not world.domain.queues
+        assert not world.domain.addresses
 
 
 def test_a_released_message_is_not_written_again(tmp_path: Path) -> None:
@@ -451,7 +451,7 @@ def test_a_released_message_is_not_written_again(tmp_path: Path) -> None:
         queue = world.queue()
         world.send("q", "m")
         world.settle()
-        recorder, consumer = attach(world.office, queue, credit=1)
+        recorder, consumer = attach(world.domain, queue, credit=1)
         consumer.settle(recorder.take()[0], RELEASED)
 
         assert not world.hands.planned
@@ -463,7 +463,7 @@ def test_after_a_failed_commit_nothing_is_confirmed_and_durable_sends_are_refuse
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         world.send("q", "one")
         world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append(f"failed: {reason}"))
         world.hands.turn()
@@ -473,7 +473,7 @@ def test_after_a_failed_commit_nothing_is_confirmed_and_durable_sends_are_refuse
         with pytest.raises(StoreError, match="disk full"):
             world.send("q", "three")
         world.store.when_durable(lambda: told.append("stored"), lambda reason: told.append(f"late: {reason}"))
-        world.office.route(make_message("volatile"), world.office.addresses["q"])
+        world.domain.route(make_message("volatile"), world.domain.addresses["q"])
         world.settle()
         for reference in recorder.take():
             consumer.settle(reference, ACCEPTED)
@@ -489,7 +489,7 @@ def test_a_failed_store_does_not_hold_producers_back_that_need_nothing_stored(tm
     """Credit is about memory; a refusal says why."""
     with World(tmp_path) as world:
         queue = world.queue()
-        world.office.dispatcher.storage_failed("disk full")
+        world.domain.dispatcher.storage_failed("disk full")
 
         assert not queue.address.must_wait
 
@@ -539,10 +539,10 @@ def test_a_message_that_is_stored_first_is_delivered_when_it_is_durable(tmp_path
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, _ = attach(world.office, queue)
-        browser, _ = attach(world.office, queue, browse=True)
+        recorder, _ = attach(world.domain, queue)
+        browser, _ = attach(world.domain, queue, browse=True)
         world.send("q", "m", stored_first=True)
-        settle_down(world.office)
+        settle_down(world.domain)
         before = (len(recorder.take()), len(browser.take()))
         world.settle()
 
@@ -556,12 +556,12 @@ def test_a_waiting_consumer_hurries_the_commit(tmp_path: Path) -> None:
         with World(tmp_path / str(selector)) as world:
             queue = world.queue()
             world.settle()
-            attach(world.office, queue, filter=None if selector is None else parse_filter(selector))
+            attach(world.domain, queue, filter=None if selector is None else parse_filter(selector))
             message = make_message("m", durable=True, color="red")
             message.stored_first = True
-            world.office.route(message, world.office.addresses["q"])
+            world.domain.route(message, world.domain.addresses["q"])
             unhurried = world.store._is_urgent
-            settle_down(world.office)
+            settle_down(world.domain)
 
             assert (unhurried, world.store._is_urgent) == (False, True)
 
@@ -571,16 +571,16 @@ def test_messages_of_the_commit_that_ended_are_delivered_and_later_ones_wait(tmp
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, _ = attach(world.office, queue)
+        recorder, _ = attach(world.domain, queue)
         world.send("q", "one", stored_first=True)
         world.hands.turn()
         world.send("q", "two", stored_first=True)
-        world.office.route(make_message("volatile"), world.office.addresses["q"])
-        settle_down(world.office)
+        world.domain.route(make_message("volatile"), world.domain.addresses["q"])
+        settle_down(world.domain)
         delivered = []
         while world.hands.jobs:
             world.hands.work()
-            settle_down(world.office)
+            settle_down(world.domain)
             world.hands.turn()
             delivered.append(len(recorder.take()))
 
@@ -592,10 +592,10 @@ def test_a_drain_waits_for_what_is_being_stored(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, consumer = attach(world.office, queue, credit=0)
+        recorder, consumer = attach(world.domain, queue, credit=0)
         world.send("q", "m", stored_first=True)
         consumer.grant(10, drain=True)
-        settle_down(world.office)
+        settle_down(world.domain)
         drains_before = recorder.drains
         world.settle()
 
@@ -607,11 +607,11 @@ def test_after_a_failure_consumers_get_what_is_there(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        recorder, _ = attach(world.office, queue)
+        recorder, _ = attach(world.domain, queue)
         world.send("q", "m", stored_first=True)
         world.hands.turn()
         world.hands.work(failure="disk full")
-        settle_down(world.office)
+        settle_down(world.domain)
 
         assert len(recorder.take()) == 1
 
@@ -621,13 +621,13 @@ def test_transactions_moves_and_duplicate_ids_are_stored_first(tmp_path: Path) -
     with World(tmp_path) as world:
         queue = world.queue()
         world.settle()
-        address = world.office.addresses["q"]
-        recorder, _ = attach(world.office, queue)
+        address = world.domain.addresses["q"]
+        recorder, _ = attach(world.domain, queue)
         transaction = Transaction(1, 0)
-        world.office.route(make_message("part", durable=True), address, transaction=transaction)
-        world.office.commit(transaction)
-        world.office.route_once(make_message("once", durable=True), address, "", None, b"id")
-        settle_down(world.office)
+        world.domain.route(make_message("part", durable=True), address, transaction=transaction)
+        world.domain.commit(transaction)
+        world.domain.route_once(make_message("once", durable=True), address, "", None, b"id")
+        settle_down(world.domain)
         early = recorder.take()
         world.settle()
 
@@ -677,8 +677,8 @@ def test_a_scheduled_message_of_several_queues_is_still_there_when_it_was_due(tm
         queues = multicast(world, "news", "news.a", "news.b")
         world.send("news", "m", delivery_time_ms=START_MS + 10)
         world.settle()
-        world.office.dispatcher.now_ms += 10
-        world.office.dispatcher.handle_deadlines()
+        world.domain.dispatcher.now_ms += 10
+        world.domain.dispatcher.handle_deadlines()
         world.settle()
         assert [bodies(queue) for queue in queues] == [["m"], ["m"]]
         world.audit()
@@ -691,12 +691,12 @@ def test_who_created_what_on_demand_is_known_after_a_restart(tmp_path: Path) -> 
     """Otherwise each restart would give every user the whole limit again; what is deleted then makes room."""
     with World(tmp_path) as world:
         for user in ("anna", None):
-            Session(world.office, Subject(user)).producer(f"of {user}", RoutingType.ANYCAST)
+            Session(world.domain, Subject(user)).producer(f"of {user}", RoutingType.ANYCAST)
         world.settle()
 
     with World(tmp_path) as world:
-        creations = world.office.creations
+        creations = world.domain.creations
         before = [creations.count("anna"), creations.count("")]
-        world.office.delete_address("of anna", force=True)
+        world.domain.delete_address("of anna", force=True)
 
         assert (before, creations.count("anna")) == ([2, 2], 0)

@@ -39,7 +39,7 @@ def test_a_start_reads_no_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         queue = world.queue("a")
         assert (queue.message_count, queue.address.message_count) == (20, 40)
         assert queue.address.size_bytes == 2 * size
-        assert world.office.account.size_bytes == 0
+        assert world.domain.account.size_bytes == 0
         assert world.found.references == 40
 
 
@@ -48,16 +48,16 @@ def test_a_queue_keeps_only_its_window_in_memory(tmp_path: Path) -> None:
     with World(tmp_path, TINY) as world:
         queue = world.queue()
         world.send("q", *numbered(50))
-        uncommitted = world.office.account.message_count
+        uncommitted = world.domain.account.message_count
         world.settle()
-        committed = world.office.account.message_count
-        recorder, consumer = attach(world.office, queue, credit=2)
-        read = world.office.account.message_count
+        committed = world.domain.account.message_count
+        recorder, consumer = attach(world.domain, queue, credit=2)
+        read = world.domain.account.message_count
 
         assert (uncommitted, committed, read) == (50, 1, 4)
         assert queue.message_count == 50
         consumer.grant(100)
-        settle_down(world.office)
+        settle_down(world.domain)
         assert [body_of(one) for one in recorder.take()] == numbered(50)
 
 
@@ -71,7 +71,7 @@ def test_what_is_not_committed_is_delivered_in_its_turn(tmp_path: Path) -> None:
         world.hands.turn()
         world.send("q", *[f"2{body}" for body in numbered(10)])
 
-        recorder, _ = attach(world.office, queue)
+        recorder, _ = attach(world.domain, queue)
 
         expected = [*numbered(10), *[f"1{body}" for body in numbered(10)], *[f"2{body}" for body in numbered(10)]]
         assert [body_of(one) for one in recorder.take()] == expected
@@ -88,13 +88,13 @@ def test_after_a_failure_what_was_taken_is_still_delivered_once(tmp_path: Path) 
         world.send("q", "gathering", "too late")
         world.hands.work("planted")
 
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         taken = recorder.take()
         for reference in taken:
             consumer.settle(reference, ACCEPTED)
 
         assert [body_of(one) for one in taken] == [*numbered(10), "in flight", "too", "gathering", "too late"]
-        assert (queue.message_count, world.office.account.message_count) == (0, 0)
+        assert (queue.message_count, world.domain.account.message_count) == (0, 0)
 
 
 def test_purging_deletes_in_slices_and_spares_what_consumers_have(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_purging_deletes_in_slices_and_spares_what_consumers_have(tmp_path: Path
         queue = world.queue()
         world.send("q", *numbered(60))
         world.settle()
-        recorder, consumer = attach(world.office, queue, credit=5)
+        recorder, consumer = attach(world.domain, queue, credit=5)
         world.send("q", "new")
         purged = queue.purge()
         world.send("q", "after")
@@ -133,7 +133,7 @@ def test_what_was_purged_does_not_come_back_after_a_crash_between_the_slices(tmp
         world.send("q", *numbered(60))
         world.send("q", "later", delivery_time_ms=START_MS + 10)
         world.settle()
-        attach(world.office, queue, credit=2)
+        attach(world.domain, queue, credit=2)
         queue.purge()
         world.store.when_durable(lambda: told.append(True))
         world.hands.turn()
@@ -144,7 +144,7 @@ def test_what_was_purged_does_not_come_back_after_a_crash_between_the_slices(tmp
     with World(tmp_path, TINY) as world:
         world.audit()
         assert bodies(world.queue()) == numbered(2)
-        pass_time(world.office, 100)
+        pass_time(world.domain, 100)
         assert world.queue().message_count == 2
 
 
@@ -155,8 +155,8 @@ def test_a_deleted_queue_goes_in_slices(tmp_path: Path) -> None:
         queue, _other = multicast(world, "t", "a", "b")
         world.send("t", *numbered(40))
         world.settle()
-        attach(world.office, queue, credit=5)
-        world.office.delete_queue("a", force=True)
+        attach(world.domain, queue, credit=5)
+        world.domain.delete_queue("a", force=True)
         multicast(world, "t", "a")
         world.send("t", "new")
         world.hands.turn()
@@ -175,7 +175,7 @@ def test_shared_messages_go_with_their_last_reference_whoever_drops_it(tmp_path:
         multicast(world, "t", "a", "b", "c")
         world.send("t", *numbered(20))
         world.settle()
-        recorder, consumer = attach(world.office, world.queue("a"))
+        recorder, consumer = attach(world.domain, world.queue("a"))
         for reference in recorder.take():
             consumer.settle(reference, ACCEPTED)
         world.settle()
@@ -183,7 +183,7 @@ def test_shared_messages_go_with_their_last_reference_whoever_drops_it(tmp_path:
         world.queue("b").purge()
         world.settle()
         world.audit()
-        world.office.delete_queue("c")
+        world.domain.delete_queue("c")
         world.settle()
         world.audit()
 
@@ -202,9 +202,9 @@ def test_a_damaged_message_far_behind_is_passed_over_and_counted_out(
 
     with caplog.at_level(logging.ERROR), World(tmp_path, TINY) as world:
         queue = world.queue()
-        browser, _ = attach(world.office, queue, browse=True)
+        browser, _ = attach(world.domain, queue, browse=True)
         seen = [body_of(one) for one in browser.take()]
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         taken = recorder.take()
         for reference in taken:
             consumer.settle(reference, ACCEPTED)
@@ -224,15 +224,15 @@ def test_failed_attempts_of_what_is_on_disk_are_known_when_it_comes(tmp_path: Pa
         queue = world.queue()
         world.send("q", *numbered(10))
         world.settle()
-        recorder, consumer = attach(world.office, queue, credit=4)
+        recorder, consumer = attach(world.domain, queue, credit=4)
         consumer.settle(recorder.take()[3], FAILED)
         world.settle()
 
     with World(tmp_path, settings) as world:
         queue = world.queue()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         at_once = recorder.take()
-        pass_time(world.office, 50)
+        pass_time(world.domain, 50)
         (late,) = recorder.take()
         consumer.settle(late, FAILED)
         world.settle()
@@ -254,11 +254,11 @@ def test_expired_messages_are_found_on_disk(tmp_path: Path) -> None:
         world.settle()
 
     with World(tmp_path, settings) as world:
-        reaper = make_services(world.office).reaper
+        reaper = make_services(world.domain).reaper
         reaper.start()
-        pass_time(world.office, 30_000)
+        pass_time(world.domain, 30_000)
         for _ in range(20):
-            pass_time(world.office, 50)
+            pass_time(world.domain, 50)
 
         assert bodies(world.queue("EXP")) == numbered(20)
         assert bodies(world.queue()) == ["stays"]
@@ -275,15 +275,15 @@ def test_many_scheduled_messages_wait_on_disk(tmp_path: Path) -> None:
         for delay in order:
             world.send("q", f"{delay:03}", delivery_time_ms=START_MS + delay + 1)
         world.settle()
-        assert (queue.scheduled_count, world.office.account.message_count <= 6) == (50, True)
+        assert (queue.scheduled_count, world.domain.account.message_count <= 6) == (50, True)
 
     with World(tmp_path) as world:
         queue = world.queue()
         queue.schedule.window_messages = 3
-        recorder, _ = attach(world.office, queue)
+        recorder, _ = attach(world.domain, queue)
         came = []
         for _ in range(52):
-            pass_time(world.office, 1)
+            pass_time(world.domain, 1)
             came += [body_of(one) for one in recorder.take()]
 
         assert came == numbered(50)
@@ -302,7 +302,7 @@ def test_a_count_that_is_too_high_keeps_nobody_waiting(tmp_path: Path) -> None:
 
     with World(tmp_path) as world:
         queue = world.queue()
-        recorder, _ = attach(world.office, queue)
+        recorder, _ = attach(world.domain, queue)
 
         assert [body_of(one) for one in recorder.take()] == numbered(5)[1:]
         assert queue.waiting_count == 0
@@ -327,7 +327,7 @@ def test_limits_that_do_not_page_count_what_is_on_disk(tmp_path: Path, policy: F
         queue = world.queue()
         told: list[bool] = []
         queue.address.when_room(lambda: told.append(True))
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         consumer.settle(recorder.take()[0], ACCEPTED)
         assert told == [True]
         assert not queue.address.account.is_full
@@ -341,7 +341,7 @@ def test_page_holds_producers_back_only_while_too_much_is_on_its_way_to_the_disk
         address = world.queue().address
         while not address.must_wait:
             world.send("q", "x" * 1000)
-        assert world.office.account.size_bytes < 160_000
+        assert world.domain.account.size_bytes < 160_000
         told: list[bool] = []
         address.when_room(lambda: told.append(True))
 

@@ -28,10 +28,10 @@ def is_new(references: list[Reference]) -> dict[object, bool]:
 def deliver_and_crash(tmp_path: Path, *, commits: bool) -> None:
     """A scheduled message is stored, falls due and is delivered; then the broker is killed."""
     with World(tmp_path) as world:
-        recorder, _ = attach(world.office, world.queue())
+        recorder, _ = attach(world.domain, world.queue())
         world.send("q", "m", delivery_time_ms=START_MS + 10)
         world.settle()
-        pass_time(world.office, 10)
+        pass_time(world.domain, 10)
         if commits:
             world.settle()
         assert is_new(recorder.take()) == {"m": True}
@@ -39,7 +39,7 @@ def deliver_and_crash(tmp_path: Path, *, commits: bool) -> None:
 
 def wake(world: World, *, after_ms: int = 100) -> Queue:
     """Let the scheduled messages of an earlier run be due."""
-    pass_time(world.office, after_ms)
+    pass_time(world.domain, after_ms)
     return world.queue()
 
 
@@ -53,11 +53,11 @@ def test_a_delivery_just_before_a_kill_is_not_new_after_it(
     deliver_and_crash(tmp_path, commits=commits)
 
     with World(tmp_path, settings) as world:
-        recorder = attach(world.office, world.queue())[0] if attaches_first else None
+        recorder = attach(world.domain, world.queue())[0] if attaches_first else None
         queue = wake(world)
         world.settle()
         if recorder is None:
-            recorder, _ = attach(world.office, queue)
+            recorder, _ = attach(world.domain, queue)
 
         assert is_new(recorder.take()) == {"m": False}
 
@@ -67,7 +67,7 @@ def test_the_third_life_is_not_new_either(tmp_path: Path) -> None:
     deliver_and_crash(tmp_path, commits=False)
     for _ in range(2):
         with World(tmp_path) as world:
-            recorder, _ = attach(world.office, world.queue())
+            recorder, _ = attach(world.domain, world.queue())
             wake(world)
 
             assert is_new(recorder.take()) == {"m": False}
@@ -91,7 +91,7 @@ def test_a_selector_is_told_the_same(tmp_path: Path) -> None:
     with World(tmp_path, ON_DISK) as world:
         queue = wake(world)
         world.settle()
-        recorder, _ = attach(world.office, queue, browse=True)
+        recorder, _ = attach(world.domain, queue, browse=True)
 
         assert is_new(recorder.take()) == {"m": False}
 
@@ -106,9 +106,9 @@ def test_what_comes_after_the_restart_is_new(tmp_path: Path, settings: dict[str,
         world.send("q", "at once")
         world.send("q", "later", delivery_time_ms=START_MS + 30)
         world.settle()
-        pass_time(world.office, 30)
+        pass_time(world.domain, 30)
         world.settle()
-        recorder, consumer = attach(world.office, queue)
+        recorder, consumer = attach(world.domain, queue)
         came = recorder.take()
         for reference in came:
             consumer.settle(reference, ACCEPTED)
@@ -120,11 +120,11 @@ def test_what_comes_after_the_restart_is_new(tmp_path: Path, settings: dict[str,
 def test_what_was_released_is_not_new_in_the_same_life(tmp_path: Path) -> None:
     """Nothing of a restart is needed for that."""
     with World(tmp_path) as world:
-        recorder, consumer = attach(world.office, world.queue())
+        recorder, consumer = attach(world.domain, world.queue())
         world.send("q", "m", delivery_time_ms=START_MS + 10)
         world.settle()
-        pass_time(world.office, 10)
+        pass_time(world.domain, 10)
         consumer.settle(recorder.take()[0], RELEASED)
-        settle_down(world.office)
+        settle_down(world.domain)
 
         assert is_new(recorder.take()) == {"m": False}

@@ -12,7 +12,7 @@ from artemis_py.core.queues.page import END, PageRequest
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.store.scratch import GATHERED_MESSAGES, ScratchStore
-from tests.core_harness import make_office, make_queue
+from tests.core_harness import make_domain, make_queue
 from tests.unit.store.world import SMALL_MAP_BYTES
 
 
@@ -26,7 +26,7 @@ def scratch(tmp_path: Path) -> Iterator[ScratchStore]:
 
 @pytest.fixture
 def queue() -> Queue:
-    return make_queue(make_office())
+    return make_queue(make_domain())
 
 
 def spill(store: ScratchStore, queue: Queue, sequences: range, durable: bool = False) -> None:

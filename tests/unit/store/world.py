@@ -1,4 +1,4 @@
-"""A post office on a store in a folder, with a loop and a thread that the test turns by hand."""
+"""A domain on a store in a folder, with a loop and a thread that the test turns by hand."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,16 +72,16 @@ class World:
         repository = SettingsRepository(hierarchy, options)
         for match, values in (settings or {}).items():
             repository.add(match, values)
-        self.office = Domain(repository, Dispatcher(self.store, scratch, options), options)
-        self.office.dispatcher.now_ms = START_MS
-        self.services = make_services(self.office)
+        self.domain = Domain(repository, Dispatcher(self.store, scratch, options), options)
+        self.domain.dispatcher.now_ms = START_MS
+        self.services = make_services(self.domain)
         self.failures: list[str] = []
-        self.found: Recovered = recover(self.store, self.office, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
-        self.store.start(self.hands, self.hands, self._failed, self.office.dispatcher.stored)
+        self.found: Recovered = recover(self.store, self.domain, {PLAIN_FORMAT.name: PLAIN_FORMAT, **(formats or {})})
+        self.store.start(self.hands, self.hands, self._failed, self.domain.dispatcher.stored)
 
     def _failed(self, reason: str) -> None:
         self.failures.append(reason)
-        self.office.dispatcher.storage_failed(reason)
+        self.domain.dispatcher.storage_failed(reason)
 
     def __enter__(self) -> "World":
         return self
@@ -99,16 +99,16 @@ class World:
         """End in good order."""
         while self.hands.jobs:
             self.hands.work()
-        self.store.close(list(self.office.queues.values()))
+        self.store.close(list(self.domain.queues.values()))
 
     def settle(self) -> None:
         """Let everything become durable, and then be delivered."""
-        settle_down(self.office)
+        settle_down(self.domain)
         while self.hands.planned or self.hands.jobs:
             self.hands.turn()
             while self.hands.jobs:
                 self.hands.work()
-            settle_down(self.office)
+            settle_down(self.domain)
 
     @property
     def environment(self) -> Environment:
@@ -147,8 +147,8 @@ class World:
 
     def queue(self, name: str = "q", **options: object) -> Queue:
         """The queue of this name, made if it is not there."""
-        existing = self.office.queues.get(name)
-        return make_queue(self.office, name, **options) if existing is None else existing  # type: ignore[arg-type]
+        existing = self.domain.queues.get(name)
+        return make_queue(self.domain, name, **options) if existing is None else existing  # type: ignore[arg-type]
 
     def send(self, address: str, *bodies: str, **options: object) -> None:
         """Durable messages through an address; `options` are attributes of Message."""
@@ -157,7 +157,7 @@ class World:
             message.durable = True
             for name, value in options.items():
                 setattr(message, name, value)
-            self.office.route(message, self.office.addresses[address])
+            self.domain.route(message, self.domain.addresses[address])
 
 
 def bodies(queue: Queue) -> list[object]:
@@ -165,10 +165,10 @@ def bodies(queue: Queue) -> list[object]:
     return [reference.message.view.body for reference in browse_all(queue)]
 
 
-def send_plain(office: Domain, address: str, *bodies: str) -> None:
+def send_plain(domain: Domain, address: str, *bodies: str) -> None:
     """Messages that are not durable and in a format that every store can read."""
     for body in bodies:
-        office.route(plain_message(address, MessageView(body=body)), office.addresses[address])
+        domain.route(plain_message(address, MessageView(body=body)), domain.addresses[address])
 
 
 def plain_bodies(references: list[Reference]) -> list[object]:
@@ -178,4 +178,4 @@ def plain_bodies(references: list[Reference]) -> list[object]:
 
 def multicast(world: World, address: str, *names: str) -> list[Queue]:
     """Queues that each get a copy."""
-    return [make_queue(world.office, name, RoutingType.MULTICAST, address=address) for name in names]
+    return [make_queue(world.domain, name, RoutingType.MULTICAST, address=address) for name in names]

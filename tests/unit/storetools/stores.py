@@ -29,9 +29,9 @@ def fill(folder: Path) -> None:
         world.send("q", "later", delivery_time_ms=START_MS + 1000)
         multicast(world, "t", "t.a", "t.b")
         world.send("t", "shared")
-        world.office.duplicates.of(queue.address).add(b"id", durable=True, size=10)
-        recorder, consumer = attach(world.office, queue, credit=1)
-        settle_down(world.office)
+        world.domain.duplicates.of(queue.address).add(b"id", durable=True, size=10)
+        recorder, consumer = attach(world.domain, queue, credit=1)
+        settle_down(world.domain)
         consumer.settle(recorder.take()[0], FAILED)
         world.stop()
 
@@ -54,7 +54,7 @@ def send_large(world: World, address: str, body: bytes) -> None:
     large = message.large = world.store.create_large(durable=True)
     large.append(body)
     large.finish()
-    world.office.route(message, world.office.addresses[address])
+    world.domain.route(message, world.domain.addresses[address])
     large.release()
 
 
@@ -65,7 +65,7 @@ def body_file(folder: Path, id: int = 1) -> Path:
 
 def large_bodies(world: World, queue: str) -> list[bytes]:
     """Of all messages of a queue."""
-    found = [reference.message.large for reference in browse_all(world.office.queues[queue])]
+    found = [reference.message.large for reference in browse_all(world.domain.queues[queue])]
     return [b"" if large is None else large.load() for large in found]
 
 
@@ -90,7 +90,7 @@ def changed(folder: Path) -> Iterator[tuple[Environment, lmdb.Transaction]]:
 def purge(folder: Path) -> None:
     """A broker whose consumers take everything, so that no large body is needed any more."""
     with World(folder) as world:
-        for queue in world.office.queues.values():
+        for queue in world.domain.queues.values():
             queue.purge()
         world.stop()
 

@@ -78,15 +78,15 @@ def test_what_artemis_exports_comes_in(tmp_path: Path) -> None:
 
     assert check_folder(tmp_path) == []
     with World(tmp_path) as world:
-        assert set(world.office.addresses) == {"DLQ", "ExpiryQueue", "core", "topic", "orders2"}
-        assert set(world.office.queues) == {"DLQ", "ExpiryQueue", "core", "t1", "t2", "q1"}
+        assert set(world.domain.addresses) == {"DLQ", "ExpiryQueue", "core", "topic", "orders2"}
+        assert set(world.domain.queues) == {"DLQ", "ExpiryQueue", "core", "t1", "t2", "q1"}
         expected = ["grüße", b"\x00\x01bytes", {"k": 1, "n": "t"}, [1, "two", 2.5], b"", b"raw"]
         assert bodies(world.queue("t1")) == expected
         assert bodies(world.queue("t2")) == expected
         # The order is that of the file: one of priority 7 came first anyway.
         assert bodies(world.queue("q1")) == expected
         assert bodies(world.queue("core")) == ["hellö ]]> <x>", b"." * 20]
-        queue = world.office.queues["q1"]
+        queue = world.domain.queues["q1"]
         assert queue.filter is not None
         assert queue.address.routing_types == {RoutingType.ANYCAST}
 
@@ -233,7 +233,7 @@ def test_a_store_goes_through_xml(tmp_path: Path) -> None:
     with World(tmp_path / "b") as world:
         assert bodies(world.queue()) == ["a", "b"]
         assert world.queue().scheduled_count == 1
-        assert bodies(world.office.queues["t.a"]) == bodies(world.office.queues["t.b"]) == ["shared"]
+        assert bodies(world.domain.queues["t.a"]) == bodies(world.domain.queues["t.b"]) == ["shared"]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_large_bodies_go_through_xml_up_to_a_limit(tmp_path: Path, monkeypatch: 
             message.large = world.store.create_large(durable=True)
             message.large.append(data[2:])
             message.large.finish()
-            world.office.route(message, world.office.addresses["big"])
+            world.domain.route(message, world.domain.addresses["big"])
             message.large.release()
         world.store.save_record("mqtt", b"key", b"value")
         world.stop()

@@ -107,8 +107,8 @@ def test_what_is_there_stays_and_what_comes_stands_behind_it(tmp_path: Path, exp
     assert check_folder(tmp_path / "b") == []
     with World(tmp_path / "b") as world:
         assert bodies(world.queue()) == ["first", "second", "a", "b"]
-        assert bodies(world.office.queues["t.a"]) == ["shared"]
-        assert bodies(world.office.queues["t.b"]) == ["t first", "shared"]
+        assert bodies(world.domain.queues["t.a"]) == ["shared"]
+        assert bodies(world.domain.queues["t.b"]) == ["t first", "shared"]
 
 
 def test_a_file_is_taken_in_once(tmp_path: Path, exported: Path) -> None:
@@ -450,8 +450,8 @@ def test_what_consumers_changed_of_a_message_is_taken_along(tmp_path: Path) -> N
         multicast(world, "t", "t.a", "t.b")
         world.send("t", "m")
         world.settle()
-        queue = world.office.queues["t.a"]
-        recorder, consumer = attach(world.office, queue, credit=1)
+        queue = world.domain.queues["t.a"]
+        recorder, consumer = attach(world.domain, queue, credit=1)
         (reference,) = recorder.take()
         queue.amend(reference, reference.message.amended(b"annotations", {"m.why": "because"}))
         consumer.settle(reference, RELEASED)
@@ -463,6 +463,6 @@ def test_what_consumers_changed_of_a_message_is_taken_along(tmp_path: Path) -> N
     assert content(tmp_path / "b") == content(tmp_path / "a")
     assert check_folder(tmp_path / "b") == []
     with World(tmp_path / "b") as world:
-        ((amended,), (original,)) = [browse_all(world.office.queues[name]) for name in ("t.a", "t.b")]
+        ((amended,), (original,)) = [browse_all(world.domain.queues[name]) for name in ("t.a", "t.b")]
         assert (amended.message.annotations, amended.message.extra) == (b"annotations", {"m.why": "because"})
         assert (original.message.annotations, original.message.extra) == (b"", None)

@@ -176,7 +176,7 @@ class AnyName:
             done(LoginResult(LoginOutcome.OK, Subject(user)))
 
 
-def small_postoffice() -> Domain:
+def small_domain() -> Domain:
     """A core with default settings and no storage."""
     hierarchy: MatchHierarchy[AddressSettings] = MatchHierarchy(WildcardSyntax())
     return Domain(SettingsRepository(hierarchy), Dispatcher(MemoryStore()))
@@ -192,10 +192,10 @@ class Bench:
         output_limit_bytes: int = 1000,
     ) -> None:
         self.loop = ManualLoop()
-        self.postoffice = small_postoffice()
-        self.host = make_host(self.postoffice)
+        self.domain = small_domain()
+        self.host = make_host(self.domain)
         self.manager = LineProtocolManager(self.host)
-        self.turn = Turn(self.postoffice.dispatcher, self.loop, self.loop.wall_clock)
+        self.turn = Turn(self.domain.dispatcher, self.loop, self.loop.wall_clock)
         self.connections = Connections(limits or ConnectionLimits(total=100, strangers=50))
         self.events = Events()
         EventLog(self.loop.time).listen(self.events)

@@ -5,7 +5,7 @@ import pytest
 from artemis_py.transport.detection import MAX_HEAD_BYTES, UnknownProtocol, recognise
 from tests.core_harness import make_host
 from tests.line_protocol import LineProtocolManager
-from tests.unit.transport.doubles import small_postoffice
+from tests.unit.transport.doubles import small_domain
 
 
 class GreedyManager(LineProtocolManager):
@@ -17,8 +17,8 @@ class GreedyManager(LineProtocolManager):
         return None
 
 
-LINE = LineProtocolManager(make_host(small_postoffice()))
-GREEDY = GreedyManager(make_host(small_postoffice()))
+LINE = LineProtocolManager(make_host(small_domain()))
+GREEDY = GreedyManager(make_host(small_domain()))
 
 
 @pytest.mark.parametrize("head", [b"", b"L", b"LINE"])

@@ -89,7 +89,7 @@ def test_core_knows_the_time_when_bytes_arrive(bench: Bench) -> None:
     bench.loop.now = 2.0
     bench.receive(transport, b"ECHO x\n")
 
-    assert bench.postoffice.dispatcher.now_ms == START_MS + 2000
+    assert bench.domain.dispatcher.now_ms == START_MS + 2000
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_output_of_a_paused_peer_waits_in_its_connection(bench: Bench) -> None:
         bench.receive(other, b"SEND q " + b"x" * 100 + b"\n")
 
     assert slow.waiting_bytes <= 2 * bench.terms.output_limit_bytes
-    assert bench.postoffice.queues["q"].message_count > 80
+    assert bench.domain.queues["q"].message_count > 80
 
 
 def test_peer_that_caught_up_gets_the_rest(bench: Bench) -> None:

@@ -32,7 +32,7 @@ class Site(Bench):
             MqttProtocolManager(self.host),
             AmqpProtocolManager(self.host),
         ]
-        self.terms = evolve(self.terms, managers=with_websocket(managers, self.postoffice.meter))
+        self.terms = evolve(self.terms, managers=with_websocket(managers, self.domain.meter))
 
     def feed(self, transport: FakeTransport, data: bytes) -> None:
         """Bytes arrive; the turn they cause is still to come."""
@@ -50,7 +50,7 @@ class Site(Bench):
 
     def routed(self, address: str) -> int:
         """Messages that were sent to an address."""
-        found = self.postoffice.addresses.get(address)
+        found = self.domain.addresses.get(address)
         return 0 if found is None else found.routed + found.unrouted
 
 
@@ -102,13 +102,13 @@ ASKING = {
     "MQTT topics": Asking(
         mqtt_hello(),
         b"".join(mqtt_publishes(1, f"t/{one}") for one in range(1000)),
-        lambda site: len(site.postoffice.addresses),
+        lambda site: len(site.domain.addresses),
         1000,
     ),
     "MQTT filters": Asking(
         mqtt_hello(),
         mqtt_subscribe([f"f/{one}" for one in range(1000)]),
-        lambda site: len(site.postoffice.queues),
+        lambda site: len(site.domain.queues),
         1000,
     ),
     "AMQP messages": Asking(
@@ -119,7 +119,7 @@ ASKING = {
         lambda site: site.routed("t"),
         901,
     ),
-    "AMQP attaches": Asking(amqp_hello(), amqp_attaches(1, 200), lambda site: len(site.postoffice.queues), 200),
+    "AMQP attaches": Asking(amqp_hello(), amqp_attaches(1, 200), lambda site: len(site.domain.queues), 200),
 }
 
 
@@ -155,7 +155,7 @@ def test_turns_are_bounded_in_work() -> None:
     clients = [site.accept() for _ in range(10)]
     for number, client in enumerate(clients):
         site.receive(client, mqtt_hello(f"c{number}"))
-    meter = site.postoffice.meter
+    meter = site.domain.meter
     subscribe = mqtt_subscribe([f"f/{one}" for one in range(500)])
 
     before = meter.work
@@ -169,7 +169,7 @@ def test_turns_are_bounded_in_work() -> None:
 
     a_filter = 100
     assert max(spent) <= max(READ_UNITS, LINE_UNITS) + 10 * (LEAST_UNITS + a_filter)
-    assert len(site.postoffice.queues) == 5000
+    assert len(site.domain.queues) == 5000
     assert all(client.is_reading_now for client in clients)
 
 
@@ -207,7 +207,7 @@ def test_answers_keep_their_order_over_turns() -> None:
     assert turns > 10
     assert answers.index("Suback") < answers.index("Unsuback")
     assert len(answers) == 4
-    assert not site.postoffice.queues
+    assert not site.domain.queues
 
 
 def test_what_is_kept_is_not_added_to() -> None:

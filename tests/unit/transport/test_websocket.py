@@ -18,14 +18,14 @@ from artemis_py.protocol import ConnectionContext
 from artemis_py.transport.websocket import MAX_HANDSHAKE_BYTES, WebSocketConnection, WebSocketManager
 from tests.core_harness import make_host
 from tests.line_protocol import LineConnection, LineProtocolManager
-from tests.unit.transport.doubles import AnyName, small_postoffice
+from tests.unit.transport.doubles import AnyName, small_domain
 
 
 class Site:
     """A WebSocket connection to the line protocol, and its client."""
 
     def __init__(self, subprotocols: list[str], origin: str | None = None) -> None:
-        self.manager = LineProtocolManager(make_host(small_postoffice()))
+        self.manager = LineProtocolManager(make_host(small_domain()))
         context = ConnectionContext(
             connection_id=1, peer="peer", is_loopback=True, authenticator=AnyName(), wake=lambda: None
         )

@@ -41,7 +41,7 @@ class Replay:
 
     def hear(self) -> None:
         """What the broker says now."""
-        settle_down(self.broker.office)
+        settle_down(self.broker.domain)
         self.written += self.peer.connection.data_to_send()
 
     def call(self, words: list[str]) -> None:
@@ -49,7 +49,7 @@ class Replay:
         match words:
             case ["message", octets]:
                 message = Message(AMQP_FORMAT, "q", bytes.fromhex(octets))
-                self.broker.office.route(message, self.broker.office.address("q"))
+                self.broker.domain.route(message, self.broker.domain.address("q"))
                 self.hear()
             case ["count", number]:
                 assert self.broker.count() == int(number)
