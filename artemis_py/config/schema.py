@@ -77,7 +77,9 @@ class Schema:
             (element.text or "").split() + [word for child in element for word in (child.tail or "").split()]
         )
         if text and not content.has_text:
-            report.problem(report.place(element), f'has the text "{text}", but holds elements only; remove the text')
+            report.problem(
+                report.place(element), f'has the text "{text}", but may contain only elements; remove the text'
+            )
         there = {local_name(child) for child in element}
         for name in content.children:
             if content.children[name].is_required and name not in there:
@@ -107,17 +109,17 @@ class Schema:
             if child.tag != f"{{{content.namespace}}}{name}":
                 return f'is in the wrong XML namespace; it belongs to xmlns="{content.namespace}"'
             if is_second and not content.may_repeat:
-                return f"stands in {parent.name} a second time; keep one"
+                return f"is given twice in {parent.name}; keep one"
             return None
         if name in known.CHILDREN.get(parent.name, ()):
             return known.unsupported(name)
         if not parent.children:
-            what = "a text" if parent.has_text else "attributes"
-            return f"{parent.name} holds {what} only; remove this element"
+            what = "text" if parent.has_text else "attributes"
+            return f"{parent.name} may contain only {what}; remove this element"
         home = next((other.name for other in self.root.walk() if name in other.children), None)
         if home is not None:
-            return f"does not belong into {parent.name}; move it into {home}"
-        return f"is no element of {parent.name}; {suggest(name, parent.children)}"
+            return f"does not belong in {parent.name}; move it into {home}"
+        return f"is not an element of {parent.name}; {suggest(name, parent.children)}"
 
 
 def _check_attributes(element: Any, content: Content, report: Report) -> None:
@@ -128,7 +130,7 @@ def _check_attributes(element: Any, content: Content, report: Report) -> None:
         if attribute in known.ATTRIBUTES.get(name, ()):
             message = known.unsupported(attribute)
         else:
-            message = f"is no attribute of {name}; {suggest(attribute, content.attributes)}"
+            message = f"is not an attribute of {name}; {suggest(attribute, content.attributes)}"
         report.problem(report.place(element, f"attribute {attribute}"), message)
         del element.attrib[attribute]
     for attribute, is_required in content.attributes.items():

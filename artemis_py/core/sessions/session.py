@@ -130,8 +130,8 @@ class Session:
             if not self.may_delete(queue):
                 self.denied(permission, queue.address.name, queue.name)
                 raise NotAuthorized(
-                    f"queue '{queue.name}' is another user's subscription: it takes the permission "
-                    f"'{permission.value}' to consume from it"
+                    f"queue '{queue.name}' is another user's subscription: consuming from it needs the permission "
+                    f"'{permission.value}'"
                 )
 
     def owns(self, queue: Queue) -> bool:

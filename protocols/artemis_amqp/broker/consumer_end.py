@@ -87,7 +87,7 @@ class ConsumerEnd(LinkEnd):
         wanted = filters.range
         if wanted is not None and wanted.queue_id not in (None, subscription.queue.id):
             queue = subscription.queue
-            raise NoSuchQueue(f"queue '{queue.name}' was made anew: its id is {queue.id}")
+            raise NoSuchQueue(f"queue '{queue.name}' was created again: its id is {queue.id}")
         return subscription, _answer(source, source.address, filters), filters
 
     def _find_durable(self) -> tuple[Subscription, Source, SourceFilters]:

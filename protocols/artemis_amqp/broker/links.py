@@ -80,7 +80,7 @@ class Links:
             handler.brake.warning(
                 handler.source,
                 "prefix taken as part of the address: peer=%s address=%s; "
-                "if it should be cut off, add %s to the parameters of the acceptor",
+                "if it is to be removed, add %s to the parameters of the acceptor",
                 handler.context.peer,
                 terminus.address,
                 remedy,

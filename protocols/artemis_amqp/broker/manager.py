@@ -54,7 +54,7 @@ class Parameters:
     min_large_size: int = option(
         Kind.COUNT,
         DEFAULT_MIN_LARGE_BYTES,
-        "Messages of so many bytes or more are kept in files and streamed, not held in memory; -1: none.",
+        "Messages of this many bytes or more are kept in files and streamed, not held in memory; -1: none.",
         name="amqpMinLargeMessageSize",
         minimum=-1,
     )
@@ -65,7 +65,7 @@ class Parameters:
     detects_duplicates: bool = option(
         Kind.BOOLEAN,
         True,
-        "Take a message under the same `_AMQ_DUPL_ID` (application property or message annotation) only once.",
+        "Accept only one message with the same `_AMQ_DUPL_ID` (application property or message annotation).",
         name="amqpDuplicateDetection",
     )
     modified_when_full: bool = option(

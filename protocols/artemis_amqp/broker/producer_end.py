@@ -58,7 +58,7 @@ class ProducerEnd(LinkEnd):
         handler, link, attach = self.handler, self._link, self.attach
         if self._target is None:
             # This sender only asks what we remember of its terminus (amqp10 §9).
-            raise NoSuchQueue(f"nothing is known of a target for link '{attach.name}'")
+            raise NoSuchQueue(f"link '{attach.name}' has no known target")
         answer, producer = self._open_target(self._target)
         staged = open_stage(self, producer)
         incoming = self._incoming = IncomingLink(handler, link, producer, supports_rejected(attach))

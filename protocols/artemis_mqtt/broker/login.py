@@ -207,14 +207,14 @@ class Login:
                 resume(subscription, outlet, core, references.get(subscription, []))
             except NotAuthorized as refusal:
                 # Its messages belong to the user, and the right may come back: it waits as if the client were away.
-                template = "subscription rests, its client lost the permission: client=%s filter=%s reason=%s"
+                template = "subscription suspended, its client lost the permission: client=%s filter=%s reason=%s"
                 handler.brake.warning(handler.source, template, handler.client_id, subscription.topic_filter, refusal)
                 abandon(subscription)
                 continue
             except Refusal as refusal:
                 handler.brake.warning(
                     handler.source,
-                    "subscription given up: client=%s filter=%s reason=%s",
+                    "subscription ended: client=%s filter=%s reason=%s",
                     handler.client_id,
                     subscription.topic_filter,
                     refusal,

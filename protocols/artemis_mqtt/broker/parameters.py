@@ -86,20 +86,20 @@ class Parameters:
     allows_link_stealing: bool = option(
         Kind.BOOLEAN,
         True,
-        "Who connects under an identifier in use takes its session over; false: is refused.",
+        "A client that connects with an identifier in use takes over its session; false: it is refused.",
         name="allowLinkStealing",
     )
     keeps_owners: bool = option(
         Kind.BOOLEAN,
         True,
-        "A session belongs to the user that made it: others are refused under its identifier, unless they may "
+        "A session belongs to the user that created it: other users are refused under its identifier, unless they may "
         "delete its queues. false: the session of another user ends. Not in Artemis.",
         name="mqttSessionOwner",
     )
     closes_on_refusal: bool = option(
         Kind.BOOLEAN,
         True,
-        "Disconnect an MQTT 3.x client that publishes what it may not; false: drop it, and acknowledge.",
+        "Disconnect an MQTT 3.x client that publishes without permission; false: drop the message and acknowledge it.",
         name="closeMqttConnectionOnPublishAuthorizationFailure",
     )
 
@@ -157,8 +157,8 @@ class BrokerLimits:
             for other, said in self._given.items():
                 if other != acceptor and name in said and int(said[name]) != int(text):
                     message = (
-                        f'is {text}, and {said[name]} on acceptor "{other}"; it is one number for the whole broker: '
-                        "write it on one of them, or the same on both"
+                        f'is {text}, and {said[name]} on acceptor "{other}"; there is one value for the whole broker: '
+                        "give it on one acceptor, or the same on both"
                     )
                     raise InvalidParameter(name, message)
         read_parameters(BrokerParameters, wanted)

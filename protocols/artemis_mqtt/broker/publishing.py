@@ -92,7 +92,7 @@ class Publisher:
         (artemis-model §4.2.4).
         """
         if is_system_topic(topic):
-            raise NotAuthorized(f"'{topic}' is the broker's own")
+            raise NotAuthorized(f"'{topic}' is reserved for the broker")
         name = self._names.address(topic)
         session = self._session
         producer = session.producer(name, new_type=RoutingType.MULTICAST)
@@ -105,4 +105,4 @@ class Publisher:
         self._retained.check_room(producer.name, size + MESSAGE_OVERHEAD_BYTES)
         limit = self._limits.values.max_retained
         if 0 <= limit <= self._retained.count and self._retained.get(producer.name) is None:
-            raise LimitExceeded(f"the broker keeps {self._retained.count} retained messages, as many as it may")
+            raise LimitExceeded(f"the broker keeps {self._retained.count} retained messages, which is the limit")

@@ -205,7 +205,7 @@ def _octets(value: object) -> object:
 def _parse(value: bytes) -> dict[str, Any]:
     parsed = json.loads(value, object_hook=_read_octets)
     if not isinstance(parsed, dict):
-        raise ValueError("a record is no object")
+        raise ValueError("a record is not an object")
     return parsed
 
 

@@ -80,7 +80,7 @@ class Sessions:
         if session is not None and session.user != user:
             template = "session of another user ended: client=%s user=%s by=%s"
             self._brake.warning(core.subject.name, template, client_id, session.user, user)
-            self.end(session, "another user came under its identifier")
+            self.end(session, "another user connected with its identifier")
             session = None
         if session is not None and clean_start:
             self.end(session, "the client asked for a clean start")
@@ -91,7 +91,7 @@ class Sessions:
             return session, True
         limit = self._limits.values.max_sessions
         if expiry_s > 0 and 0 <= limit <= self.stored_count:
-            raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, as many as it may")
+            raise LimitExceeded(f"the broker keeps {self.stored_count} sessions, which is the limit")
         self.host.check_tables(f"a session of '{client_id}'")
         session = ClientSession(self.host.storage, self.host.tables, self._next_number, client_id, expiry_s, user)
         self._next_number += 1

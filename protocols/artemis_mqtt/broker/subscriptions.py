@@ -56,7 +56,7 @@ def subscribe(
     is_new = subscription is None
     if subscription is None:
         if len(session.subscriptions) >= limit:
-            raise LimitExceeded(f"the session has {limit} subscriptions, as many as it may")
+            raise LimitExceeded(f"the session has {limit} subscriptions, which is the limit")
         found, kind = _find(sessions, session, core, group, address, request.no_local)
         subscription = Subscription(session, session.next_subscription(), request.topic_filter, found.queue, kind)
         _apply(subscription, request, identifier)

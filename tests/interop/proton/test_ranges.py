@@ -107,7 +107,7 @@ def test_a_queue_made_anew_is_another_queue(broker: BrokerProcess, name: str) ->
         ask(client, "broker", "destroyQueue", name)
         client.send(name, "2")
 
-        with pytest.raises(Refused, match="was made anew"):
+        with pytest.raises(Refused, match="was created again"):
             part(client, name, 1, 2, head["queueId"])
 
 

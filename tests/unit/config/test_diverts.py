@@ -97,8 +97,8 @@ def test_an_option_reaches_its_field(option: Option) -> None:
         (
             '<address name="a"><anycast/></address><forwarding-address>b</forwarding-address>',
             [
-                "address: attribute name: is no attribute of address; remove it",
-                "anycast: address holds a text only; remove this element",
+                "address: attribute name: is not an attribute of address; remove it",
+                "anycast: address may contain only text; remove this element",
                 "address: is empty; write a value",
             ],
         ),
@@ -126,15 +126,15 @@ def test_an_option_reaches_its_field(option: Option) -> None:
             f"{WAY}<exclusive>yes</exclusive>",
             ['exclusive: "yes" is neither true nor false; write one of the two in lower case'],
         ),
-        (f"{WAY}<exclusiv>true</exclusiv>", ["exclusiv: is no element of divert; did you mean exclusive?"]),
-        (f"{WAY}<address>c</address>", ["address: stands in divert a second time; keep one"]),
+        (f"{WAY}<exclusiv>true</exclusiv>", ["exclusiv: is not an element of divert; did you mean exclusive?"]),
+        (f"{WAY}<address>c</address>", ["address: is given twice in divert; keep one"]),
         (f"{WAY}<filter/>", ['filter: attribute string: is missing; write <filter string="…">']),
         (
             f"{WAY}<transformer-class-name>a.B</transformer-class-name>",
             [f"transformer-class-name: {NOT_YET}"],
         ),
         (f"{WAY}<transformer><class-name>a.B</class-name></transformer>", [f"transformer: {NOT_YET}"]),
-        (f"{WAY}text", ['divert: has the text "text", but holds elements only; remove the text']),
+        (f"{WAY}text", ['divert: has the text "text", but may contain only elements; remove the text']),
     ],
 )
 def test_what_is_wrong_with_a_divert_is_said_with_its_line(inside: str, expected: list[str]) -> None:

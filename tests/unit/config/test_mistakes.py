@@ -81,34 +81,34 @@ def test_every_queue_attribute_of_artemis_is_known(name: str) -> None:
     [
         (
             "<global-max-sise>1</global-max-sise>",
-            "global-max-sise: is no element of core; did you mean global-max-size?",
+            "global-max-sise: is not an element of core; did you mean global-max-size?",
         ),
-        ("<xyzzy/>", "xyzzy: is no element of core; docs/configuration.md lists the legal ones"),
+        ("<xyzzy/>", "xyzzy: is not an element of core; docs/configuration.md lists the legal ones"),
         (
             "<addresses><adress/></addresses>",
-            "adress: is no element of addresses; did you mean address?",
+            "adress: is not an element of addresses; did you mean address?",
         ),
         (
             '<addresses><address name="a"><anycast/><xyzzy/></address></addresses>',
-            "xyzzy: is no element of address; use one of anycast, multicast",
+            "xyzzy: is not an element of address; use one of anycast, multicast",
         ),
         (
             in_setting("<max-size-byte>1</max-size-byte>"),
-            "max-size-byte: is no element of address-setting; did you mean max-size-bytes?",
+            "max-size-byte: is not an element of address-setting; did you mean max-size-bytes?",
         ),
         (
             "<max-size-bytes>1</max-size-bytes>",
-            "max-size-bytes: does not belong into core; move it into address-setting",
+            "max-size-bytes: does not belong in core; move it into address-setting",
         ),
-        ("<name>a<b/></name>", "b: name holds a text only; remove this element"),
+        ("<name>a<b/></name>", "b: name may contain only text; remove this element"),
         (
             (
                 '<security-settings><security-setting match="a"><permission type="send" roles="r"><x/></permission>'
                 "</security-setting></security-settings>"
             ),
-            "x: permission holds attributes only; remove this element",
+            "x: permission may contain only attributes; remove this element",
         ),
-        ("<name>a</name><name>b</name>", "name: stands in core a second time; keep one"),
+        ("<name>a</name><name>b</name>", "name: is given twice in core; keep one"),
         (
             '<global-max-size xmlns="urn:other">1</global-max-size>',
             'global-max-size: is in the wrong XML namespace; it belongs to xmlns="urn:activemq:core"',
@@ -117,15 +117,18 @@ def test_every_queue_attribute_of_artemis_is_known(name: str) -> None:
             '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/passwd"/>',
             "include: other files are not included; write everything into this one",
         ),
-        (in_queue('exclusve="true"'), "queue: attribute exclusve: is no attribute of queue; did you mean exclusive?"),
-        ("<acceptors kind='x'/>", "acceptors: attribute kind: is no attribute of acceptors; remove it"),
+        (
+            in_queue('exclusve="true"'),
+            "queue: attribute exclusve: is not an attribute of queue; did you mean exclusive?",
+        ),
+        ("<acceptors kind='x'/>", "acceptors: attribute kind: is not an attribute of acceptors; remove it"),
         (
             "<acceptors><acceptor>tcp://h:1</acceptor></acceptors>",
             'acceptor: attribute name: is missing; write <acceptor name="…">',
         ),
         (
             "<addresses>x<!-- y --> z</addresses>",
-            'addresses: has the text "x z", but holds elements only; remove the text',
+            'addresses: has the text "x z", but may contain only elements; remove the text',
         ),
     ],
 )
@@ -182,7 +185,7 @@ def test_what_may_not_stand_there(core: str, expected: str) -> None:
         ),
         (
             "<persistence-enabled>true</persistence-enabled>",
-            "persistence-enabled: stands in core a second time; keep one",
+            "persistence-enabled: is given twice in core; keep one",
         ),
         (
             "<wildcard-addresses><delimiter>..</delimiter></wildcard-addresses>",
@@ -339,7 +342,7 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
             "of a match"
         ),
         'broker.xml:10: max-size-bytes: "x" is not a size; write bytes, or a number with K, M or G such as 10M',
-        "broker.xml:11: nonsense: is no element of address-setting; docs/configuration.md lists the legal ones",
+        "broker.xml:11: nonsense: is not an element of address-setting; docs/configuration.md lists the legal ones",
         f"broker.xml:14: bridges: {NOT_YET}",
         'broker.xml:15: global-max-size: "y" is not a size; write bytes, or a number with K, M or G such as 10M',
         (

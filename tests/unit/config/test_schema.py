@@ -200,10 +200,10 @@ def test_what_an_element_may_hold_depends_on_where_it_stands(tmp_path: Path) -> 
     )
 
     assert [str(problem) for problem in report.problems] == [
-        'broker.xml:2: place: has the text "text", but holds elements only; remove the text',
-        "broker.xml:4: place: attribute name: is no attribute of place; remove it",
-        "broker.xml:7: place: does not belong into stay; move it into places",
-        "broker.xml:9: night: does not belong into journey; move it into stay",
+        'broker.xml:2: place: has the text "text", but may contain only elements; remove the text',
+        "broker.xml:4: place: attribute name: is not an attribute of place; remove it",
+        "broker.xml:7: place: does not belong in stay; move it into places",
+        "broker.xml:9: night: does not belong in journey; move it into stay",
     ]
 
 
