@@ -116,7 +116,7 @@ class BrokerConfig:
         Kind.BYTES,
         None,
         "Bytes of that disk that are kept free, instead of `max-disk-usage`; -1: off. Unset: 1 GiB if that is unset "
-        "too. Below half of it messages are refused whatever the policy.",
+        "too. Below half of it messages are refused whatever the policy, or with DROP discarded.",
         name="min-disk-free",
     )
     disk_scan_period_ms: int = option(

@@ -138,7 +138,7 @@ class Dispatcher:
     def disk_changed(self, is_full: bool, is_exhausted: bool) -> None:
         """Block or unblock producers, as `disk-full-policy` says; consumers continue in any case.
 
-        `is_exhausted`: so little room is left that messages are refused whatever the policy.
+        `is_exhausted`: so little room is left that messages are refused whatever the policy, unless DROP discards them.
         """
         self.account.disk_is_full = is_full
         self.account.disk_is_exhausted = is_exhausted

@@ -27,7 +27,8 @@ CONSUMER_BYTES = 2560
 TAIL_BYTES = 2048
 NAME_FACTOR = 4
 
-_NO_LIMIT = 1 << 62
+# Compiled code compares numbers below 2 ** 62 at once; for larger ones it makes an object each time.
+_NO_LIMIT = 1 << 60
 
 
 def tables_limit(global_max_bytes: int) -> int:
