@@ -57,7 +57,7 @@ def test_the_broker_does_not_start_with_two_limits() -> None:
 
     assert [str(problem) for acceptor in acceptors for problem in check_parameters(acceptor, managers)] == [
         (
-            f'broker.xml:5: acceptor: parameter {LIMIT}: is -1, and 5 on acceptor "one"; it is one number for the '
+            f'broker.xml:5: acceptor: parameter {LIMIT}: is -1, and 5 on acceptor "one"; there is one value for the '
             "whole broker: give it on one acceptor, or the same on both"
         )
     ]
