@@ -121,7 +121,7 @@ def test_a_queue_that_goes_between_plan_and_read_is_a_loss(broker: BrokerProcess
     part = whole(options)
     ask(broker, "broker", "destroyQueue", name)
 
-    with pytest.raises(DataLoss, match=rf"{name}::{name} \(queue id {part.queue_id}\) \[1, 2\) cannot be read"):
+    with pytest.raises(DataLoss, match=rf"{name}::{name} \(queue id {part.queue_id}\) \[1, 2\) can no longer be read"):
         list(read_range(options, TEXT, part))
     assert list(read_range(evolve(options, fail_on_data_loss=False), TEXT, part)) == []
 

@@ -68,7 +68,9 @@ def test_a_queue_that_is_deleted_while_it_is_read_is_a_loss(broker: BrokerProces
     ask(broker, "broker", "destroyQueue", name, True)
 
     if fails:
-        with pytest.raises(DataLoss, match=rf"{name}::{name} \(queue id {part.queue_id}\) \[1, 20001\) cannot be read"):
+        with pytest.raises(
+            DataLoss, match=rf"{name}::{name} \(queue id {part.queue_id}\) \[1, 20001\) can no longer be read"
+        ):
             found += [body for left in batches for body in left.column("body").to_pylist()]
     else:
         found += bodies(batches)
