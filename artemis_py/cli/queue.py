@@ -77,6 +77,9 @@ def _option(attribute: QueueAttribute, is_update: bool) -> Callable[[Command], C
         case Kind.TEXT:
             help = f"{attribute.help} Empty: none." if is_update else attribute.help
             return click.option(f"--{name}", attribute.attribute, help=help)
+        case type() as enum:
+            words = click.Choice(list(enum.__members__), case_sensitive=False)
+            return click.option(f"--{name}", attribute.attribute, type=words, help=attribute.help)
         case _:
             numbers = click.IntRange(None if attribute.minimum is None else int(attribute.minimum))
             return click.option(f"--{name}", attribute.attribute, type=numbers, help=attribute.help)

@@ -120,6 +120,7 @@ RENAMED: Final = {
     "auto-create-jms-topics": "auto-create-addresses",
     "auto-delete-jms-queues": "auto-delete-queues",
     "auto-delete-jms-topics": "auto-delete-addresses",
+    "last-value-queue": "default-last-value-queue",
     "queues": "addresses",
     "temporary-queue-namespace": "uuid-namespace",
     "wild-card-routing-enabled": "routing-enabled within wildcard-addresses",

@@ -1,6 +1,7 @@
 """The attributes of a queue as management names and reads them, all derived from their declarations."""
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from typing import Final
 
@@ -31,7 +32,8 @@ def value_of(attribute: QueueAttribute, queue: Queue) -> object:
     """Return the value that applies to a queue, in the form that JSON uses."""
     name = attribute.attribute
     if name in RESOLVED_ATTRIBUTES:
-        return getattr(queue.settings, name)
+        value = getattr(queue.settings, name)
+        return value.name if isinstance(value, Enum) else value
     as_json = _AS_JSON.get(name)
     return getattr(queue, name) if as_json is None else as_json(queue)
 

@@ -65,10 +65,23 @@ def _fields(wanted: Mapping[str, object]) -> dict[str, Any]:
             raise InvalidRequest(f"attribute {name!r} must be {kind.value}")
         if isinstance(value, int) and attribute.minimum is not None and value < attribute.minimum:
             raise InvalidRequest(f"attribute {name!r} is {value}; it must be {attribute.minimum:g} or more")
-        values[attribute.attribute] = parse_routing_type(str(value)) if attribute.kind is RoutingType else value
+        values[attribute.attribute] = _parsed(attribute, value)
     if values.get("filter") == "":
         values["filter"] = None
     return values
+
+
+def _parsed(attribute: QueueAttribute, value: object) -> object:
+    """Return the value of a field for a value of JSON. Raises InvalidRequest."""
+    if attribute.kind is RoutingType:
+        return parse_routing_type(str(value))
+    if isinstance(attribute.kind, OptionKind):
+        return value
+    try:
+        return attribute.kind[str(value).upper()]
+    except KeyError:
+        names = " or ".join(attribute.kind.__members__)
+        raise InvalidRequest(f"attribute {attribute.json!r} is {value!r}; it must be {names}") from None
 
 
 def _kind(attribute: QueueAttribute) -> Kind:

@@ -9,7 +9,8 @@ from attrs import asdict, fields_dict, frozen
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.settings.queue_config import QueueConfig
+from artemis_py.core.settings.declaration import Kind
+from artemis_py.core.settings.queue_config import QUEUE_ATTRIBUTES, QueueConfig
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
 
@@ -36,6 +37,12 @@ class QueueRecord:
 
     config: QueueConfig
     paused: bool
+
+
+_ENUMS: Final[dict[str, type[Enum]]] = {
+    each.attribute: each.kind for each in QUEUE_ATTRIBUTES if not isinstance(each.kind, Kind)
+}
+"""Fields of a queue whose values are names of an enum."""
 
 
 def address_record(address: Address) -> bytes:
@@ -90,7 +97,9 @@ def read_queue(content: bytes) -> QueueRecord:
         record = json.loads(content)
         known = fields_dict(QueueConfig)
         config = {name: value for name, value in record["config"].items() if name in known}
-        config["routing_type"] = RoutingType[config["routing_type"]]
+        for name, kind in _ENUMS.items():
+            if config.get(name) is not None:
+                config[name] = kind[config[name]]
         return QueueRecord(config=QueueConfig(**config), paused=record["paused"])
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedValue(f"it is not a queue: {error}") from error

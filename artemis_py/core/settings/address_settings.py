@@ -195,7 +195,12 @@ class ResolvedSettings:
         False,
         "Note on each message when it arrived: in AMQP the annotation `x-opt-ingress-time`, milliseconds since 1970.",
     )
-
+    retroactive_message_count: int = option(
+        Kind.COUNT,
+        0,
+        "Messages of the address that are kept for queues that are created later: each begins with them. 0: none.",
+        minimum=0,
+    )
     id_cache_size: int = option(
         Kind.COUNT,
         -1,

@@ -66,6 +66,12 @@ class BrokerSettings:
         False,
         "Name AMQP subscription queues as Core clients do, so that both can share them.",
     )
+    internal_naming_prefix: str = option(
+        Kind.TEXT,
+        "$.artemis.internal.",
+        "Beginning of the names of addresses, queues and diverts that the broker creates for itself.",
+        minimum=1,
+    )
     literal_match_markers: str | None = option(
         Kind.TEXT,
         None,

@@ -111,6 +111,14 @@ def _help_of_setting(declared: dict[str, Any]) -> str:
     return text
 
 
+class RingEviction(Enum):
+    """Message that a full ring removes to make room."""
+
+    OLDEST = "the oldest message"
+    HEAD = "the head of the queue"
+    """As in Artemis: the oldest message of the highest priority that waits."""
+
+
 @frozen(kw_only=True)
 class QueueSettings:
     """Values that apply to one queue, with defaults from its address; delays in milliseconds (artemis-model §2.2).
@@ -148,12 +156,65 @@ class QueueSettings:
         name="delay-before-dispatch",
         setting="default-delay-before-dispatch",
     )
+    group_buckets: int = queue_attribute(
+        Kind.COUNT,
+        -1,
+        "Groups whose ids have the same hash share an owner: the number of different hashes; -1: each group has an "
+        "owner of its own, 0: group ids mean nothing.",
+        setting="default-group-buckets",
+    )
+    group_rebalance: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "When a consumer attaches, all groups lose their owners, so that it gets its share of them.",
+        setting="default-group-rebalance",
+    )
+    group_rebalance_pause_dispatch: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "With `group-rebalance`: deliver nothing until consumers have settled what they have.",
+        setting="default-group-rebalance-pause-dispatch",
+    )
+    group_first_key: str | None = queue_attribute(
+        Kind.TEXT,
+        None,
+        "Property that is set to true on the first message that a new owner of a group gets, or a new consumer of an "
+        "exclusive queue.",
+        setting="default-group-first-key",
+    )
+    last_value: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "Keep only the last message of each key, which is in property `_AMQ_LVQ_NAME` or `last-value-key`.",
+        mutability=Mutability.FIXED,
+        setting="default-last-value-queue",
+    )
+    last_value_key: str | None = queue_attribute(
+        Kind.TEXT,
+        None,
+        "Property with the key of a message; a queue that has this keeps last values.",
+        mutability=Mutability.FIXED,
+        setting="default-last-value-key",
+    )
+    non_destructive: bool = queue_attribute(
+        Kind.BOOLEAN,
+        False,
+        "Each consumer gets every message, and acknowledging removes nothing.",
+        setting="default-non-destructive",
+    )
     ring_size: int = queue_attribute(
         Kind.COUNT,
         -1,
-        "Messages that may wait: the oldest is removed when one more arrives; -1: no limit.",
+        "Messages that may wait: when one more arrives, another is removed; -1: no limit.",
         setting="default-ring-size",
         in_file=-1,
+    )
+    ring_eviction: RingEviction = queue_attribute(  # noqa: RUF009  it makes a field
+        RingEviction,
+        RingEviction.OLDEST,
+        "Message that a full ring removes. OLDEST: the one that has waited longest; HEAD: the next to be delivered, "
+        "which is the oldest of the highest priority, as in Artemis.",
+        setting="default-ring-eviction",
     )
     # The reference does not call these three changeable, and Artemis' updateQueue ignores them: the creator decides.
     # The broker itself turns auto-delete off when a reader that will come back takes a lease.
