@@ -84,6 +84,13 @@ QUEUE_ATTRIBUTES: Final = _names(
     """
 )
 
+OWN_NAMES: Final = _names(
+    """
+    default-ring-eviction ring-eviction
+    """
+)
+"""Settings and attributes of queues that Artemis does not have: it refuses a file with one of them."""
+
 ACCEPTOR_PARAMETERS: Final = _names(
     """
     ackManagerFlushTimeout actorThresholdBytes allowLinkStealing amqpCredits amqpDrainOnTransientDeliveryErrors
@@ -164,14 +171,13 @@ _REASONS: Final = {
 }
 """Reasons why an element is refused, where "not yet" would be wrong."""
 
-# By parent element; a parent is missing here if Artemis has no more children or attributes of it than this broker.
+# By parent element; a parent is missing here if Artemis has no more children of it than this broker.
 CHILDREN: Final = {
     "core": CORE_ELEMENTS,
     "address-setting": ADDRESS_SETTINGS,
     "divert": DIVERT_ELEMENTS,
     "security-settings": frozenset(["security-setting-plugin"]),
 }
-ATTRIBUTES: Final = {"queue": QUEUE_ATTRIBUTES}
 
 
 def unsupported(name: str) -> str:

@@ -127,10 +127,7 @@ def _check_attributes(element: Any, content: Content, report: Report) -> None:
     for attribute in element.attrib:
         if attribute in content.attributes or attribute == _SCHEMA_LOCATION:
             continue
-        if attribute in known.ATTRIBUTES.get(name, ()):
-            message = known.unsupported(attribute)
-        else:
-            message = f"is not an attribute of {name}; {suggest(attribute, content.attributes)}"
+        message = f"is not an attribute of {name}; {suggest(attribute, content.attributes)}"
         report.problem(report.place(element, f"attribute {attribute}"), message)
         del element.attrib[attribute]
     for attribute, is_required in content.attributes.items():

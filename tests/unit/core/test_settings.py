@@ -20,6 +20,7 @@ from artemis_py.core.settings.address_settings import (
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS, BrokerSettings
 from artemis_py.core.settings.declaration import Option
 from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
+from artemis_py.core.settings.queue_settings import RingEviction
 from artemis_py.core.settings.repository import SettingsRepository
 from artemis_py.errors import InvalidRequest
 
@@ -55,7 +56,16 @@ ARTEMIS_DEFAULTS = {
     "max-read-page-bytes": 4 * 1024 * 1024,
     "disk-full-policy": DiskFullPolicy.BLOCK,
     "default-exclusive-queue": False,
+    "default-group-buckets": -1,
+    "default-group-rebalance": False,
+    "default-group-rebalance-pause-dispatch": False,
+    "default-group-first-key": None,
+    "default-last-value-queue": False,
+    "default-last-value-key": None,
+    "default-non-destructive": False,
     "default-ring-size": -1,
+    # Not in Artemis, whose rings do what HEAD does.
+    "default-ring-eviction": RingEviction.OLDEST,
     "default-consumers-before-dispatch": 0,
     "default-delay-before-dispatch": -1,
     "default-purge-on-no-consumers": False,
@@ -77,6 +87,7 @@ ARTEMIS_DEFAULTS = {
     "config-delete-addresses": DeletionPolicy.OFF,
     "enable-ingress-timestamp": False,
     "id-cache-size": -1,
+    "retroactive-message-count": 0,
 }
 
 ARTEMIS_BROKER_DEFAULTS = {

@@ -236,7 +236,7 @@ def test_an_existing_queue_is_refused_naming_its_address_unless_asked_to_ignore_
         ({"name": ""}, "needs a name"),
         ({"name": 5}, "'name' must be text"),
         ({"name": "a::b", "address": "a"}, "may not contain '::'"),
-        ({"name": "q", "group-buckets": 5}, "no attribute 'group-buckets'"),
+        ({"name": "q", "slow-consumer-policy": 5}, "no attribute 'slow-consumer-policy'"),
         ({"name": "q", "max-consumer": 5}, "did you mean max-consumers"),
         ({"name": "q", "max-consumers": "5"}, "'max-consumers' must be a whole number"),
         ({"name": "q", "max-consumers": True}, "'max-consumers' must be a whole number"),
