@@ -25,6 +25,7 @@ COLUMNS = {
     "scheduledCount": "SCHEDULED",
     "messagesAdded": "ADDED",
     "messagesAcked": "ACKED",
+    "messagesReplaced": "REPLACED",
     "paused": "PAUSED",
     "autoCreated": "AUTO",
 }

@@ -53,6 +53,7 @@ QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
     "messagesAcked": lambda queue: queue.messages_acknowledged,
     "messagesExpired": lambda queue: queue.messages_expired,
     "messagesKilled": lambda queue: queue.messages_killed,
+    "messagesReplaced": lambda queue: queue.messages_replaced,
 }
 
 ADDRESS_COLUMNS: Final[Mapping[str, Callable[[Address], object]]] = {

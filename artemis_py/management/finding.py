@@ -79,6 +79,7 @@ def find(queue: Queue, node_id: str, ranges: Ranges, filter: Filter | None) -> S
                 "acknowledged": queue.messages_acknowledged,
                 "expired": queue.messages_expired,
                 "killed": queue.messages_killed,
+                "replaced": queue.messages_replaced,
             },
         }
     )

@@ -70,6 +70,7 @@ class QueueControl(Control):
         "MessagesAcknowledged": lambda control: control.queue.messages_acknowledged,
         "MessagesExpired": lambda control: control.queue.messages_expired,
         "MessagesKilled": lambda control: control.queue.messages_killed,
+        "MessagesReplaced": lambda control: control.queue.messages_replaced,
     }
 
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {

@@ -226,17 +226,24 @@ class Backlog:
 
         None if nothing waits or it cannot be read now.
         """
+        mask = self.mask | self.cold_mask
+        if mask & (mask - 1) == 0:
+            # One priority, as in nearly every queue.
+            return self.head()
         oldest: Reference | None = None
-        for priority in range(PRIORITIES):
+        while mask:
+            priority = mask.bit_length() - 1
+            mask &= ~(1 << priority)
             while True:
                 head = self.lists[priority].head
+                if head is not None and (oldest is None or head.sequence < oldest.sequence):
+                    oldest = head
                 tail = self.tails[priority]
-                if tail is None or (head is not None and head.sequence <= tail.frontier):
+                # What is on disk is younger than the frontier.
+                if tail is None or (oldest is not None and oldest.sequence <= tail.frontier):
                     break
                 if not self.load(priority):
                     return None
-            if head is not None and (oldest is None or head.sequence < oldest.sequence):
-                oldest = head
         return oldest
 
     def unlink(self, reference: Reference) -> None:

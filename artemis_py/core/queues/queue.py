@@ -21,6 +21,7 @@ from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry
 from artemis_py.core.queues.rules.kinds import choose_rules
+from artemis_py.core.queues.rules.ring import shrink, shrink_soon
 from artemis_py.core.queues.schedule import Schedule
 from artemis_py.core.queues.settlement import amend, forget, give_back, put_back, unstore
 from artemis_py.core.queues.storage import UNLIMITED
@@ -73,6 +74,8 @@ class Queue(Binding):
         """The rule that says which consumer gets a message; None for most queues."""
         self.keeps_messages: bool = False
         """Whether deliveries remove nothing: each consumer gets all messages, as a browser does."""
+        self.is_shrinking: bool = False
+        """Whether messages are being removed because more wait than `ring-size` says."""
         self.next_sequence: int = 1
         self.skipped: tuple[tuple[int, int], ...] = ()
         """Ranges (start, stop) of sequences that were reserved when the broker ended and may never have been used:
@@ -197,6 +200,7 @@ class Queue(Binding):
             self.schedule.restore(count, size_bytes, scheduled_below)
         else:
             self.backlog.restore(PRIORITIES - 1 - rank, count, size_bytes)
+            shrink_soon(self)
 
     def committed(self, reference: Reference) -> None:
         """Note that a COLD reference can be read from the storage now; see `Storage.put`."""
@@ -289,6 +293,7 @@ class Queue(Binding):
         self.purge_on_no_consumers = settings.purge_on_no_consumers
         self.backlog.set_window(self.address.settings.max_read_page_messages, self.address.settings.max_read_page_bytes)
         choose_rules(self)
+        shrink(self)
         self.dispatch.follow_assignment()
         self.dispatch.gate.check()
         self.dispatch.mark_ready()

@@ -49,6 +49,7 @@ def world() -> World:
         ("MessagesAcknowledged", 0),
         ("MessagesExpired", 0),
         ("MessagesKilled", 0),
+        ("MessagesReplaced", 0),
     ],
 )
 def test_queue_attributes_are_read_by_name_and_by_operation(world: World, attribute: str, value: object) -> None:

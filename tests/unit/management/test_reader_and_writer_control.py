@@ -192,7 +192,7 @@ def test_what_became_of_numbers_is_told() -> None:
     assert answer["there"] == [[1, "waiting"], [5, "waiting"], [8, "waiting"]]
     assert (answer["count"], answer["expired"], answer["next"]) == (3, 1, 10)
     assert (answer["node"], answer["queueId"], answer["skipped"]) == ("node-1", queue.id, [])
-    assert answer["left"] == {"acknowledged": 2, "expired": 0, "killed": 0}
+    assert answer["left"] == {"acknowledged": 2, "expired": 0, "killed": 0, "replaced": 0}
 
 
 def test_what_is_found_is_named_up_to_a_limit_and_counted_beyond() -> None:

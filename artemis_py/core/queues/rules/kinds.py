@@ -43,8 +43,8 @@ class RingKind(QueueKind):
 
     def entry(self, queue: "Queue") -> Entry | None:
         """Return a new ring of that size; it has no state to keep."""
-        size = queue.settings.ring_size
-        return Ring(size) if size >= 0 else None
+        settings = queue.settings
+        return Ring(settings.ring_size, settings.ring_eviction) if settings.ring_size >= 0 else None
 
 
 class ExclusiveKind(QueueKind):
