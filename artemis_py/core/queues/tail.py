@@ -32,6 +32,7 @@ class Tail:
         "queue",
         "rank",
         "recent",
+        "removed_count",
         "spilled_bytes",
         "spilled_count",
         "stored_bytes",
@@ -57,6 +58,8 @@ class Tail:
         self._leaving: Final[deque[tuple[int, int]]] = deque()
         """Batch and position of references that were taken and then removed."""
         self.is_counted_wrong: bool = False
+        self.removed_count: int = 0
+        """Number of messages behind the frontier that were removed; a cursor that has read ahead compares it."""
 
     @property
     def count(self) -> int:
@@ -180,13 +183,17 @@ class Tail:
             page.references = references
         return page
 
-    def has(self, reference: Reference) -> bool:
-        """Tell whether a reference that was read earlier is still on disk only."""
+    def has(self, reference: Reference, removed_count: int) -> bool:
+        """Tell whether a reference that was read when `removed_count` was this is still on disk only."""
         position = position_of(reference)
         if position <= self.frontier or position in self.taken:
             return False
         if reference.handle:
-            return True
+            if removed_count == self.removed_count:
+                return True
+            # `taken` forgets what is removed once that is committed.
+            found = self.read(position - 1, position, 1, 1)
+            return found is None or len(found.references) > 0
         scratch = self.queue.dispatcher.scratch
         if scratch is None:
             return False
@@ -240,6 +247,7 @@ class Tail:
             self._forget_later(position)
 
     def _forget_later(self, position: int) -> None:
+        self.removed_count += 1
         storage = self.queue.dispatcher.storage
         committed = storage.committed
         leaving = self._leaving

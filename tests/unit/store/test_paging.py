@@ -5,13 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED
+from artemis_py.core.queues.acknowledging import acknowledge_numbers
+from artemis_py.core.queues.consumer import ACCEPTED, FAILED, RELEASED, Consumer
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.store import schema
 from artemis_py.store.scratch import ScratchStore
-from tests.core_harness import START_MS, attach, browse_all, make_services, pass_time, settle_down
+from tests.core_harness import (
+    START_MS,
+    Recorder,
+    attach,
+    browse_all,
+    make_services,
+    make_session,
+    pass_time,
+    settle_down,
+)
 from tests.unit.store.test_damage import spoil
 from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies, multicast
 
@@ -349,3 +359,36 @@ def test_page_holds_producers_back_only_while_too_much_is_on_its_way_to_the_disk
 
         assert (told, address.must_wait) == ([True], False)
     scratch.close()
+
+
+class OneByOne(Recorder):
+    """A client whose connection takes one message at a time."""
+
+    consumer: Consumer
+
+    def deliver(self, reference: Reference) -> None:
+        super().deliver(reference)
+        self.consumer.block()
+
+
+def test_what_was_read_ahead_is_not_shown_if_it_was_removed_since(tmp_path: Path) -> None:
+    """Also when the removal is committed, so that the tail does not remember it any more."""
+    with World(tmp_path, {"#": AddressSettings(max_read_page_messages=1)}) as world:
+        queue = world.queue()
+        world.send("q", *"abcde")
+        world.settle()
+        recorder = OneByOne()
+        recorder.consumer = make_session(world.domain).consume(queue, recorder, browse=True)
+        recorder.consumer.grant(5)
+        settle_down(world.domain)
+        recorder.consumer.unblock()
+        settle_down(world.domain)
+        for sequence in (3, 5):
+            acknowledge_numbers(queue, {sequence})
+            world.settle()
+
+        for _ in range(5):
+            recorder.consumer.unblock()
+            settle_down(world.domain)
+
+        assert [body_of(one) for one in recorder.take()] == ["a", "b", "d"]

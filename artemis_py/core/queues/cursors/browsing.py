@@ -26,6 +26,8 @@ class BrowsingCursor(ListCursor):
         """The sequence up to which `ahead` has everything on disk."""
         self._ahead_last: int = 0
         """Sequence of the last message that was read, whether the consumer wants it or not."""
+        self._ahead_removed: int = 0
+        """`Tail.removed_count` when `ahead` was read."""
 
     def next(self, consumer: "Consumer", budget: ScanBudget) -> Reference | None:
         """Return the next message the consumer wants, of the highest priority that has more."""
@@ -95,7 +97,7 @@ class BrowsingCursor(ListCursor):
             self._ahead_priority = -1
             return None
         reference = ahead.popleft()
-        if not tail.has(reference):
+        if not tail.has(reference, self._ahead_removed):
             # It was brought into memory in the meantime: if it is still there, the next search finds it.
             return None
         self.reach[priority] = reference.sequence
@@ -111,6 +113,7 @@ class BrowsingCursor(ListCursor):
         ahead_messages = 1 if backlog.dispatcher.account.is_tight else SCAN_PAGE_MESSAGES
         page = backlog.scan(tail, reach, END, max(1, min(ahead_messages, consumer.credit)))
         self._ahead_last = self.reach[priority]
+        self._ahead_removed = tail.removed_count
         if page is None:
             self._ahead_priority = -1
             self._ahead_end = END
