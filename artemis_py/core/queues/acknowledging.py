@@ -14,7 +14,10 @@ def acknowledge_below(queue: "Queue", sequence: int, limit: int, start: int = 0)
     """Acknowledge waiting messages from `start` up to but excluding `sequence`, at most `limit`; return how many.
 
     Delivered messages stay. Messages past their expiry time expire instead: no consumer got them in time.
+    A queue that keeps its messages ignores it.
     """
+    if queue.keeps_messages:
+        return 0
     expired_before = queue.messages_expired
     count = 0
     for priority in range(PRIORITIES):
@@ -71,7 +74,10 @@ def acknowledge_numbers(queue: "Queue", wanted: set[int]) -> int:
     """Acknowledge the waiting messages with these sequences; return how many. Delivered messages stay.
 
     Every waiting message from the lowest of the sequences to the highest is examined.
+    A queue that keeps its messages ignores it.
     """
+    if queue.keeps_messages:
+        return 0
     count = 0
     low, high = min(wanted), max(wanted)
     backlog = queue.backlog

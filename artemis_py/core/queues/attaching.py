@@ -35,8 +35,9 @@ def detach(consumer: "Consumer", failed: bool) -> None:
         consumer.cursor.reset()
     if queue.assignment is not None:
         queue.assignment.left(queue, consumer)
-    outstanding = sorted(consumer.outstanding.values(), key=_sequence_of, reverse=True)
+    outstanding = sorted(consumer.unsettled(), key=_sequence_of, reverse=True)
     consumer.outstanding = {}
+    consumer.shown = {}
     if not queue.consumers:
         queue.consumer_removed_ms = queue.dispatcher.now_ms
         queue.dispatch.gate.check()

@@ -11,13 +11,14 @@ from mypy_extensions import mypyc_attr
 from artemis_py.core.queues.attaching import detach
 from artemis_py.core.queues.cursors.browsing import BrowsingCursor
 from artemis_py.core.queues.cursors.cursor import Cursor
+from artemis_py.core.queues.cursors.keeping import KeepingCursor
 from artemis_py.core.queues.cursors.selective import SelectiveCursor
 from artemis_py.core.queues.outcomes import ACCEPTED as ACCEPTED
 from artemis_py.core.queues.outcomes import FAILED as FAILED
 from artemis_py.core.queues.outcomes import REJECTED as REJECTED
 from artemis_py.core.queues.outcomes import RELEASED as RELEASED
-from artemis_py.core.queues.reference import Reference
-from artemis_py.core.queues.settlement import acknowledge, give_back
+from artemis_py.core.queues.reference import Reference, Shown
+from artemis_py.core.queues.settlement import acknowledge, end_shown, give_back
 from artemis_py.core.selectors.filter import Filter
 
 if TYPE_CHECKING:
@@ -81,12 +82,14 @@ class Consumer:
         "filter",
         "id",
         "in_ring",
+        "is_browser",
         "is_closed",
         "is_starved",
         "outstanding",
         "presettled",
         "priority",
         "queue",
+        "shown",
         "sink",
         "unsettled_bytes",
         "user",
@@ -97,17 +100,21 @@ class Consumer:
         self.queue: Queue = queue
         self.sink: Sink = sink
         self.filter: Filter | None = options.filter
+        self.is_browser: bool = options.browse
+        """Whether its client asked to look at messages without taking them."""
         self.browse: bool = options.browse or queue.keeps_messages
-        """Whether it looks at messages without taking them."""
+        """Whether it takes no messages: it is a browser, or its queue keeps them."""
         self.priority: int = options.priority
-        self.presettled: bool = options.presettled and not self.browse
+        self.presettled: bool = options.presettled and not options.browse
         """Whether its deliveries are acknowledged when they are handed over."""
         self.user: str = user
         """The user of its client, for management."""
         self.cursor: Cursor | None = options.cursor
         """The cursor that walks through the queue; None: it takes the head."""
-        if self.cursor is None and self.browse:
+        if self.cursor is None and options.browse:
             self.cursor = BrowsingCursor()
+        elif self.cursor is None and self.browse:
+            self.cursor = KeepingCursor()
         elif self.cursor is None and self.filter is not None:
             self.cursor = SelectiveCursor()
         self.credit: int = 0
@@ -119,8 +126,10 @@ class Consumer:
         self.is_closed: bool = False
         self.outstanding: dict[int, Reference] = {}
         """Unsettled deliveries by sequence."""
+        self.shown: dict[int, Shown] = {}
+        """Unsettled deliveries of messages that stay in the queue, by sequence."""
         self.unsettled_bytes: int = 0
-        """Size of the messages in `outstanding`, in bytes."""
+        """Size of the messages in `outstanding` and `shown`, in bytes."""
         self.is_starved: bool = False
         """Whether it gets nothing until it settles something or memory is free."""
         self.accepted: int = 0
@@ -153,7 +162,9 @@ class Consumer:
         """Settle a delivery with one of `outcomes`; `here` false: never deliver it to this consumer again."""
         outstanding = self.outstanding
         sequence = reference.sequence
-        if sequence not in outstanding:
+        if outstanding.get(sequence) is not reference:
+            if isinstance(reference, Shown):
+                self._settle_shown(reference, outcome)
             return
         del outstanding[sequence]
         self.unsettled_bytes -= reference.message.size
@@ -167,23 +178,50 @@ class Consumer:
                 self.hide(reference)
             give_back(reference, outcome)
 
+    def _settle_shown(self, shown: Shown, outcome: int) -> None:
+        """End a delivery of a message that stays in the queue; the outcome makes no difference there."""
+        if self.shown.get(shown.sequence) is not shown:
+            return
+        end_shown(shown)
+        if self.is_starved:
+            self.feed()
+        if outcome == ACCEPTED:
+            self.accepted += 1
+
+    def unsettled(self) -> list[Reference]:
+        """Return all unsettled deliveries."""
+        found = list(self.outstanding.values())
+        if self.shown:
+            found.extend(self.shown.values())
+        return found
+
     def refuse(self, reference: Reference, outcome: int) -> None:
         """Give back a message that the sink cannot send: its credit is restored, and it never comes here again."""
         self.credit += 1
-        if not self.browse:
+        if isinstance(reference, Shown):
+            end_shown(reference)
+        elif not self.browse:
             self.relinquish(reference)
             self.hide(reference)
             give_back(reference, outcome)
 
     def relinquish(self, reference: Reference) -> None:
         """Give up a delivery without settling it; the consumer that adopts it settles it."""
-        if self.outstanding.pop(reference.sequence, None) is not None:
+        sequence = reference.sequence
+        if isinstance(reference, Shown):
+            if self.shown.get(sequence) is reference:
+                del self.shown[sequence]
+                self.unsettled_bytes -= reference.message.size
+        elif self.outstanding.pop(sequence, None) is not None:
             self.unsettled_bytes -= reference.message.size
 
     def adopt(self, reference: Reference) -> None:
         """Take over a delivery that another consumer of this queue relinquished."""
         reference.consumer = self
-        self.outstanding[reference.sequence] = reference
+        if isinstance(reference, Shown):
+            self.shown[reference.sequence] = reference
+        else:
+            self.outstanding[reference.sequence] = reference
         self.unsettled_bytes += reference.message.size
 
     def feed(self) -> None:
@@ -206,6 +244,27 @@ class Consumer:
         if self.cursor is None:
             self.cursor = SelectiveCursor()
             self.queue.dispatch.cursor_count += 1
+
+    def follow_queue(self) -> None:
+        """Take messages from now on, or no longer, if the queue has become one of the other sort.
+
+        When the queue begins to keep its messages, the consumer sees all that wait, from the first. It settles what it
+        has already as it would have before.
+        """
+        keeps = self.queue.keeps_messages
+        if self.is_browser or self.browse == keeps:
+            return
+        self.browse = keeps
+        dispatch = self.queue.dispatch
+        if self.cursor is None:
+            dispatch.cursor_count += 1
+        elif isinstance(self.cursor, SelectiveCursor | KeepingCursor):
+            self.cursor.reset()
+        else:
+            # Its creator chose how it walks.
+            return
+        # As a consumer it may have to skip messages: it has a filter, or some were hidden from it.
+        self.cursor = KeepingCursor() if keeps else SelectiveCursor()
 
     def close(self, failed: bool = False) -> None:
         """Leave the queue; unsettled deliveries go back, as failed attempts if `failed` (the connection broke)."""

@@ -13,7 +13,7 @@ from artemis_py.core.queues.cursors.range_reader import serve_apart
 from artemis_py.core.queues.dispatcher import Dispatchable, Dispatcher
 from artemis_py.core.queues.gate import Gate
 from artemis_py.core.queues.reference import DELIVERING, Reference
-from artemis_py.core.queues.settlement import acknowledge
+from artemis_py.core.queues.settlement import acknowledge, show
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
@@ -180,7 +180,7 @@ class Dispatch(Dispatchable):
                 reference = backlog.lists[backlog.mask.bit_length() - 1].head
             elif self.cursor_count == 0:
                 break
-            if reference is not None and reference.batch > stored_batch and not consumer.browse:
+            if reference is not None and reference.batch > stored_batch and not consumer.is_browser:
                 self._early = reference
                 if self.cursor_count == 0:
                     break
@@ -196,6 +196,8 @@ class Dispatch(Dispatchable):
                 # A browser skips it: browsing changes nothing in a queue.
                 if not consumer.browse:
                     queue.expiry.expire(reference)
+                elif not consumer.is_browser:
+                    queue.expiry.expire_anywhere(reference)
                 continue
             misses = 0
             delivered += 1
@@ -224,6 +226,11 @@ class Dispatch(Dispatchable):
             if not consumer.presettled:
                 consumer.outstanding[reference.sequence] = reference
                 consumer.unsettled_bytes += reference.message.size
+        elif not consumer.is_browser:
+            if consumer.presettled:
+                consumer.accepted += 1
+            else:
+                reference = show(reference, consumer)
         consumer.sink.deliver(reference)
         if consumer.presettled and reference.state == DELIVERING:
             consumer.accepted += 1

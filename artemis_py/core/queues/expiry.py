@@ -42,6 +42,18 @@ class Expiry:
         self._queue.backlog.unlink(reference)
         self.end(reference)
 
+    def expire_anywhere(self, reference: Reference) -> None:
+        """Send a waiting message to the expiry address, whether it is in memory or was read from disk to be shown."""
+        backlog = self._queue.backlog
+        priority = backlog.priority_of(reference)
+        tail = backlog.tails[priority]
+        if tail is None or not tail.has(reference, tail.removed_count):
+            self.expire(reference)
+            return
+        backlog.pull(tail, reference)
+        self.end(reference)
+        backlog.close(tail, priority)
+
     def end(self, reference: Reference) -> None:
         """Send a message that was removed from the backlog to the expiry address."""
         self._queue.messages_expired += 1

@@ -146,7 +146,7 @@ class Queue(Binding):
     def has_consumer_for(self, message: Message) -> bool:
         """Tell whether some consumer would take the message, with or without credit."""
         for consumer in self.consumers:
-            if not consumer.browse and (consumer.filter is None or consumer.filter.matches(message)):
+            if not consumer.is_browser and (consumer.filter is None or consumer.filter.matches(message)):
                 return True
         return False
 
@@ -294,6 +294,8 @@ class Queue(Binding):
         self.backlog.set_window(self.address.settings.max_read_page_messages, self.address.settings.max_read_page_bytes)
         choose_rules(self)
         shrink(self)
+        for consumer in self.consumers:
+            consumer.follow_queue()
         self.dispatch.follow_assignment()
         self.dispatch.gate.check()
         self.dispatch.mark_ready()

@@ -92,6 +92,15 @@ class Reference:
         return self.message.lookup(name)
 
 
+class Shown(Reference):
+    """A delivery of a message that stays in its queue, to a consumer of a queue that keeps its messages.
+
+    It has the message's sequence and no handle. Settling it, in whatever way, ends it and changes nothing else.
+    """
+
+    __slots__ = ()
+
+
 class ReferenceList:
     """The waiting references of one priority, sorted by sequence."""
 

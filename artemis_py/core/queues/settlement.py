@@ -3,9 +3,14 @@
 The functions take a delivered (or claimed) reference; its queue is `Reference.queue`.
 """
 
+from typing import TYPE_CHECKING
+
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.outcomes import FAILED, REJECTED
-from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Reference, hold, unhold
+from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Reference, Shown, hold, unhold
+
+if TYPE_CHECKING:
+    from artemis_py.core.queues.consumer import Consumer
 
 
 def acknowledge(reference: Reference) -> None:
@@ -35,6 +40,9 @@ def acknowledge(reference: Reference) -> None:
 
 def give_back(reference: Reference, outcome: int) -> None:
     """End a delivery whose message was not processed: RELEASED, FAILED or REJECTED."""
+    if isinstance(reference, Shown):
+        end_shown(reference)
+        return
     queue = reference.queue
     queue.delivering_count -= 1
     consumer = reference.consumer
@@ -135,6 +143,37 @@ def amend(reference: Reference, message: Message) -> None:
     reference.message = message
     if reference.handle and not reference.queue.is_deleted:
         reference.queue.dispatcher.storage.update(reference, 0)
+
+
+# -- queues that keep their messages ---------------------------------------------------------------------------
+
+
+def show(reference: Reference, consumer: "Consumer") -> Shown:
+    """Return a delivery of a message that stays in the queue, in memory or on disk. It counts as one more reference."""
+    queue = reference.queue
+    message = reference.message
+    if message.references == 0:
+        # Just read from disk.
+        message.origin = queue.routing.account_of(message, queue.address)
+    hold(message)
+    shown = Shown(message, queue)
+    shown.sequence = reference.sequence
+    shown.delivery_count = reference.delivery_count
+    shown.was_acquired = reference.was_acquired
+    shown.state = DELIVERING
+    consumer.adopt(shown)
+    return shown
+
+
+def end_shown(shown: Shown) -> None:
+    """End such a delivery, unless it has ended."""
+    if shown.state == GONE:
+        return
+    if shown.consumer is not None:
+        shown.consumer.relinquish(shown)
+        shown.consumer = None
+    shown.state = GONE
+    unhold(shown.message)
 
 
 # -- transactions ----------------------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ class Directory:
             raise RoutingTypeMismatch(
                 f"address '{queue.address.name}' is not configured for {_kind(routing_type)} support"
             )
-        consumers = sum(not consumer.browse for consumer in queue.consumers)
+        consumers = sum(not consumer.is_browser for consumer in queue.consumers)
         if config.max_consumers is not None and 0 <= config.max_consumers < consumers:
             raise InvalidRequest(f"queue '{name}' has {consumers} consumers, more than the new max-consumers")
         queue.configure(config)

@@ -8,7 +8,7 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED
-from artemis_py.core.queues.reference import Reference, hold, unhold
+from artemis_py.core.queues.reference import Reference, Shown, hold, unhold
 from artemis_py.core.queues.settlement import acknowledge, amend, claim, end_claim, give_back, unclaim
 from artemis_py.errors import Refusal, TransactionRolledBack
 
@@ -71,6 +71,10 @@ class Transaction:
         message that replaces the original when it is given back (`Queue.amend`).
         """
         consumer = reference.consumer
+        if consumer is not None and isinstance(reference, Shown):
+            # Its message stays in the queue, whatever becomes of the transaction.
+            consumer.settle(reference, outcome)
+            return True
         if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
             return False
         claim(reference)

@@ -313,7 +313,7 @@ class Session:
         """
         self.check_consumer(queue, browse)
         if not browse and queue.settings.max_consumers >= 0:
-            count = sum(not consumer.browse for consumer in queue.consumers)
+            count = sum(not consumer.is_browser for consumer in queue.consumers)
             if count >= queue.settings.max_consumers:
                 raise MaxConsumersReached(
                     f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
@@ -331,13 +331,13 @@ class Session:
 
     def close_consumer(self, consumer: Consumer, failed: bool = False) -> None:
         """Detach a consumer; deliveries that it did not settle go back to the queue."""
-        self.domain.meter.work += CONSUMER_UNITS + len(consumer.outstanding)
+        self.domain.meter.work += CONSUMER_UNITS + len(consumer.outstanding) + len(consumer.shown)
         is_open = self.consumers.pop(consumer.id, None) is not None
         consumer.close(failed)
         events = self.domain.events
         if is_open and events.wants(ConsumerClosed):
             queue = consumer.queue
-            events.emit(ConsumerClosed(consumer.id, queue.name, queue.address.name, self.id, consumer.browse))
+            events.emit(ConsumerClosed(consumer.id, queue.name, queue.address.name, self.id, consumer.is_browser))
 
     # -- transactions ----------------------------------------------------------------------------------------
 

@@ -47,6 +47,14 @@ class RingKind(QueueKind):
         return Ring(settings.ring_size, settings.ring_eviction) if settings.ring_size >= 0 else None
 
 
+class NonDestructiveKind(QueueKind):
+    """Queues with `non-destructive`."""
+
+    def keeps_messages(self, queue: "Queue") -> bool:
+        """Tell whether the attribute is set; queues of the broker itself never keep their messages."""
+        return queue.settings.non_destructive and not queue.internal
+
+
 class ExclusiveKind(QueueKind):
     """Queues with `exclusive`."""
 
@@ -57,7 +65,7 @@ class ExclusiveKind(QueueKind):
         return queue.assignment if isinstance(queue.assignment, Exclusive) else Exclusive()
 
 
-KINDS: Final[list[QueueKind]] = [ExclusiveKind(), RingKind()]
+KINDS: Final[list[QueueKind]] = [ExclusiveKind(), RingKind(), NonDestructiveKind()]
 """All kinds. A program that embeds the broker may append more before queues are created."""
 
 
