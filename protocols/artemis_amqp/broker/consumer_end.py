@@ -13,7 +13,7 @@ from artemis_amqp.broker.consumers import OutgoingLink
 from artemis_amqp.broker.dynamic_nodes import create_node
 from artemis_amqp.broker.lingering import NEVER, Lingering, complete_deliveries, may_linger, resumption_timeout_s
 from artemis_amqp.broker.link_end import LinkEnd, Parting
-from artemis_amqp.broker.subscriptions import Subscription, find_durable, open_node, open_source
+from artemis_amqp.broker.subscriptions import COPY, Subscription, find_durable, open_node, open_source
 from artemis_amqp.broker.termini import UNSETTLED_STATE, SuspendedSource
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.performatives import Attach, Modified, Source, Target
@@ -53,6 +53,8 @@ class ConsumerEnd(LinkEnd):
         handler = self.handler
         subscription, answer, filters = self._open_source()
         self._subscription = subscription
+        if subscription.queue.keeps_messages:
+            answer = evolve(answer, distribution_mode=COPY)
         # What other clients left behind returns to the queue only if this client may consume.
         handler.core_session.check_consumer(subscription.queue, subscription.browse)
         # The link is registered before the queue is asked: the link that had the name may be its only allowed consumer.
@@ -97,7 +99,7 @@ class ConsumerEnd(LinkEnd):
             text = f"there is no durable subscription '{self.attach.name}' of '{self.handler.container_id}'"
             raise NoSuchQueue(text)
         name = found.queue.address.name
-        answer = Source(address=name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode="copy")
+        answer = Source(address=name, durable=UNSETTLED_STATE, expiry_policy=NEVER, distribution_mode=COPY)
         return found, answer, SourceFilters()
 
     def _make_source(self, source: Source, filters: SourceFilters) -> tuple[Subscription, Source, SourceFilters]:
@@ -158,7 +160,7 @@ class ConsumerEnd(LinkEnd):
         """Raise NotAuthorized if the client's new rights do not allow this link."""
         if self._outgoing is not None and self._outgoing.consumer is not None:
             consumer = self._outgoing.consumer
-            self.handler.core_session.check_consumer(consumer.queue, consumer.browse)
+            self.handler.core_session.check_consumer(consumer.queue, consumer.is_browser)
 
     def find_room(self) -> None:
         """Continue to deliver: there is room for output again."""

@@ -261,7 +261,7 @@ class OutgoingLink(SenderLinkHandler):
     def _settle(self, consumer: Consumer, reference: Reference, state: object) -> bool:
         """Settle a delivery with the client's outcome; False if that ended the link."""
         outcome, here = self._outcome(state)
-        if type(state) is Modified and state.message_annotations and not consumer.browse:
+        if type(state) is Modified and state.message_annotations:
             if consumer.outstanding.get(reference.sequence) is reference:
                 try:
                     reference.queue.amend(reference, amended(reference.message, state.message_annotations))

@@ -102,7 +102,7 @@ def _change(
         resume(subscription, outlet, core, under_way(subscription.session).get(subscription, []))
         outlet.go_on()
     elif was_presettled != (request.qos == 0):
-        kept = list(consumer.outstanding.values())
+        kept = consumer.unsettled()
         for reference in kept:
             consumer.relinquish(reference)
         core.close_consumer(consumer)
@@ -268,7 +268,7 @@ def _hand_over(subscription: Subscription, search: "RetainedSearch", host: Host)
     queue = subscription.queue
     # If the client leaves, this stops, and starts again when it is back.
     while subscription.search is search and not queue.is_deleted and subscription.outlet is not None:
-        if queue.waiting_count >= RETAINED_AHEAD:
+        if queue.waiting_count >= RETAINED_AHEAD and not queue.keeps_messages:
             yield partial(_wait, host)
             continue
         found = search.next(RETAINED_SLICE, RETAINED_STEPS)
