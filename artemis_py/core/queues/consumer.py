@@ -258,7 +258,7 @@ class Consumer:
         dispatch = self.queue.dispatch
         if self.cursor is None:
             dispatch.cursor_count += 1
-        elif isinstance(self.cursor, SelectiveCursor | KeepingCursor):
+        elif isinstance(self.cursor, (SelectiveCursor, KeepingCursor)):
             self.cursor.reset()
         else:
             # Its creator chose how it walks.

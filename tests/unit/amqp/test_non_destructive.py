@@ -4,6 +4,7 @@ import pytest
 from attrs import evolve
 
 from artemis_amqp.engine.performatives import Accepted, Attach, Detach, Modified, Rejected, Released, Source, Transfer
+from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.amqp_broker import Broker, Peer, bodies, in_transaction, only, settled
 
@@ -85,3 +86,26 @@ def test_a_link_that_attaches_again_begins_again() -> None:
     peer.say(Detach(handle=0))
 
     assert received(peer) == [b"a"]
+
+
+class Only:
+    """Grants one permission."""
+
+    def __init__(self, permission: Permission) -> None:
+        self.permission = permission
+
+    def allows(self, subject: Subject, permission: Permission, address: str, queue: str | None = None) -> bool:
+        return permission is self.permission
+
+
+@pytest.mark.parametrize(("left", "is_detached"), [(Permission.CONSUME, False), (Permission.BROWSE, True)])
+def test_its_consumers_need_the_permission_to_consume(left: Permission, is_detached: bool) -> None:
+    """Also when the rights change: they are consumers, though they take nothing."""
+    broker = broker_with(b"a")
+    peer = broker.connect()
+    received(peer)
+
+    broker.domain.access = Only(left)
+    peer.connection.rights_changed()
+
+    assert any(isinstance(performative, Detach) for _, performative, _ in peer.hear()) == is_detached
