@@ -213,6 +213,7 @@ class Staging:
                 routing_type=RoutingType.ANYCAST,
                 internal=True,
                 max_consumers=0,
+                purge_on_no_consumers=False,
                 auto_delete=False,
             )
         )

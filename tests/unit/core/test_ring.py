@@ -344,3 +344,15 @@ def test_a_full_ring_of_many_priorities_reads_only_what_it_removes(tmp_path: Pat
         assert queue.message_count == 300
         assert sum(read) <= 300
         assert len(read) <= 20
+
+
+def test_queues_of_the_broker_itself_are_rings_only_if_it_says_so() -> None:
+    """A setting for all addresses must not remove messages from a stage."""
+    domain = make_domain({"#": AddressSettings(default_ring_size=2)})
+    plain = make_queue(domain, "stage", internal=True)
+    ring = make_queue(domain, "history", internal=True, ring_size=3)
+
+    for name in ("stage", "history"):
+        send(domain, name, "a", "b", "c", "d", "e")
+
+    assert (plain.message_count, ring.message_count) == (5, 3)

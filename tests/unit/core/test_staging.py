@@ -11,6 +11,7 @@ from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.staging import MAX_STAGES, MAX_WRITERS, STAGING_ADDRESS, SWEEP_MS, TIMEOUT_MS, Stage
 from artemis_py.core.sessions.producer import Producer
+from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, NotAuthorized, Refusal
 from tests.core_harness import browse_all, settle_down
@@ -133,6 +134,22 @@ def test_nothing_is_routed_before_the_commit(domain: Domain, services: Services)
     assert writer.commit(0, a=2) is True
     assert bodies(domain) == ["1", "2"]
     assert stages(domain) == 0
+
+
+def test_settings_for_all_addresses_remove_nothing_from_a_stage(domain: Domain, services: Services) -> None:
+    """They are about queues of clients; the stage has no consumers, and may have more messages than a ring."""
+    domain.settings.add(
+        "#",
+        AddressSettings(default_ring_size=1, default_purge_on_no_consumers=True, default_non_destructive=True),
+    )
+    domain.apply_settings()
+    domain.update_queue("orders", {"ring_size": -1, "purge_on_no_consumers": False})
+    writer = Writer(services)
+
+    writer.send(0, "a", "1", "2", "3")
+
+    assert writer.commit(0, a=3) is True
+    assert bodies(domain) == ["1", "2", "3"]
 
 
 def test_exactly_the_named_attempts_are_routed(domain: Domain, services: Services) -> None:

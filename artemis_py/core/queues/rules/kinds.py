@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry
 from artemis_py.core.queues.rules.exclusive import Exclusive
-from artemis_py.core.queues.rules.ring import Ring
+from artemis_py.core.queues.rules.ring import Ring, size_of
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
@@ -43,8 +43,8 @@ class RingKind(QueueKind):
 
     def entry(self, queue: "Queue") -> Entry | None:
         """Return a new ring of that size; it has no state to keep."""
-        settings = queue.settings
-        return Ring(settings.ring_size, settings.ring_eviction) if settings.ring_size >= 0 else None
+        size = size_of(queue)
+        return Ring(size, queue.settings.ring_eviction) if size >= 0 else None
 
 
 class NonDestructiveKind(QueueKind):

@@ -81,16 +81,27 @@ class Ring(Entry):
         return True
 
 
+def size_of(queue: "Queue") -> int:
+    """Return how many messages may wait in a queue; -1: it is no ring.
+
+    A queue of the broker itself, such as a stage, is a ring only if its creator said so: the setting of the address is
+    about queues of clients.
+    """
+    if queue.internal and queue.config.ring_size is None:
+        return -1
+    return queue.settings.ring_size
+
+
 def shrink(queue: "Queue") -> None:
     """Begin to remove messages if more wait than `ring-size` says, unless that is under way."""
-    if 0 <= queue.settings.ring_size < queue.backlog.count and not queue.is_shrinking:
+    if 0 <= size_of(queue) < queue.backlog.count and not queue.is_shrinking:
         queue.is_shrinking = True
         queue.dispatcher.slices.start(_shrink(queue))
 
 
 def shrink_soon(queue: "Queue") -> None:
     """Do the same in the first iteration of the loop: at a restart the store cannot be read yet."""
-    if queue.settings.ring_size >= 0:
+    if size_of(queue) >= 0:
         queue.dispatcher.timers.at(queue.dispatcher.now_ms, partial(shrink, queue))
 
 
@@ -98,14 +109,14 @@ def _shrink(queue: "Queue") -> Steps:
     """Remove messages until `ring-size` of them are left. It may change between two slices."""
     backlog = queue.backlog
     left = SLICE_MESSAGES
-    while not queue.is_deleted and 0 <= queue.settings.ring_size < backlog.count:
+    while not queue.is_deleted and 0 <= size_of(queue) < backlog.count:
         removes_head = queue.settings.ring_eviction is RingEviction.HEAD
         victim = backlog.head() if removes_head else backlog.oldest()
         if victim is None:
             if backlog.count > 0:
                 yield partial(_wait, queue)
             continue
-        if backlog.count <= queue.settings.ring_size:
+        if backlog.count <= size_of(queue):
             break
         replace(victim)
         left -= 1
