@@ -11,7 +11,7 @@ from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.record import encode_amendment
 from artemis_py.core.queues.reference import COLD, Reference
 from artemis_py.store.large import FileBody
-from artemis_py.store.schema import LARGE, SHARED, Drop
+from artemis_py.store.schema import LARGE, SHARED, UNREAD, Drop
 
 Answer = tuple[Callable[[], None], Callable[[str], None] | None]
 
@@ -43,8 +43,8 @@ class Batch:
         """Handles of the references to store, in the order they were put."""
         self.updates: Final[dict[Reference, tuple[int, int, int, bytes]]] = {}
         """Handle, delivery count, due time in ms, and what consumers changed in the message."""
-        self.removals: Final[list[tuple[int, int, int, int, int, bool]]] = []
-        """Queue id, handle, delivery time, message id, size, and whether failed attempts may be stored."""
+        self.removals: Final[list[tuple[int, int, int, int, int, bool, bytes | None]]] = []
+        """Queue id, handle, delivery time, message id, size, whether failed attempts may be stored, last-value key."""
         self.drops: Final[list[Drop]] = []
         self.damaged: Final[list[tuple[bytes, bytes, bytes]]] = []
         """Database, key and value of each value that was found damaged."""
@@ -106,8 +106,13 @@ class Batch:
                 message.id,
                 message.size,
                 was_updated or reference.delivery_count > 0 or message.original is not None,
+                reference.key,
             )
         )
+
+    def remove_unread(self, queue_id: int, handle: int, size_bytes: int, key: bytes) -> None:
+        """Gather the removal of a reference that is on disk only, and was not read."""
+        self.removals.append((queue_id, handle | UNREAD, 0, 0, size_bytes, True, key))
 
     def _note(self, large: LargeBody) -> FileBody:
         """Have the commit check whether any stored message still refers to this body; return the body."""

@@ -30,9 +30,10 @@ from artemis_py.store.batch import Batch
 from artemis_py.store.condition import Damage, examine, has_note, leave_note, remove_note
 from artemis_py.store.failure import reason_of
 from artemis_py.store.large import body_files
+from artemis_py.store.last_values import Found, look_up
 from artemis_py.store.pages import PageReader
 from artemis_py.store.salvage import copy_readable
-from artemis_py.store.writer import DROP_SLICE, Writer
+from artemis_py.store.writer import DROP_SLICE, PAGE_BYTES, Writer
 
 LOGGER: Final = named_logger(__name__)
 
@@ -301,6 +302,8 @@ class Environment:
             )
         if version == schema.UNSEALED_FORMAT:
             self._seal_numbers(transaction)
+        elif version == schema.KEYLESS_FORMAT:
+            transaction.put(schema.FORMAT_KEY, schema.U32.pack(schema.FORMAT_VERSION), db=meta)
         elif version < schema.FORMAT_VERSION:
             raise StoreError(
                 f"the store in {self.folder} has format {version}, this release of artemis_py reads "
@@ -346,6 +349,12 @@ class Environment:
                         break
                     found.append((bytes(key), bytes(value)))
         return found
+
+    def find_last(self, key: bytes) -> Found | None:
+        """Return the entry of a last-value key, None if there is none. Raises lmdb.Error."""
+        with self._resizing, self.begin() as transaction:
+            self._touched_bytes += PAGE_BYTES
+            return look_up(self.databases, transaction, key)
 
     def read_page(
         self,

@@ -12,13 +12,13 @@ import lmdb
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import MessageFormat
-from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, Place
 from artemis_py.core.queues.queue import Queue
-from artemis_py.core.queues.reference import Reference
+from artemis_py.core.queues.reference import PRIORITIES, Reference
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES, UNLIMITED, check_record_key
 from artemis_py.errors import DamagedValue
 from artemis_py.logs import named_logger
-from artemis_py.store import schema
+from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import address_record, queue_record
 from artemis_py.store.environment import INITIAL_MAP_BYTES, Environment
 from artemis_py.store.group_commit import GroupCommit
@@ -97,6 +97,33 @@ class LmdbStore(GroupCommit):
         """Gather a removal; see `Storage`."""
         if self.failure is None:
             self._gathering.remove(reference)
+            if not self._is_planned:
+                self._plan()
+
+    def find_last(self, queue: Queue, key: bytes) -> Place | None:
+        """Look a last-value key up on the loop, in some 5 us; see `Storage`."""
+        environment = self._environment
+        if environment is None:
+            return None
+        full_key = last_values.entry_key(queue.id, key)
+        try:
+            found = environment.find_last(full_key)
+        except lmdb.Error as error:
+            LOGGER.error("last values cannot be read: queue=%s reason=%s", queue.name, error)
+            return None
+        if environment.is_due_to_unmap and self._in_flight is None:
+            environment.unmap()
+        if found is not None and found.damage:
+            self._set_aside(queue, schema.LAST_VALUES, full_key, found.value, found.damage)
+        if found is None or not found.handle:
+            return None
+        return Place(schema.rank_in(found.handle), schema.number_in(found.handle), found.size_bytes)
+
+    def remove_at(self, queue: Queue, place: Place, key: bytes) -> None:
+        """Gather the removal of a reference that was not read; see `Storage`."""
+        if self.failure is None:
+            handle = schema.handle_of(PRIORITIES - 1 - place.rank, place.sequence)
+            self._gathering.remove_unread(queue.id, handle, place.size_bytes, key)
             if not self._is_planned:
                 self._plan()
 

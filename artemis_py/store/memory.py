@@ -8,7 +8,7 @@ from pathlib import Path
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.large_body import LargeBody
-from artemis_py.core.queues.page import Page, PageRequest
+from artemis_py.core.queues.page import Page, PageRequest, Place
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.storage import UNLIMITED, check_record_key
@@ -44,6 +44,13 @@ class MemoryStore:
         return files.create(durable=False)
 
     def remove(self, reference: Reference) -> None:
+        """Do nothing: no reference was stored."""
+
+    def find_last(self, queue: Queue, key: bytes) -> Place | None:
+        """Return None: there are no messages outside memory."""
+        return None
+
+    def remove_at(self, queue: Queue, place: Place, key: bytes) -> None:
         """Do nothing: no reference was stored."""
 
     def is_written(self, reference: Reference) -> bool:

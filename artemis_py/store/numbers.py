@@ -90,7 +90,7 @@ class Numbers:
 
 def _message_id(key: bytes, value: bytes) -> int:
     try:
-        content = schema.unseal(key, value)
+        _, content = schema.split_key(schema.unseal(key, value))
         shared_id = schema.shared_id(content)
     except DamagedValue:
         return 0

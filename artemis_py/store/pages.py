@@ -74,7 +74,7 @@ class PageReader:
     def _reference(self, queue: Queue, key: bytes, value: bytes) -> Reference | None:
         handle = schema.read_place(key)[1]
         try:
-            content = schema.unseal(key, value)
+            last_key, content = schema.split_key(schema.unseal(key, value))
             shared_id = schema.shared_id(content)
             if shared_id is None:
                 message = decode_message(content[1:], self._formats, self._bodies)
@@ -85,6 +85,7 @@ class PageReader:
             self.damaged.append((schema.REFERENCES, key, value, str(error)))
             return None
         reference = Reference(message, queue, handle)
+        reference.key = last_key
         if not schema.is_scheduled(handle):
             reference.sequence = schema.number_in(handle)
         return reference

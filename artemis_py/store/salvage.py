@@ -2,6 +2,7 @@
 
     values of a page that is not readable       are lost; for each queue the log says how many messages are left
     counts of references, sharers and bodies    are made again from what was copied
+    the index of last-value queues              is made again in the same way
     numbers that must not be used twice         continue far above, if the page with them is lost (`numbers`)
     references whose queue is lost              stay; the start gives them a queue of their own (`recovery`)
     shared messages without references          move to `damaged`: their queues are not known
@@ -20,13 +21,13 @@ import lmdb
 from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.messages.record import body_id, message_size
 from artemis_py.errors import DamagedValue
-from artemis_py.store import schema
+from artemis_py.store import last_values, schema
 from artemis_py.store.condition import Damage
 from artemis_py.store.definitions import queue_name
 from artemis_py.store.numbers import Numbers
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.structure import Walk
-from artemis_py.store.writer import ALONE_OFFSET, DROP_SLICE, SHARED_OFFSET, Writer
+from artemis_py.store.writer import DROP_SLICE, SHARED_OFFSET, Writer
 
 # Most octets in one commit of the copy, so that memory stays flat.
 COMMIT_BYTES: Final = 64 << 20
@@ -58,7 +59,7 @@ class Salvage:
         self._count_shares()
         self._drop_all()
         with self._environment.begin(write=True) as transaction:
-            self._clear(transaction, schema.COUNTS)
+            self._clear(transaction, schema.COUNTS, schema.LAST_VALUES)
             found = self._count_references(transaction)
             self._forget_orphans(transaction)
             self._set_numbers(transaction)
@@ -110,10 +111,11 @@ class Salvage:
         with self._environment.begin(write=True) as transaction:
             for _, value in transaction.cursor(db=self._databases[schema.REFERENCES]):
                 content = bytes(value)
-                if content[4:ALONE_OFFSET] == schema.SHARING:
-                    shares[content[ALONE_OFFSET:]] += 1
+                offset = schema.content_offset(content)
+                if content[offset : offset + 1] == schema.SHARING:
+                    shares[content[offset + 1 :]] += 1
                 else:
-                    _count_body(large, content, ALONE_OFFSET)
+                    _count_body(large, content, offset + 1)
             messages = self._databases[schema.MESSAGES]
             unshared = []
             for key, value in transaction.cursor(db=messages):
@@ -151,17 +153,35 @@ class Salvage:
             rank = bytes(key[: schema.RANK_KEY_BYTES])
             content = bytes(value)
             found[rank] += 1
-            if content[4:ALONE_OFFSET] != schema.SHARING:
-                sizes[rank] += _message_size(content, ALONE_OFFSET)
-                continue
-            id = content[ALONE_OFFSET:]
-            if id not in shared:
-                message = transaction.get(id, b"", db=self._databases[schema.MESSAGES]) if len(id) == 8 else b""
-                shared[id] = _message_size(bytes(message), SHARED_OFFSET)
-            sizes[rank] += shared[id]
+            offset = schema.content_offset(content)
+            size = 0
+            if content[offset : offset + 1] != schema.SHARING:
+                size = _message_size(content, offset + 1)
+            else:
+                id = content[offset + 1 :]
+                if id not in shared:
+                    message = transaction.get(id, b"", db=self._databases[schema.MESSAGES]) if len(id) == 8 else b""
+                    shared[id] = _message_size(bytes(message), SHARED_OFFSET)
+                size = shared[id]
+            sizes[rank] += size
+            last_key = schema.last_key_in(content)
+            if last_key is not None:
+                self._note_last(transaction, bytes(key), last_key, size)
         for rank, count in found.items():
             transaction.put(rank, schema.counts(rank, count, sizes[rank]), db=self._databases[schema.COUNTS])
         return dict(found)
+
+    def _note_last(self, transaction: Any, key: bytes, last_key: bytes, size_bytes: int) -> None:
+        """Note the newest reference of a last-value key again; there are more if an older commit is read."""
+        queue_id, handle = schema.read_place(key)
+        index_key = last_values.entry_key(queue_id, last_key)
+        there = transaction.get(index_key, db=self._databases[schema.LAST_VALUES])
+        if there is not None:
+            before = last_values.read_entry(index_key, bytes(there))[0]
+            if schema.number_in(before) > schema.number_in(handle):
+                return
+        value = last_values.entry_value(index_key, handle, size_bytes)
+        transaction.put(index_key, value, db=self._databases[schema.LAST_VALUES])
 
     def _forget_orphans(self, transaction: Any) -> None:
         """Delete delivery counts and duplicate ids whose reference or address is missing."""

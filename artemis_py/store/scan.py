@@ -17,7 +17,7 @@ import lmdb
 
 from artemis_py.core.messages.record import message_size
 from artemis_py.errors import DamagedValue
-from artemis_py.store import schema
+from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import (
     queue_name,
     read_address,
@@ -145,6 +145,9 @@ def _database_of(key: bytes, value: bytes) -> bytes | None:
         content = schema.unseal(key, value)
     except DamagedValue:
         return None
+    if content.startswith(last_values.MARK):
+        # References have their last-value keys themselves.
+        return None
     if key in schema.NUMBERS:
         return schema.META
     if len(key) == schema.U32.size:
@@ -170,7 +173,8 @@ def _definition(content: bytes) -> bytes | None:
 
 def _of_queue(key: bytes, content: bytes) -> bytes | None:
     try:
-        if schema.shared_id(content) is not None or message_size(content, 1) is not None:
+        plain = schema.split_key(content)[1]
+        if schema.shared_id(plain) is not None or message_size(plain, 1) is not None:
             return schema.REFERENCES
     except DamagedValue:
         pass

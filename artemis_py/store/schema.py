@@ -20,6 +20,7 @@ named databases:
     messages     u64 message id       a message that several references share
     shares       u64 message id       count   how many references share it
     bodies       u64 body id          count   how many stored messages have this large body
+    last-values  u32 queue id, key            which message of a last-value queue has this key
     attempts     place                failed deliveries of a reference, and what consumers changed; absent: none
     duplicates   u32 address id, u64 number   the id under which an address took a message
     records      space, NUL, key              what a protocol or the core keeps there; `space` is a text without NUL.
@@ -60,6 +61,7 @@ Every value above begins with a checksum, except `format`, those of an import an
     count:                   u32; 2**31 and more: it was damaged and is unknown, so what it counts stays
     content of references:   u8 1, then a message          the message is not shared; see `core.messages.record`
                              u8 2, then u64 message id     the message is in `messages`
+                             u8 3, then u8 length, a last-value key of that length, and one of the two above
     content of counts:       u64 count, u64 bytes (`Message.size`)
     content of drops:        u32 queue id, u8 rank (255: all of a deleted queue), u128 positions above this one,
                              u128 up to this one, u64 running numbers up to this one (rank 10), then u64 each
@@ -68,10 +70,13 @@ Every value above begins with a checksum, except `format`, those of an import an
                              consumers changed: u32 length of annotations, annotations, extra, which take the place of
                              those of the message
     content of messages:     a message
+    content of last-values:  4 octets "last", u64 rank and sequence of the reference, u64 its size (`Message.size`).
+                             The reference has the same key in its value. An entry without its reference means nothing
     content of duplicates:   the id, as `core.routing.duplicates` makes it
 
 Format 2 had numbers and counts without a checksum. The first start converts the numbers; a count is converted when it
-is next written, and is recognized by its four octets until then.
+is next written, and is recognized by its four octets until then. Formats 2 and 3 had no last-values; the first start
+changes the number of the format.
 """
 
 from collections.abc import Iterable
@@ -85,7 +90,9 @@ from artemis_py.core.messages.record import encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
+KEYLESS_FORMAT: Final = 3
+"""Format without last-values; it is read, and the first start makes the database for them."""
 UNSEALED_FORMAT: Final = 2
 """Format whose numbers have no checksum; it is read, and converted by the first start."""
 
@@ -99,6 +106,7 @@ DROPS: Final = b"drops"
 MESSAGES: Final = b"messages"
 SHARES: Final = b"shares"
 BODIES: Final = b"bodies"
+LAST_VALUES: Final = b"last-values"
 ATTEMPTS: Final = b"attempts"
 DUPLICATES: Final = b"duplicates"
 RECORDS: Final = b"records"
@@ -115,6 +123,7 @@ DATABASES: Final = (
     MESSAGES,
     SHARES,
     BODIES,
+    LAST_VALUES,
     ATTEMPTS,
     DUPLICATES,
     RECORDS,
@@ -137,6 +146,8 @@ ALL_RANKS: Final = 255
 SHARED: Final = 1 << 60
 LARGE: Final = 1 << 61
 """Flag in a removal: the message has a large body."""
+UNREAD: Final = 1 << 62
+"""Flag in a removal: what the reference shares is known only from its value."""
 _HANDLE_MASK: Final = SHARED - 1
 _RANK_SHIFT: Final = 56
 _SEQUENCE_MASK: Final = (1 << _RANK_SHIFT) - 1
@@ -179,6 +190,9 @@ UNKNOWN_COUNT: Final = 1 << 31
 ALONE: Final = b"\x01"
 SHARING: Final = b"\x02"
 """First octets of a reference's content: it contains its message, or only the id of a shared one."""
+KEYED: Final = b"\x03"
+"""First octet of a reference's content if a last-value key comes before the rest."""
+CONTENT_OFFSET: Final = U32.size
 
 
 def handle_of(priority: int, sequence: int) -> int:
@@ -204,6 +218,11 @@ def number_in(handle: int) -> int:
 def is_scheduled(handle: int) -> bool:
     """Tell whether the reference waits for its delivery time."""
     return (handle & _HANDLE_MASK) >> _RANK_SHIFT == SCHEDULED_RANK
+
+
+def plain_handle(handle: int) -> int:
+    """Return a handle without flags."""
+    return handle & _HANDLE_MASK
 
 
 def place_key(queue_id: int, handle: int, delivery_time_ms: int) -> bytes:
@@ -251,18 +270,48 @@ def read_rank(key: bytes) -> tuple[int, int]:
     return queue_id, rank
 
 
-def alone(key: bytes, message: Message) -> bytes:
-    """Return the value of a reference that contains its message."""
-    return seal(key, ALONE + encode_message(message))
+def alone(key: bytes, message: Message, last_key: bytes | None = None) -> bytes:
+    """Return the value of a reference that contains its message, and its last-value key if it has one."""
+    content = ALONE + encode_message(message)
+    return seal(key, content if last_key is None else _key_part(last_key) + content)
 
 
-def sharing(key: bytes, message_id: int) -> bytes:
+def sharing(key: bytes, message_id: int, last_key: bytes | None = None) -> bytes:
     """Return the value of a reference whose message is stored separately."""
-    return seal(key, SHARING + U64.pack(message_id))
+    content = SHARING + U64.pack(message_id)
+    return seal(key, content if last_key is None else _key_part(last_key) + content)
+
+
+def _key_part(last_key: bytes) -> bytes:
+    return KEYED + bytes((len(last_key),)) + last_key
+
+
+def split_key(content: bytes) -> tuple[bytes | None, bytes]:
+    """Return the last-value key of a reference, None if it has none, and the rest of its content."""
+    if content[:1] != KEYED:
+        return None, content
+    end = 2 + (content[1] if len(content) > 1 else 0)
+    return content[2:end], content[end:]
+
+
+def content_offset(value: bytes) -> int:
+    """Return where the content of a reference begins in its value, behind a last-value key."""
+    if value[CONTENT_OFFSET : CONTENT_OFFSET + 1] != KEYED or len(value) < CONTENT_OFFSET + 2:
+        return CONTENT_OFFSET
+    return CONTENT_OFFSET + 2 + value[CONTENT_OFFSET + 1]
+
+
+def last_key_in(value: bytes) -> bytes | None:
+    """Return the last-value key in the value of a reference, whose checksum is not examined; None if it has none."""
+    offset = content_offset(value)
+    return None if offset == CONTENT_OFFSET else value[CONTENT_OFFSET + 2 : offset]
 
 
 def shared_id(content: bytes) -> int | None:
-    """Return the id of a reference's shared message; None if it contains its message. Raises DamagedValue."""
+    """Return the id of a reference's shared message; None if it contains its message. Raises DamagedValue.
+
+    `content` is without a last-value key (`split_key`).
+    """
     kind = content[:1]
     if kind == SHARING and len(content) == 9:
         return int(U64.unpack_from(content, 1)[0])

@@ -1,8 +1,14 @@
 """Room on disk for messages that need not survive: messages that are not durable, above the limits of memory.
 
 An LMDB environment that is never synced, used by the loop alone. Its file has no name any more once it is open, so the
-room is given back however the process ends. Keys are those of the store; a value is a message, after an octet that says
-whether it is durable (in a queue that is not), see `core.messages.record`.
+room is given back however the process ends. Keys are those of the store. A value has three parts:
+
+    last-value key    an octet, then the key; the octet is 0 if there is no key, otherwise its length plus one
+    durability        an octet: whether the message is durable (in a queue that is not)
+    message           see `core.messages.record`
+
+For each last-value key there is another value: under the u32 queue id, an octet 0xfe and the key are the key of the
+reference and u64 the size of its message in memory.
 
 Spilled messages gather and are written some hundreds at a time, at the latest before anything is read.
 """
@@ -17,7 +23,7 @@ import lmdb
 
 from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.messages.record import decode_with_durability, encode_with_durability
-from artemis_py.core.queues.page import Page, PageRequest
+from artemis_py.core.queues.page import Page, PageRequest, Place
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.logs import named_logger
@@ -33,6 +39,12 @@ GATHERED_BYTES: Final = 1 << 20
 
 # Dropped messages that are deleted at a time, in some 2 ms.
 SWEPT_MESSAGES: Final = 2000
+
+# Bytes of the file that one look-up touches, approximately.
+TOUCHED_BYTES: Final = 4096
+
+_INDEX_RANK: Final = 0xFE
+_INDEX: Final = bytes((_INDEX_RANK,))
 
 
 class ScratchStore:
@@ -68,15 +80,53 @@ class ScratchStore:
         message = reference.message
         self._formats[message.format.name] = message.format
         value = encode_with_durability(message)
-        self._gathered[schema.position_key(reference.queue.id, rank, reference.sequence)] = value
+        place = schema.position_key(reference.queue.id, rank, reference.sequence)
+        last_key = reference.key
+        if last_key is None:
+            value = b"\x00" + value
+        else:
+            value = bytes((len(last_key) + 1,)) + last_key + value
+            index_key = _index_key(reference.queue, last_key)
+            self._gathered[index_key] = place + schema.U64.pack(message.size)
+            self._removed.discard(index_key)
+        self._gathered[place] = value
         self._gathered_bytes += len(value)
         if len(self._gathered) >= GATHERED_MESSAGES or self._gathered_bytes >= GATHERED_BYTES:
             self._write()
 
     def remove(self, reference: Reference, rank: int) -> None:
         """See `Scratch`."""
-        key = schema.position_key(reference.queue.id, rank, reference.sequence)
-        if self._gathered.pop(key, None) is None:
+        self._remove(schema.position_key(reference.queue.id, rank, reference.sequence))
+        if reference.key is not None:
+            # No newer one has this key: that would have removed this one.
+            self._remove(_index_key(reference.queue, reference.key))
+
+    def find_last(self, queue: Queue, key: bytes) -> Place | None:
+        """See `Scratch`."""
+        index_key = _index_key(queue, key)
+        value = self._gathered.get(index_key)
+        if value is None and self._env is not None and index_key not in self._removed:
+            try:
+                with self._env.begin() as transaction:
+                    found = transaction.get(index_key)
+                    value = None if found is None else bytes(found)
+            except lmdb.Error as error:
+                self._fail(error)
+            self._touch(TOUCHED_BYTES)
+        if value is None:
+            return None
+        place = value[: -schema.U64.size]
+        size = schema.U64.unpack_from(value, len(place))[0]
+        return Place(schema.read_rank(place[: schema.RANK_KEY_BYTES])[1], schema.read_position(place), size)
+
+    def remove_at(self, queue: Queue, place: Place, key: bytes) -> None:
+        """See `Scratch`."""
+        self._remove(schema.position_key(queue.id, place.rank, place.sequence))
+        self._remove(_index_key(queue, key))
+
+    def _remove(self, key: bytes) -> None:
+        if self._gathered.pop(key, None) is None or key[schema.U32.size] == _INDEX_RANK:
+            # An older entry of the index may be on disk as well.
             self._removed.add(key)
             if len(self._removed) >= GATHERED_MESSAGES:
                 self._write()
@@ -102,9 +152,21 @@ class ScratchStore:
             with self._env.begin(write=True) as transaction:
                 cursor = transaction.cursor()
                 found = cursor.set_range(first)
-                while found and left > 0 and bytes(cursor.key()) <= last:
+                keyed: list[tuple[bytes, bytes]] = []
+                while found and left > 0:
+                    place = bytes(cursor.key())
+                    if not place or place > last:
+                        # Without a key: the last value was deleted.
+                        break
+                    last_key = _split(bytes(cursor.value()))[0]
+                    if last_key is not None:
+                        keyed.append((place, place[: schema.U32.size] + _INDEX + last_key))
                     found = cursor.delete()
                     left -= 1
+                # Not in the loop: that would move the cursor.
+                for place, index_key in keyed:
+                    if bytes(transaction.get(index_key, b"")).startswith(place):
+                        transaction.delete(index_key)
         except lmdb.Error as error:
             self._fail(error)
             return False
@@ -132,8 +194,10 @@ class ScratchStore:
         for key, value in found:
             position = schema.read_position(key)
             if position not in request.skipped:
-                reference = Reference(decode_with_durability(value, self._formats), queue)
+                last_key, message = _split(value)
+                reference = Reference(decode_with_durability(message, self._formats), queue)
                 reference.sequence = position
+                reference.key = last_key
                 page.references.append(reference)
         return page
 
@@ -216,3 +280,14 @@ class ScratchStore:
             self.is_usable = False
             folder = self._folder or Path(tempfile.gettempdir())
             LOGGER.error("no more messages go to scratch files: reason=%s", reason_of(error, folder / FILE_NAME))
+
+
+def _index_key(queue: Queue, last_key: bytes) -> bytes:
+    """Return the key under which the place of a last-value key is."""
+    return schema.U32.pack(queue.id) + _INDEX + last_key
+
+
+def _split(value: bytes) -> tuple[bytes | None, bytes]:
+    """Return the last-value key of a spilled reference, None if it has none, and its message."""
+    end = value[0]
+    return (None, value[1:]) if end == 0 else (value[1:end], value[end:])

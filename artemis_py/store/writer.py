@@ -11,19 +11,20 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import body_id, encode_message
 from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.errors import DamagedValue
-from artemis_py.store import schema
+from artemis_py.store import last_values, schema
 from artemis_py.store.batch import Batch
 from artemis_py.store.schema import Drop
 
 # Most references that one commit deletes, so that the batches that wait for it wait no more than some 50 ms.
 DROP_SLICE: Final = 20_000
 
-# Offset of the message in the value of a reference, and in the value of a shared message.
-ALONE_OFFSET: Final = 5
+# Offset of the message in the value of a shared message.
 SHARED_OFFSET: Final = 4
 # Bytes of the file that one change touches, approximately, if references are put and removed in order: some 16 are in
 # a page.
 TOUCHED_BYTES: Final = 256
+# The same for changes that are in no order: those of last-values.
+PAGE_BYTES: Final = 4096
 
 
 class Writer:
@@ -38,6 +39,9 @@ class Writer:
         self._messages: Any = databases[schema.MESSAGES]
         self._shares: Any = databases[schema.SHARES]
         self._bodies: Any = databases[schema.BODIES]
+        self._last_values: Any = databases[schema.LAST_VALUES]
+        self._named: dict[bytes, int] = {}
+        """Handles in the last-values entries that this batch puts, by the keys of the entries."""
         self._touched: set[int] = set()
         """Ids of large bodies whose count may have become zero."""
         self.touched_bytes: int = 0
@@ -99,10 +103,15 @@ class Writer:
                     self._count_body(message, message_key, self._messages)
                     put(message_key, schema.seal(message_key, encode_message(message)), db=self._messages)
                 shares[id] += 1
-                put(key, schema.sharing(key, id), db=references)
+                put(key, schema.sharing(key, id, reference.key), db=references)
             else:
                 self._count_body(message, key, references)
-                put(key, schema.alone(key, message), db=references)
+                put(key, schema.alone(key, message, reference.key), db=references)
+            if reference.key is not None:
+                last_key = last_values.entry_key(queue_id, reference.key)
+                self._named[last_key] = schema.plain_handle(handle)
+                put(last_key, last_values.entry_value(last_key, handle, message.size), db=self._last_values)
+                self.touched_bytes += PAGE_BYTES
             self._count(queue_id, schema.rank_in(handle), 1, message.size)
         for id, count in shares.items():
             message_key = schema.U64.pack(id)
@@ -110,17 +119,39 @@ class Writer:
 
     def _remove(self, batch: Batch) -> None:
         delete = self._transaction.delete
-        for queue_id, handle, delivery_time_ms, message_id, size, has_attempts in batch.removals:
+        is_read = schema.LARGE | schema.UNREAD
+        for queue_id, handle, delivery_time_ms, message_id, size, has_attempts, last_key in batch.removals:
             key = schema.place_key(queue_id, handle, delivery_time_ms)
-            value = self._transaction.get(key, db=self._references) if handle & schema.LARGE else None
+            value = self._transaction.get(key, db=self._references) if handle & is_read else None
             if delete(key, db=self._references):
                 self._count(queue_id, schema.rank_in(handle), -1, -size)
                 if handle & schema.SHARED:
                     self._release(message_id)
                 elif value is not None:
-                    self._release_body(bytes(value), ALONE_OFFSET)
+                    self._release_content(bytes(value))
             if has_attempts:
                 delete(key, db=self._attempts)
+            if last_key is not None:
+                self._forget_last(queue_id, last_key, handle)
+
+    def _release_content(self, value: bytes) -> None:
+        """Release what a deleted reference shares: its message or its large body."""
+        offset = schema.content_offset(value)
+        if value[offset : offset + 1] == schema.SHARING:
+            self._release(schema.U64.unpack_from(value, offset + 1)[0])
+        else:
+            self._release_body(value, offset + 1)
+
+    def _forget_last(self, queue_id: int, last_key: bytes, handle: int) -> None:
+        """Delete the entry of a last-value key if it names this reference, and not a newer one."""
+        key = last_values.entry_key(queue_id, last_key)
+        if key in self._named and self._named[key] != schema.plain_handle(handle):
+            # This batch has put a newer one, which saves a look-up.
+            return
+        value = self._transaction.get(key, db=self._last_values)
+        self.touched_bytes += PAGE_BYTES
+        if value is not None and last_values.names(bytes(value), handle):
+            self._transaction.delete(key, db=self._last_values)
 
     def _release(self, message_id: int) -> None:
         """Subtract one from the references of a shared message, and delete the message with its last reference."""
@@ -165,7 +196,10 @@ class Writer:
             self._count(queue_id, schema.rank_in(handle), -1, 0)
             self._transaction.delete(key, db=self._attempts)
             try:
-                shared_id = schema.shared_id(schema.unseal(key, value))
+                last_key, content = schema.split_key(schema.unseal(key, value))
+                if last_key is not None:
+                    self._forget_last(queue_id, last_key, handle)
+                shared_id = schema.shared_id(content)
             except DamagedValue:
                 return
             if shared_id is not None:
@@ -231,6 +265,11 @@ class Writer:
                 left = self._drop_from(references, drop, left)
                 if left <= 0:
                     return True
+            if drop.rank == schema.ALL_RANKS:
+                # What is left are entries without a reference.
+                left = self._drop_from(self._last_values, drop, left)
+                if left <= 0:
+                    return True
             self._transaction.delete(key, db=database)
         return False
 
@@ -260,10 +299,11 @@ class Writer:
             found = cursor.delete()
             left -= 1
             if database is self._references:
-                if value[4:5] == schema.SHARING:
-                    self._release(schema.U64.unpack_from(value, 5)[0])
-                else:
-                    self._release_body(value, ALONE_OFFSET)
+                self._release_content(value)
+                last_key = schema.last_key_in(value)
+                if last_key is not None:
+                    queue_id, handle = schema.read_place(key)
+                    self._forget_last(queue_id, last_key, handle)
         return left
 
     def _drop_duplicates(self, address_id: int) -> None:

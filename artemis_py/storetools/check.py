@@ -32,7 +32,7 @@ from attrs import define, field
 
 from artemis_py.core.messages.message import Message
 from artemis_py.errors import DamagedValue, StoreError
-from artemis_py.store import schema
+from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.large import body_files, body_path, read_body
@@ -101,6 +101,7 @@ class _Check:
             schema.MESSAGES: self._message,
             schema.SHARES: self._share,
             schema.BODIES: self._body,
+            schema.LAST_VALUES: self._last_value,
             schema.ATTEMPTS: self._attempts,
             schema.DUPLICATES: self._duplicate,
             schema.RECORDS: _record,
@@ -146,12 +147,38 @@ class _Check:
         is_dropped = self._drops.have(key)
         size: int | None = None
         try:
-            size = self._stored_in(schema.unseal(key, value))
+            last_key, content = schema.split_key(schema.unseal(key, value))
+            size = self._stored_in(content)
         finally:
             if not is_dropped:
                 self._tallies.add_reference(key, size)
         if not is_dropped:
             self._has_its_place(key)
+            if last_key is not None:
+                self._is_last(key, last_key)
+
+    def _is_last(self, key: bytes, last_key: bytes) -> None:
+        """Check that the index of the last-value queue names this reference."""
+        queue_id, handle = schema.read_place(key)
+        index_key = last_values.entry_key(queue_id, last_key)
+        entry = self._snapshot.get(schema.LAST_VALUES, index_key)
+        if entry is None:
+            raise DamagedValue("its last-value key is missing in last-values")
+        try:
+            found = last_values.read_entry(index_key, entry)[0]
+        except DamagedValue:
+            # It is reported itself.
+            return
+        if found != handle:
+            raise DamagedValue("last-values names another reference for its last-value key")
+
+    def _last_value(self, key: bytes, value: bytes) -> None:
+        handle = last_values.read_entry(key, value)[0]
+        reference = self._snapshot.get(schema.REFERENCES, last_values.place_of(key, handle))
+        if reference is None:
+            raise DamagedValue("its reference does not exist")
+        if schema.last_key_in(reference) != key[schema.U32.size :]:
+            raise DamagedValue("its reference has another last-value key")
 
     def _stored_in(self, content: bytes) -> int | None:
         """Check the message in a reference or the id it points to; return the message's size, if that can be told."""

@@ -226,7 +226,7 @@ class Entries:
         return MessageEntry(message=decode_message(schema.unseal(key, value), self._formats, self._bodies))
 
     def _reference(self, key: bytes, value: bytes) -> ReferenceEntry:
-        content = schema.unseal(key, value)
+        _, content = schema.split_key(schema.unseal(key, value))
         queue_id, handle = schema.read_place(key)
         queue = self._queue_names.get(queue_id)
         if queue is None:

@@ -23,6 +23,9 @@ from artemis_py.store.environment import FILE_NAME, LOCK_NAME, map_size_for
 from artemis_py.store.page_file import PageFile
 from artemis_py.store.salvage import values
 
+_NEW: Final = frozenset((schema.LAST_VALUES,))
+"""Databases that stores of older formats do not have."""
+
 Progress = Callable[[int, int], None]
 """Callback with how much is done, and of how much; it is called often, and should return at once."""
 
@@ -58,6 +61,8 @@ class Snapshot:
 
     def items(self, database: bytes, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the keys of a database that begin with `prefix`, in order, with their values."""
+        if database not in self._databases:
+            return
         cursor = self._transaction.cursor(db=self._databases[database])
         if cursor.set_range(prefix):
             for key, value in cursor:
@@ -67,6 +72,8 @@ class Snapshot:
 
     def get(self, database: bytes, key: bytes) -> bytes | None:
         """Return the value under a key; None if there is none."""
+        if database not in self._databases:
+            return None
         value = self._transaction.get(key, db=self._databases[database])
         return None if value is None else bytes(value)
 
@@ -90,6 +97,8 @@ class Snapshot:
 
     def count(self, database: bytes) -> int:
         """Return how many values a database has."""
+        if database not in self._databases:
+            return 0
         return int(self._transaction.stat(self._databases[database])["entries"])
 
 
@@ -183,7 +192,8 @@ def opened(folder: Path, holds_lock: bool = False) -> Iterator[Snapshot]:
             str(folder), readonly=True, map_size=map_size_for(file), max_dbs=len(schema.DATABASES)
         ) as environment:
             version = _read_format(environment)
-            databases = {name: environment.open_db(name, create=False) for name in schema.DATABASES}
+            names = [name for name in schema.DATABASES if version == schema.FORMAT_VERSION or name not in _NEW]
+            databases = {name: environment.open_db(name, create=False) for name in names}
             with environment.begin() as transaction:
                 yield Snapshot(environment, transaction, databases, version)
     except lmdb.Error as error:
@@ -199,6 +209,6 @@ def _read_format(environment: lmdb.Environment) -> int:
 
 def _check_format(value: bytes) -> int:
     version = int(schema.U32.unpack(value)[0]) if len(value) == schema.U32.size else 0
-    if version not in (schema.UNSEALED_FORMAT, schema.FORMAT_VERSION):
+    if version not in (schema.UNSEALED_FORMAT, schema.KEYLESS_FORMAT, schema.FORMAT_VERSION):
         raise StoreError(f"it has format {version}, this release of artemis_py reads {schema.FORMAT_VERSION}")
     return version

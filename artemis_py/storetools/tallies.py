@@ -16,12 +16,9 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import body_id, decode_message
 from artemis_py.errors import DamagedValue
 from artemis_py.store import schema
-from artemis_py.store.writer import ALONE_OFFSET, SHARED_OFFSET
+from artemis_py.store.writer import SHARED_OFFSET
 from artemis_py.storetools.bodies import UnseenBodies
 from artemis_py.storetools.snapshot import Snapshot
-
-_OFFSETS: Final = {schema.REFERENCES: ALONE_OFFSET, schema.MESSAGES: SHARED_OFFSET}
-"""Offset of the message in a value, by database."""
 
 
 class Tallies:
@@ -82,8 +79,9 @@ class Tallies:
     def _add_set_aside(self, key: bytes, value: bytes) -> None:
         """Count the large body of a message that was set aside: it stays, so that the message can be repaired."""
         database = key.partition(b"\x00")[0]
-        if database in _OFFSETS:
-            id = body_id(value, _OFFSETS[database])
+        if database in (schema.REFERENCES, schema.MESSAGES):
+            is_reference = database == schema.REFERENCES
+            id = body_id(value, schema.content_offset(value) + 1 if is_reference else SHARED_OFFSET)
             if id is not None:
                 self._bodies[schema.U64.pack(id)] += 1
 

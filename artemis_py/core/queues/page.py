@@ -32,6 +32,18 @@ def number_of(reference: Reference) -> int:
     return reference.handle & _NUMBER_MASK
 
 
+class Place:
+    """Where a message of a queue is on disk."""
+
+    __slots__ = ("rank", "sequence", "size_bytes")
+
+    def __init__(self, rank: int, sequence: int, size_bytes: int) -> None:
+        self.rank: int = rank
+        self.sequence: int = sequence
+        self.size_bytes: int = size_bytes
+        """Size of the message in memory (`Message.size`)."""
+
+
 class PageRequest:
     """A request for references of one rank behind position `after`, up to `upto`, in order."""
 

@@ -54,7 +54,7 @@ def unhold(message: Message) -> None:
 class Reference:
     """One message in one queue."""
 
-    __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "message", "next",
+    __slots__ = ("batch", "consumer", "cursors", "delivery_count", "handle", "hidden_from", "key", "message", "next",
                  "previous", "queue", "sequence", "state", "was_acquired")  # fmt: skip
 
     def __init__(self, message: Message, queue: "Queue", handle: int = 0) -> None:
@@ -78,6 +78,8 @@ class Reference:
         """The consumer that has it while it is delivered or claimed."""
         self.cursors: set[ListCursor] | None = None
         """Cursors that examined everything up to and including this reference."""
+        self.key: bytes | None = None
+        """Its key in a last-value queue, which the store keeps with it; None if it has none."""
         self.hidden_from: set[int] | None = None
         """Ids of consumers that must not get it again."""
 

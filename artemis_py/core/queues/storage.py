@@ -22,7 +22,7 @@ from artemis_py.errors import LimitExceeded
 if TYPE_CHECKING:
     from artemis_py.core.addresses.address import Address
     from artemis_py.core.messages.large_body import LargeBody
-    from artemis_py.core.queues.page import Page, PageRequest
+    from artemis_py.core.queues.page import Page, PageRequest, Place
     from artemis_py.core.queues.queue import Queue
     from artemis_py.core.queues.reference import Reference
 
@@ -54,6 +54,15 @@ class Pages(Protocol):
         None if it cannot be read.
         """
 
+    def find_last(self, queue: "Queue", key: bytes) -> "Place | None":
+        """Return the place of the newest message of a queue with this key (`Reference.key`), without reading it.
+
+        A store that commits shows what it committed. None if there is none, or if it cannot be read.
+        """
+
+    def remove_at(self, queue: "Queue", place: "Place", key: bytes) -> None:
+        """Forget the message at a place that `find_last` returned for this key."""
+
 
 class Scratch(Pages, Protocol):
     """Room on disk for messages that must not survive a restart; it is never synced."""
@@ -67,6 +76,12 @@ class Scratch(Pages, Protocol):
 
     def remove(self, reference: "Reference", rank: int) -> None:
         """Forget a message that was read."""
+
+    def find_last(self, queue: "Queue", key: bytes) -> "Place | None":
+        """Return the place of the newest message of a queue with this key (`Reference.key`), without reading it."""
+
+    def remove_at(self, queue: "Queue", place: "Place", key: bytes) -> None:
+        """Forget the message at a place that `find_last` returned for this key."""
 
     def drop(self, queue: "Queue", rank: int, upto: int) -> None:
         """Forget a queue's messages of one rank up to position `upto`; none of them can be read from now on."""

@@ -134,3 +134,66 @@ def test_when_the_disk_fails_what_is_there_is_served_and_nothing_is_lost(
     assert read(scratch, queue) == [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 13, 14]
     assert not scratch.is_usable
     assert "planted" in caplog.text
+
+
+def spill_keyed(store: ScratchStore, queue: Queue, sequence: int, key: bytes) -> Reference:
+    reference = Reference(Message(PLAIN_FORMAT, "q", b"m"), queue)
+    reference.sequence = sequence
+    reference.key = key
+    store.spill(reference, 5)
+    return reference
+
+
+def place_of(store: ScratchStore, queue: Queue, key: bytes) -> int | None:
+    place = store.find_last(queue, key)
+    return None if place is None else place.sequence
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_last_values_are_found_and_removed(scratch: ScratchStore, queue: Queue, is_written: bool) -> None:
+    """Whether they gather or are in the file; a newer one is written over an older one, or over one that is gone."""
+    spill_keyed(scratch, queue, 1, b"a")
+    spill_keyed(scratch, queue, 2, b"")
+    if is_written:
+        read(scratch, queue)
+    assert [place_of(scratch, queue, key) for key in (b"a", b"", b"b")] == [1, 2, None]
+
+    place = scratch.find_last(queue, b"a")
+    assert place is not None
+    scratch.remove_at(queue, place, b"a")
+    assert place_of(scratch, queue, b"a") is None
+    spill_keyed(scratch, queue, 3, b"a")
+
+    assert place_of(scratch, queue, b"a") == 3
+    assert read(scratch, queue) == [2, 3]
+    assert place_of(scratch, queue, b"a") == 3
+
+
+def test_key_comes_back_with_its_message_and_leaves_with_it(scratch: ScratchStore, queue: Queue) -> None:
+    """A message brought into memory is known there."""
+    spill_keyed(scratch, queue, 1, b"a")
+    spill(scratch, queue, range(2, 3))
+    page = scratch.read(queue, PageRequest(5, 0, END, 10, 1 << 40, set()))
+    assert page is not None
+    assert [reference.key for reference in page.references] == [b"a", None]
+
+    for reference in page.references:
+        scratch.remove(reference, 5)
+
+    assert place_of(scratch, queue, b"a") is None
+    assert read(scratch, queue) == []
+
+
+def test_dropped_last_values_leave_no_entry(scratch: ScratchStore, queue: Queue) -> None:
+    """Except that of a key that was used again before the sweep."""
+    for sequence, key in enumerate((b"a", b"b"), 1):
+        spill_keyed(scratch, queue, sequence, key)
+    scratch.drop(queue, 5, 2)
+    spill_keyed(scratch, queue, 3, b"b")
+    read(scratch, queue)
+
+    while scratch.sweep():
+        pass
+
+    assert [place_of(scratch, queue, key) for key in (b"a", b"b")] == [None, 3]
+    assert read(scratch, queue) == [3]

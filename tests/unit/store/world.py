@@ -129,7 +129,7 @@ class World:
             assert transaction.stat(self.environment.database(schema.DROPS))["entries"] == 0
             for key, value in transaction.cursor(db=self.environment.database(schema.REFERENCES)):
                 counted[bytes(key[:5])] = counted.get(bytes(key[:5]), 0) + 1
-                id = schema.shared_id(schema.unseal(bytes(key), bytes(value)))
+                id = schema.shared_id(schema.split_key(schema.unseal(bytes(key), bytes(value)))[1])
                 if id is not None:
                     shared[schema.U64.pack(id)] = shared.get(schema.U64.pack(id), 0) + 1
             counts = {
