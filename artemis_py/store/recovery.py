@@ -186,6 +186,9 @@ class _Recovery:
             try:
                 record = read_queue(schema.unseal(key, value))
                 config = record.config
+                if config.last_value is None:
+                    # What the settings of the address were when the queue was created still counts.
+                    config = config.changed(last_value=False)
                 if config.address not in self._domain.addresses:
                     LOGGER.error(
                         "address of a stored queue created again: address=%s queue=%s", config.address, config.name

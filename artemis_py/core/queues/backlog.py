@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.dispatcher import Dispatcher
-from artemis_py.core.queues.page import END, Page
+from artemis_py.core.queues.page import END, Page, Place
 from artemis_py.core.queues.reference import PRIORITIES, WAITING, Reference, ReferenceList
 from artemis_py.core.queues.settlement import delay
 from artemis_py.core.queues.tail import Tail
@@ -331,6 +331,17 @@ class Backlog:
         if page is not None and page.lost:
             self._lose(len(page.lost))
         return page
+
+    def remove_at(self, place: Place, key: bytes, is_stored: bool) -> bool:
+        """Remove a message that is on disk only without reading it, as `Tail.remove_at`."""
+        priority = PRIORITIES - 1 - place.rank
+        tail = self.tails[priority]
+        if tail is None or not tail.remove_at(place, key, is_stored):
+            return False
+        self.cold_count -= 1
+        self.count -= 1
+        self.close(tail, priority)
+        return True
 
     def pull(self, tail: Tail, reference: Reference) -> None:
         """Remove one reference of a page from the backlog; the caller ends it."""

@@ -21,6 +21,7 @@ from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry
 from artemis_py.core.queues.rules.kinds import choose_rules
+from artemis_py.core.queues.rules.last_value import property_of
 from artemis_py.core.queues.rules.ring import shrink, shrink_soon
 from artemis_py.core.queues.schedule import Schedule
 from artemis_py.core.queues.settlement import amend, forget, give_back, put_back, unstore
@@ -89,6 +90,8 @@ class Queue(Binding):
         self.messages_acknowledged: int = 0
         self.messages_expired: int = 0
         self.messages_killed: int = 0
+        self.is_configured: bool = False
+        """Whether `configure` was called, and has decided what is fixed from then on."""
         self.messages_replaced: int = 0
         """Number of messages that were removed to make room for others, or that the entry rule refused."""
         self.created_ms: int = dispatcher.now_ms
@@ -285,6 +288,7 @@ class Queue(Binding):
         Raises InvalidFilter; nothing has changed then.
         """
         self.filter = parse_filter(config.filter) if config.filter else None
+        config = self._with_fixed(config)
         self.config = config
         self.settings = settings = config.resolved(self.address.settings)
         self.enabled = config.enabled
@@ -299,6 +303,21 @@ class Queue(Binding):
         self.dispatch.follow_assignment()
         self.dispatch.gate.check()
         self.dispatch.mark_ready()
+
+    def _with_fixed(self, config: QueueConfig) -> QueueConfig:
+        """Return the configuration with what `default-…` settings decide once, when the queue is created.
+
+        A queue that kept last values from some moment on would not know which of its messages are the last.
+        """
+        if self.internal:
+            return config.changed(last_value=False)
+        name = property_of(config, config.resolved(self.address.settings))
+        if self.is_configured:
+            if not self.settings.last_value:
+                return config if name is None else config.changed(last_value=False)
+            name = self.settings.last_value_key
+        self.is_configured = True
+        return config if name is None else config.changed(last_value=True, last_value_key=name)
 
     def pause(self) -> None:
         """Stop deliveries; messages still come in. A durable queue stays paused after a restart."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.page import SCHEDULE_END, SCHEDULED_RANK, position_of
-from artemis_py.core.queues.reference import COLD, SCHEDULED, Reference
+from artemis_py.core.queues.reference import COLD, GONE, SCHEDULED, Reference
 from artemis_py.core.queues.tail import Tail
 from artemis_py.core.runtime.timers import Timer
 from artemis_py.core.selectors.filter import Filter
@@ -28,12 +28,16 @@ WINDOW_MESSAGES: Final = 1000
 
 PAGE_BYTES: Final = 1 << 20
 
+# So many discarded references may stay until they are due, however few others there are.
+LEAST_DISCARDED: Final = 16
+
 
 class Schedule:
     """The scheduled messages of one queue."""
 
     __slots__ = (
         "_count",
+        "_discarded",
         "_heap",
         "_on_due",
         "_queue",
@@ -50,6 +54,8 @@ class Schedule:
         self._on_due: Callable[[Reference], None] = on_due
         self._heap: list[Entry] = []
         self._count: int = 0
+        self._discarded: int = 0
+        """Number of references in the heap that were discarded; they are GONE."""
         self._tail: Tail | None = None
         self._timer: Timer | None = None
         self.window_messages: int = WINDOW_MESSAGES
@@ -60,7 +66,7 @@ class Schedule:
     def count(self) -> int:
         """Number of all scheduled messages."""
         tail = self._tail
-        return len(self._heap) + (0 if tail is None else tail.count)
+        return len(self._heap) - self._discarded + (0 if tail is None else tail.count)
 
     # -- in ----------------------------------------------------------------------------------------------------
 
@@ -138,6 +144,8 @@ class Schedule:
             reference = heappop(self._heap)[2]
             if reference.state == SCHEDULED:
                 self._on_due(reference)
+            else:
+                self._discarded -= 1
         self._plan()
 
     def _load_next(self) -> bool:
@@ -177,19 +185,33 @@ class Schedule:
 
     def waiting(self) -> list[Reference]:
         """Return the messages in memory."""
-        return [entry[2] for entry in self._heap]
+        return [entry[2] for entry in self._heap if entry[2].state == SCHEDULED]
 
     def take_heap(self) -> list[Reference]:
         """Remove and return all messages in memory; `drop` is for the rest."""
-        taken = [entry[2] for entry in self._heap]
+        taken = self.waiting()
         self._heap = []
+        self._discarded = 0
         return taken
+
+    def discard(self, reference: Reference) -> None:
+        """Remove a failed delivery that waits in memory; the caller ends it now.
+
+        Its place in the heap is freed when it would have been due, or when half of the heap was discarded.
+        """
+        self._discarded += 1
+        reference.state = GONE
+        if 2 * self._discarded > len(self._heap) and self._discarded > LEAST_DISCARDED:
+            self._heap = [entry for entry in self._heap if entry[2].state == SCHEDULED]
+            heapify(self._heap)
+            self._discarded = 0
 
     def take(self, wanted: set[Reference]) -> list[Reference]:
         """Remove and return the references in `wanted` that are still in memory."""
-        taken = [entry[2] for entry in self._heap if entry[2] in wanted]
-        self._heap = [entry for entry in self._heap if entry[2] not in wanted]
+        taken = [entry[2] for entry in self._heap if entry[2] in wanted and entry[2].state == SCHEDULED]
+        self._heap = [entry for entry in self._heap if entry[2] not in wanted and entry[2].state == SCHEDULED]
         heapify(self._heap)
+        self._discarded = 0
         if not self._heap:
             self._plan_at(self.dispatcher.now_ms)
         return taken

@@ -26,6 +26,8 @@ def acknowledge(reference: Reference) -> None:
             unstore(reference)
         else:
             queue.dispatcher.storage.remove(reference)
+    if queue.entry is not None:
+        queue.entry.ended(queue, reference)
     message = reference.message
     message.references -= 1
     origin = message.origin
@@ -68,6 +70,9 @@ def give_back(reference: Reference, outcome: int) -> None:
             queue.dispatcher.storage.update(reference, queue.dispatcher.now_ms + delay_ms if delay_ms else 0)
     if queue.purge_on_no_consumers and not queue.consumers:
         queue.messages_killed += 1
+        forget(reference)
+    elif delay_ms > 0 and queue.entry is not None and not queue.entry.may_return(queue, reference):
+        queue.messages_replaced += 1
         forget(reference)
     elif delay_ms > 0:
         delay(reference, queue.dispatcher.now_ms + delay_ms)
@@ -215,6 +220,8 @@ def forget(reference: Reference) -> None:
         queue.aside.pop(reference.sequence, None)
     if reference.handle and not queue.is_deleted:
         unstore(reference)
+    if queue.entry is not None:
+        queue.entry.ended(queue, reference)
     unhold(reference.message)
 
 

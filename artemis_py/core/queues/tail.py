@@ -15,7 +15,7 @@ Durable messages are in the storage; others, if they exceed the limits of memory
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, number_of, position_of
+from artemis_py.core.queues.page import SCHEDULED_RANK, Page, PageRequest, Place, number_of, position_of
 from artemis_py.core.queues.reference import COLD, GONE, WAITING, Reference, hold, unhold
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Tail:
         scratch = self.queue.dispatcher.scratch
         assert scratch is not None
         scratch.spill(reference, self.rank)
+        if self.queue.entry is not None:
+            self.queue.entry.unloaded(self.queue, reference)
         unhold(message)
 
     def restore(self, count: int, size_bytes: int) -> None:
@@ -105,6 +107,8 @@ class Tail:
             if recent and recent[0] is reference:
                 recent.popleft()
         self.queue.address.page_out(1, reference.message.size)
+        if self.queue.entry is not None:
+            self.queue.entry.unloaded(self.queue, reference)
         unhold(reference.message)
 
     # -- out ---------------------------------------------------------------------------------------------------
@@ -226,10 +230,32 @@ class Tail:
                 scratch = self.queue.dispatcher.scratch
                 if scratch is not None:
                     scratch.remove(reference, self.rank)
+            if self.queue.entry is not None:
+                self.queue.entry.loaded(self.queue, reference)
         reference.state = WAITING
         position = position_of(reference)
         if position > self.frontier and reference.handle:
             self.taken.add(position)
+
+    def remove_at(self, place: Place, key: bytes, is_stored: bool) -> bool:
+        """Remove a message that is on disk only without reading it; False if it is in memory or gone."""
+        position = place.sequence
+        if position <= self.frontier or position in self.taken:
+            return False
+        queue = self.queue
+        if is_stored:
+            self.stored_count -= 1
+            self.stored_bytes -= place.size_bytes
+            self._forget_later(position)
+            queue.dispatcher.storage.remove_at(queue, place, key)
+        else:
+            scratch = queue.dispatcher.scratch
+            assert scratch is not None
+            self.spilled_count -= 1
+            self.spilled_bytes -= place.size_bytes
+            scratch.remove_at(queue, place, key)
+        queue.address.page_in(1, place.size_bytes)
+        return True
 
     def advance(self, end: int) -> None:
         """Move the frontier to position `end`: everything up to it was taken."""
@@ -271,6 +297,8 @@ class Tail:
                 count -= 1
                 size_bytes -= reference.message.size
                 reference.state = GONE
+                if self.queue.entry is not None:
+                    self.queue.entry.ended(self.queue, reference)
                 unhold(reference.message)
         self.queue.address.page_in(count, size_bytes)
         self.recent.clear()

@@ -27,6 +27,9 @@ CONSUMER_BYTES = 2560
 TAIL_BYTES = 2048
 NAME_FACTOR = 4
 
+# A key of a last-value queue whose message is in memory: 64 octets at most, the note of it and its place in a table.
+KEY_BYTES = 256
+
 # Compiled code compares numbers below 2 ** 62 at once; for larger ones it makes an object each time.
 _NO_LIMIT = 1 << 60
 

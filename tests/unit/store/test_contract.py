@@ -10,6 +10,7 @@ from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import MatchHierarchy
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED
 from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.queues.page import Place
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.settings.address_settings import AddressSettings
@@ -138,3 +139,42 @@ def test_records_come_and_go(rig: Rig) -> None:
 
     assert told == [True]
     assert rig.storage.load_records("space") == []
+
+
+def test_last_values_are_found_or_in_memory(rig: Rig) -> None:
+    """Whatever a store shows of a key, the queue keeps one message of it, and the store none that is gone."""
+    queue = make_queue(rig.domain, last_value_key="key")
+    for number in range(40):
+        view = MessageView(body=f"m{number}", properties={"key": str(number % 10)})
+        rig.domain.route(plain_message("q", view, durable=True), rig.domain.addresses["q"])
+        if number % 7 == 0:
+            rig.settle()
+    rig.settle()
+
+    assert (queue.message_count, queue.messages_replaced) == (10, 30)
+    shown = [rig.storage.find_last(queue, b"%d" % number) for number in range(10)]
+    for number, place in enumerate(shown):
+        if place is not None:
+            assert place.sequence == 31 + number
+    assert rig.storage.find_last(queue, b"unknown") is None
+
+    queue.purge()
+    settle_down(rig.domain)
+    rig.settle()
+
+    assert [rig.storage.find_last(queue, b"%d" % number) for number in range(10)] == [None] * 10
+
+
+def test_a_place_is_removed_without_its_message(rig: Rig) -> None:
+    """For the store alone: the queue is not asked. A store that keeps nothing has no places."""
+    queue = make_queue(rig.domain, last_value_key="key")
+    view = MessageView(body="m", properties={"key": "a"})
+    rig.domain.route(plain_message("q", view, durable=True), rig.domain.addresses["q"])
+    rig.settle()
+    place = rig.storage.find_last(queue, b"a")
+    assert (place is not None) == rig.storage.is_durable
+
+    rig.storage.remove_at(queue, place or Place(5, 1, 0), b"a")
+    rig.settle()
+
+    assert rig.storage.find_last(queue, b"a") is None

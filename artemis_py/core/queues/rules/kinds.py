@@ -1,7 +1,7 @@
 """The kinds of queues: which rules the attributes of a queue ask for.
 
-To add a kind, write a module and append an entry to `KINDS`. A queue may be of several kinds as long as only one of
-them has an entry rule and only one an assignment rule: the first in the list that gives a rule wins.
+To add a kind, write a module and append an entry to `KINDS`. A queue may be of several kinds. Its entry rules are asked
+in the order of the list, up to one that refuses a message; it has one assignment rule, that of the first kind with one.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from artemis_py.core.queues.rules.assignment import Assignment
-from artemis_py.core.queues.rules.entry import Entry
+from artemis_py.core.queues.rules.entry import Entry, EntryRules, rules_of
 from artemis_py.core.queues.rules.exclusive import Exclusive
+from artemis_py.core.queues.rules.last_value import LastValue
 from artemis_py.core.queues.rules.ring import Ring, size_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class QueueKind:
     """Gives the rules of one kind to the queues that ask for it.
 
     Called when a queue is created and whenever its attributes change. For a rule that has state, return the instance
-    that the queue already has.
+    that the queue already has (`rules_of`).
     """
 
     def entry(self, queue: "Queue") -> Entry | None:
@@ -36,6 +37,19 @@ class QueueKind:
     def keeps_messages(self, queue: "Queue") -> bool:
         """Tell whether deliveries remove nothing from this queue, so that each consumer gets all messages."""
         return False
+
+
+class LastValueKind(QueueKind):
+    """Queues with `last-value` or a `last-value-key`, which are fixed when a queue is created."""
+
+    def entry(self, queue: "Queue") -> Entry | None:
+        """Return the rule that the queue has, which knows the messages in memory, or a new one."""
+        if not queue.settings.last_value:
+            return None
+        for rule in rules_of(queue.entry):
+            if isinstance(rule, LastValue):
+                return rule
+        return LastValue(queue.settings.last_value_key)
 
 
 class RingKind(QueueKind):
@@ -65,21 +79,25 @@ class ExclusiveKind(QueueKind):
         return queue.assignment if isinstance(queue.assignment, Exclusive) else Exclusive()
 
 
-KINDS: Final[list[QueueKind]] = [ExclusiveKind(), RingKind(), NonDestructiveKind()]
-"""All kinds. A program that embeds the broker may append more before queues are created."""
+KINDS: Final[list[QueueKind]] = [ExclusiveKind(), LastValueKind(), RingKind(), NonDestructiveKind()]
+"""All kinds. A program that embeds the broker may append more before queues are created.
+
+Last values come before rings: what a newer message replaces makes room in the ring first.
+"""
 
 
 def choose_rules(queue: "Queue") -> None:
     """Give a queue the rules that its attributes ask for."""
-    entry: Entry | None = None
+    entries: list[Entry] = []
     assignment: Assignment | None = None
     keeps_messages = False
     for kind in KINDS:
-        if entry is None:
-            entry = kind.entry(queue)
+        entry = kind.entry(queue)
+        if entry is not None:
+            entries.append(entry)
         if assignment is None:
             assignment = kind.assignment(queue)
         keeps_messages = keeps_messages or kind.keeps_messages(queue)
-    queue.entry = entry
+    queue.entry = EntryRules(entries) if len(entries) > 1 else entries[0] if entries else None
     queue.assignment = assignment
     queue.keeps_messages = keeps_messages
