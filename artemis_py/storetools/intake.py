@@ -136,7 +136,7 @@ class _Import:
         names = fresh_names(self._environment, self._bodies) if stored_map is None else read_names(stored_map)
         verifier = _Verifier(self._there)
         total = self._verify(verifier)
-        writer = EntryWriter(self._environment, self._there, names)
+        writer = EntryWriter(self._environment, self._there, names, self._formats)
         resumed_at = state["done"]
         for batch in self._batches(resumed_at, names, verifier.unshared):
             if any(isinstance(entry, BodyEntry) for entry in batch):

@@ -7,19 +7,25 @@ before it, except for names.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import lmdb
 from attrs import asdict, define, evolve, field
 
-from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
-from artemis_py.core.messages.record import encode_message
+from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message, MessageFormat
+from artemis_py.core.messages.record import decode_message, encode_message
+from artemis_py.core.queues.rules.last_value import LAST_VALUE_PROPERTY, key_of
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import DamagedValue, StoreError
-from artemis_py.store import schema
+from artemis_py.store import last_values, schema
+from artemis_py.store.batch import Batch
 from artemis_py.store.definitions import read_address, read_queue, write_address, write_queue
 from artemis_py.store.environment import Environment
 from artemis_py.store.large import body_files
+from artemis_py.store.writer import DROP_SLICE, Writer
+from artemis_py.storetools.bodies import UnseenBodies
 from artemis_py.storetools.entries import (
     AddressEntry,
     DuplicateEntry,
@@ -29,7 +35,6 @@ from artemis_py.storetools.entries import (
     RecordEntry,
     ReferenceEntry,
 )
-from artemis_py.storetools.tallies import read_message
 
 
 @define
@@ -40,6 +45,8 @@ class QueueNumbers:
     base: int
     """Amount to add to its sequences."""
     internal: bool
+    last_value_key: str | None = None
+    """Property with the key of a message, if the queue in the store keeps last values."""
 
 
 @define
@@ -83,6 +90,7 @@ class Existing:
         self.addresses: Final[dict[str, int]] = {}
         self.queues: Final[dict[str, int]] = {}
         self.queue_addresses: Final[dict[str, str]] = {}
+        self.last_value_keys: Final[dict[str, str | None]] = {}
         for key, value in environment.read_all(schema.ADDRESSES, b""):
             try:
                 self.addresses[read_address(schema.unseal(key, value)).name] = schema.U32.unpack(key)[0]
@@ -93,8 +101,14 @@ class Existing:
                 config = read_queue(schema.unseal(key, value)).config
                 self.queues[config.name] = schema.U32.unpack(key)[0]
                 self.queue_addresses[config.name] = config.address
+                self.last_value_keys[config.name] = _last_value_key(config)
             except DamagedValue:
                 continue
+
+
+def _last_value_key(config: QueueConfig) -> str | None:
+    """Return the property with the keys of a stored queue; None if it is no last-value queue."""
+    return (config.last_value_key or LAST_VALUE_PROPERTY) if config.last_value else None
 
 
 def fresh_names(environment: Environment, bodies: Path) -> Names:
@@ -139,10 +153,13 @@ def read_names(content: bytes) -> Names:
 class EntryWriter:
     """Writer of entries, one batch a commit."""
 
-    def __init__(self, environment: Environment, there: Existing, names: Names) -> None:
+    def __init__(
+        self, environment: Environment, there: Existing, names: Names, formats: Mapping[str, MessageFormat]
+    ) -> None:
         self._environment: Final = environment
         self._there: Final = there
         self._names = names
+        self._formats: Final = formats
 
     def write(self, batch: list[Entry], note: bytes) -> None:
         """Make a batch durable, with the note of how far the import has come. Raises lmdb.Error."""
@@ -156,7 +173,7 @@ class EntryWriter:
                 queues={name: evolve(numbers) for name, numbers in self._names.queues.items()},
                 addresses=dict(self._names.addresses),
             )
-            _BatchWriter(self._environment, transaction, self._there, latest).write(batch)
+            _BatchWriter(self._environment, transaction, self._there, latest, self._formats).write(batch)
             meta = self._environment.database(schema.META)
             transaction.put(schema.IMPORT, note, db=meta)
             if latest != self._names or transaction.get(schema.IMPORT_MAP, db=meta) is None:
@@ -169,8 +186,16 @@ class EntryWriter:
 class _BatchWriter:
     """One batch and the transaction that it is written in."""
 
-    def __init__(self, environment: Environment, transaction: lmdb.Transaction, there: Existing, names: Names) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        transaction: lmdb.Transaction,
+        there: Existing,
+        names: Names,
+        formats: Mapping[str, MessageFormat],
+    ) -> None:
         self._environment = environment
+        self._formats = formats
         self._transaction = transaction
         self._there = there
         self._names = names
@@ -181,6 +206,8 @@ class _BatchWriter:
         self._bodies: dict[int, int] = {}
         self._highest_queue_id = 0
         self._highest_message_id = 0
+        self._superseded = Batch()
+        """Removals of messages that are not the last of their key."""
 
     def write(self, batch: list[Entry]) -> None:
         for entry in batch:
@@ -202,6 +229,8 @@ class _BatchWriter:
                     key = schema.record_key(entry.space, entry.key)
                     self._put(schema.RECORDS, key, schema.seal(key, entry.value))
         self._write_numbers()
+        if self._superseded.removals:
+            Writer(self._environment.databases, self._transaction, DROP_SLICE).write(self._superseded)
 
     def _address(self, entry: AddressEntry) -> None:
         """Write an address; an existing one of the same name stays as it is."""
@@ -225,8 +254,10 @@ class _BatchWriter:
         id = self._there.queues.get(config.name)
         if id is not None:
             queue = self._existing_queue(id, config.internal)
+            queue.last_value_key = self._there.last_value_keys[config.name]
         else:
-            queue = QueueNumbers(id=self._names.queue_base + entry.id, base=0, internal=config.internal)
+            id = self._names.queue_base + entry.id
+            queue = QueueNumbers(id=id, base=0, internal=config.internal, last_value_key=_last_value_key(config))
             self._highest_queue_id = max(self._highest_queue_id, queue.id)
             key = schema.U32.pack(queue.id)
             self._put(schema.QUEUES, key, schema.seal(key, write_queue(entry.record)))
@@ -250,21 +281,38 @@ class _BatchWriter:
             self._names.next_scheduled += 1
         key = schema.place_key(queue.id, handle, message.delivery_time_ms)
         self._count(schema.rank_key(queue.id, schema.rank_in(handle)), 1, message.size)
+        last_key: bytes | None = None
+        if entry.sequence and queue.last_value_key is not None:
+            last_key = key_of(message, queue.last_value_key)
         if message is entry.message:
             self._known(message)
-            self._put(schema.REFERENCES, key, schema.alone(key, message))
+            self._put(schema.REFERENCES, key, schema.alone(key, message, last_key))
         else:
             self._shares[message.id] = self._shares.get(message.id, 0) + 1
-            self._put(schema.REFERENCES, key, schema.sharing(key, message.id))
+            self._put(schema.REFERENCES, key, schema.sharing(key, message.id, last_key))
+        if last_key is not None:
+            self._note_last(queue.id, last_key, handle, message.size)
         if entry.delivery_count or entry.due_ms or entry.amendment:
             attempts = schema.attempts(key, entry.delivery_count, entry.due_ms, entry.amendment)
             self._put(schema.ATTEMPTS, key, attempts)
+
+    def _note_last(self, queue_id: int, last_key: bytes, handle: int, size_bytes: int) -> None:
+        """Note which message is the last of its key; the other one is removed at the end of this batch."""
+        key = last_values.entry_key(queue_id, last_key)
+        value = self._get(schema.LAST_VALUES, key)
+        if value is not None:
+            before, size_before = last_values.read_entry(key, value)
+            if schema.number_in(before) > schema.number_in(handle):
+                self._superseded.remove_unread(queue_id, handle, size_bytes, last_key)
+                return
+            self._superseded.remove_unread(queue_id, before, size_before, last_key)
+        self._put(schema.LAST_VALUES, key, last_values.entry_value(key, handle, size_bytes))
 
     def _shared(self, id: int) -> Message:
         key = schema.U64.pack(self._names.message_base + id)
         value = self._get(schema.MESSAGES, key)
         assert value is not None, "a reference to a message that the file does not have was verified"
-        return read_message(schema.unseal(key, value))
+        return decode_message(schema.unseal(key, value), self._formats, UnseenBodies())
 
     def _known(self, message: Message) -> Message:
         """Note id and large body of a stored message, and return it; each call counts the body once more."""

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, plain_message
+from artemis_py.core.messages.view import MessageView
 from artemis_py.core.queues.settlement import acknowledge
 from artemis_py.errors import StoreError
+from artemis_py.store import schema
 from artemis_py.store.environment import FILE_NAME
 from artemis_py.store.lmdb import LARGE_MESSAGES_NAME
 from artemis_py.storetools.check import check_folder
@@ -43,6 +45,8 @@ def make(folder: Path) -> None:
         world.queue("many")
         world.send("many", *[f"many {number} {'x' * 150}" for number in range(400)])
         world.send("many", "y" * 9000, "z" * 30000)
+        world.queue("last", last_value_key="key")
+        send_keyed(world, "old", 200)
         world.settle()
         world.stop()
     with World(folder) as world:
@@ -50,6 +54,13 @@ def make(folder: Path) -> None:
             acknowledge(reference)
         world.settle()
         world.stop()
+
+
+def send_keyed(world: World, body: str, count: int) -> None:
+    """Messages with so many keys."""
+    for number in range(count):
+        view = MessageView(body=f"{body} {number}", properties={"key": str(number)})
+        world.domain.route(plain_message("last", view, durable=True), world.domain.addresses["last"])
 
 
 def changes(kind: str, size: int, count: int) -> Iterator[tuple[str, Change]]:
@@ -115,6 +126,14 @@ def names(folder: Path) -> dict[str, list[str]]:
         world.settle()
         now = [str(body) for body in bodies(world.queue("many"))]
         assert now == [*there.get("many", []), *[f"new {number}" for number in range(NEW)]], "overwritten"
+        last = world.queue("last", last_value_key="key")
+        if last.settings.last_value:
+            send_keyed(world, "new", 200)
+            world.settle()
+            # An older one can only stay if the entry of its key was damaged.
+            older = last.message_count - 200
+            assert 0 <= older <= world.count(schema.DAMAGED), "not replaced"
+            assert bodies(last)[older:] == [f"new {number}" for number in range(200)], "not replaced"
         world.stop()
     return there
 
