@@ -14,6 +14,7 @@ from artemis_py.config.letters import unserved
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import queues_of
+from artemis_py.core.queues.rules.last_value import is_as_declared
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.queue_config import CHANGEABLE, AddressConfig, QueueConfig
 from artemis_py.deployment.changes import (
@@ -166,6 +167,14 @@ class Deployment:
                 existing.durable,
             )
         else:
+            if not is_as_declared(config, existing.config):
+                LOGGER.warning(
+                    "stored queue stays as it is, delete it to have it as broker.xml says: name=%s last-value=%s "
+                    "last-value-key=%s",
+                    config.name,
+                    existing.settings.last_value,
+                    existing.settings.last_value_key,
+                )
             domain.update_queue(config.name, {name: getattr(config, name) for name in CHANGEABLE})
 
     def _use_options(self) -> None:

@@ -230,7 +230,7 @@ class ChangeQueue(Change):
 
 @frozen(kw_only=True)
 class KeepQueue(Change):
-    """A queue should have another address or durability; it stays as it is, or its messages would be lost."""
+    """A queue should have another address or durability, or keep last values; it stays as it is with its messages."""
 
     before: QueueConfig
     after: QueueConfig
@@ -242,7 +242,8 @@ class KeepQueue(Change):
     @property
     def consequence(self) -> str:
         return (
-            f'stays on address "{self.before.address}", durable={self.before.durable}, so that its messages are kept; '
+            f'stays on address "{self.before.address}", durable={self.before.durable}, '
+            f"last-value={bool(self.before.last_value)}, so that its messages are kept; "
             "delete it to get it as configured"
         )
 

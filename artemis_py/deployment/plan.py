@@ -15,6 +15,7 @@ from attrs import evolve, fields, frozen
 
 from artemis_py.config.broker_config import BrokerConfig, LoginConfig
 from artemis_py.config.resolving import repository_of
+from artemis_py.core.queues.rules.last_value import is_as_declared
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.declaration import options_of
@@ -221,7 +222,7 @@ def _addresses(running: BrokerConfig, wanted: BrokerConfig) -> Iterator[Change]:
 def _queue(before: QueueConfig | None, after: QueueConfig) -> Change | None:
     if before is None:
         return CreateQueue(queue=after)
-    if before.address != after.address or before.durable != after.durable:
+    if before.address != after.address or before.durable != after.durable or not is_as_declared(after, before):
         return KeepQueue(before=before, after=after)
     if any(differs(before, after, attribute) for attribute in CHANGEABLE):
         return ChangeQueue(before=before, after=after)

@@ -189,6 +189,22 @@ async def test_a_queue_that_cannot_move_stays_and_is_named(caplog: pytest.LogCap
     assert "stored queue differs from broker.xml and stays as it is: name=q address=a durable=True" in caplog.text
 
 
+async def test_a_queue_that_cannot_begin_to_keep_last_values_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Its other attributes follow; one that keeps them goes on without saying so."""
+    before = config(address(queue()), address(queue("l", address="b", last_value_key="k"), name="b"))
+    async with Broker(before, LINE) as broker:
+        after = config(
+            address(queue(last_value=True, max_consumers=3)), address(queue("l", address="b", enabled=False), name="b")
+        )
+        assert reload(broker, after) == []
+
+        plain, last = broker.domain.queues["q"], broker.domain.queues["l"]
+        assert (plain.settings.last_value, plain.settings.max_consumers) == (False, 3)
+        assert (last.settings.last_value, last.settings.last_value_key, last.enabled) == (True, "k", False)
+    assert "as broker.xml says: name=q last-value=False last-value-key=None" in caplog.text
+    assert "name=l" not in caplog.text
+
+
 async def test_what_clients_made_is_taken_over() -> None:
     """It was created on demand; from now on it is one of the configuration, and not deleted on its own."""
     async with Broker(config(), LINE) as broker:

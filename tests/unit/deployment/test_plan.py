@@ -230,7 +230,7 @@ def test_a_queue_that_a_client_made_becomes_one_of_the_configuration() -> None:
     assert isinstance(change, ChangeQueue)
 
 
-@pytest.mark.parametrize("wanted", [queue(address="b"), queue(durable=False)])
+@pytest.mark.parametrize("wanted", [queue(address="b"), queue(durable=False), queue(last_value_key="k")])
 def test_a_queue_that_cannot_become_what_is_wanted_stays(wanted: QueueConfig) -> None:
     """Its messages would be lost with it."""
     addresses = (address(name=wanted.address), address(name="a")) if wanted.address != "a" else (address(),)
