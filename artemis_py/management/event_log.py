@@ -13,6 +13,7 @@ from artemis_py.core.runtime.events import (
     ConnectionOpened,
     ConnectionRefused,
     Denied,
+    DivertLoop,
     Dropped,
     Duplicate,
     Event,
@@ -22,6 +23,7 @@ from artemis_py.core.runtime.events import (
     QueueAdded,
     QueueRemoved,
     RefusalCause,
+    TransformerFailed,
     Unrouted,
 )
 from artemis_py.logs import LogBrake, named_logger
@@ -60,6 +62,8 @@ class EventLog:
             ConnectionRefused: self._connection_refused,
             Unrouted: self._unrouted,
             Dropped: self._dropped,
+            DivertLoop: self._divert_loop,
+            TransformerFailed: self._transformer_failed,
             Duplicate: self._duplicate,
             AddressIsFull: self._address_is_full,
             AddressHasRoom: self._address_has_room,
@@ -111,6 +115,16 @@ class EventLog:
     def _dropped(self, event: Dropped) -> None:
         """Log every such event: the core limits their rate, and their counts leave out no message (`Discards`)."""
         LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", event.queue, event.count, event.reason)
+
+    def _divert_loop(self, event: DivertLoop) -> None:
+        """Log every such event: there is one for each divert."""
+        template = "diverts form a circle, a message is not diverted again: divert=%s way=%s"
+        LOGGER.warning(template, event.divert, " -> ".join(event.way))
+
+    def _transformer_failed(self, event: TransformerFailed) -> None:
+        """Log every such event: there is one for each divert until it is changed."""
+        template = "transformer failed, messages are not diverted: divert=%s reason=%s"
+        LOGGER.warning(template, event.divert, event.reason)
 
     def _duplicate(self, event: Duplicate) -> None:
         self._brake.warning(event.address, "duplicate not routed: address=%s id=%s", event.address, event.id)

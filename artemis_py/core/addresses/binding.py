@@ -30,6 +30,10 @@ class Binding:
         """Whether it also gets messages that ask for the other routing type."""
         self.supersedes: bool = False
         """Whether messages that it accepts go to no other binding of the address, except others that supersede."""
+        self.forwards: bool = False
+        """Whether it keeps nothing, and sends on what it takes through other addresses: a divert."""
+        self.routing_name: str = ""
+        """Bindings that get messages of any type and have the same routing name take turns; empty: it takes none."""
         self.filter: Filter | None = None
         self.is_deleted: bool = False
         """Whether it is gone and takes nothing more; transactions that end later skip it."""
@@ -53,3 +57,6 @@ class Binding:
     def take(self, message: Message) -> None:
         """Take a message that was routed here. Raises nothing: its limits were checked before it was routed."""
         raise NotImplementedError
+
+    def unbound(self) -> None:
+        """Called when a binding other than a queue was unbound from its address."""

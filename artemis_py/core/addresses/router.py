@@ -21,10 +21,16 @@ class Router:
         """Version of the wildcard bindings from which it was made."""
         self.choices: int = 0
         """Number of bindings that have to be asked whether they accept a message."""
+        self.forwards: bool = False
+        """Whether any of the bindings sends messages on; set by the owner of the router."""
 
     def select(self, message: Message) -> list[Binding]:
         """Choose the bindings that get this message, each at most once."""
         raise NotImplementedError
+
+    def select_special(self, message: Message) -> list[Binding]:
+        """Choose those bindings among them that supersede others or take messages of any type."""
+        return []
 
 
 RouterMaker = Callable[[list[list[Binding]], Router | None], Router]

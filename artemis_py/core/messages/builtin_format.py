@@ -15,6 +15,9 @@ import json
 from typing import Final
 from uuid import UUID
 
+from attrs import evolve
+
+from artemis_py.core.messages.changes import Changes, changed
 from artemis_py.core.messages.message import DEFAULT_PRIORITY, Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
@@ -74,6 +77,15 @@ class PlainFormat:
             return view.properties[name]
         field = SELECTOR_FIELDS.get(name)
         return None if field is None else getattr(view, field)
+
+    def read_properties(self, message: Message) -> dict[str, object]:
+        """Return the application properties."""
+        return dict(message.view.properties)
+
+    def with_properties(self, message: Message, changes: Changes) -> tuple[bytes, bytes]:
+        """Return the message with other application properties; it is small, and written again as a whole."""
+        view = message.view
+        return _encode(evolve(view, properties=changed(view.properties, changes))), message.annotations
 
 
 PLAIN_FORMAT: Final = PlainFormat()

@@ -289,6 +289,7 @@ class Directory:
             raise NoSuchAddress(f"address '{address.name}' was deleted, and another one has its name")
         self.others[binding.name] = binding
         address.bindings.append(binding)
+        self.routers.forwarding += binding.forwards
         self.bindings_changed(address)
         self._tell_bound(binding)
 
@@ -297,8 +298,10 @@ class Directory:
         if self.others.get(binding.name) is binding:
             del self.others[binding.name]
             binding.is_deleted = True
+            self.routers.forwarding -= binding.forwards
             self._remove(binding)
             self._tell_unbound(binding)
+            binding.unbound()
 
     def has_wildcard_queue(self, name: str) -> bool:
         """Tell whether something bound to a wildcard address gets messages sent to this name."""

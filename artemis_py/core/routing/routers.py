@@ -24,6 +24,8 @@ class Routers:
     def __init__(self, syntax: WildcardSyntax, meter: Meter) -> None:
         self.version: int = 0
         """Number of changes of wildcard addresses' bindings: a router made from an older version is out of date."""
+        self.forwarding: int = 0
+        """Number of bindings in the domain that send messages on: diverts."""
         self._syntax: WildcardSyntax = syntax
         self._meter: Meter = meter
         self._trie: WildcardTrie[Address] = WildcardTrie(syntax)
@@ -47,6 +49,7 @@ class Routers:
             maker = address.make_router
             router = make_routes(bound, router) if maker is None else maker(bound, router)
             router.wildcard_version = self.version
+            router.forwards = self.forwarding > 0 and _forwards(bound)
             address.router = router
             self._meter.work += sum([len(bindings) for bindings in bound]) // BINDINGS_PER_UNIT
         return router
@@ -91,3 +94,11 @@ class Routers:
     def _begins_wild(self, pattern: str) -> bool:
         """Tell whether the first word of a pattern is a wildcard."""
         return pattern.partition(self._syntax.delimiter)[0] in (self._syntax.any_words, self._syntax.single_word)
+
+
+def _forwards(bound: list[list[Binding]]) -> bool:
+    for bindings in bound:
+        for binding in bindings:
+            if binding.forwards:
+                return True
+    return False

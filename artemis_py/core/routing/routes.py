@@ -1,8 +1,9 @@
 """The routing table of one address: which queues a message goes to (artemis-model §1.2).
 
-Bindings are grouped by routing name and one queue of each group gets the message. A multicast queue is a group of
+Bindings are grouped by routing name and one binding of each group gets the message. A multicast queue is a group of
 one. The anycast queues bound to one address are a group whose members take turns; the anycast queues bound to a
-matching wildcard address are a separate group.
+matching wildcard address are a separate group. Diverts take turns with those that have the same routing name, also
+across the wildcard addresses that match; all exclusive ones are asked, whatever their routing names.
 """
 
 from typing import Final
@@ -17,13 +18,14 @@ _MULTICAST: Final = 0
 _ANYCAST: Final = 1
 
 
-class AnycastGroup:
-    """Anycast bindings of one address that take turns."""
+class Group:
+    """Bindings that take turns: the anycast ones of an address, or diverts with the same routing name."""
 
-    __slots__ = ("address", "bindings", "index")
+    __slots__ = ("bindings", "index", "name")
 
-    def __init__(self, address: str, bindings: list[Binding], index: int) -> None:
-        self.address: str = address
+    def __init__(self, name: str, bindings: list[Binding], index: int) -> None:
+        self.name: str = name
+        """The address, or the routing name."""
         self.bindings: list[Binding] = bindings
         self.index: int = index
         """Index of the binding whose turn it is."""
@@ -58,7 +60,7 @@ class AnycastGroup:
 class Routes(Router):
     """All bindings of one address, direct or through wildcards."""
 
-    __slots__ = ("always", "groups", "multicast", "superseding")
+    __slots__ = ("always", "groups", "has_special", "multicast", "superseding", "turns")
 
     def __init__(self, bound: list[list[Binding]], previous: "Routes | None") -> None:
         """Group the bindings in `bound`, one list for each address that matches; `previous` has whose turn it is."""
@@ -67,13 +69,18 @@ class Routes(Router):
         """Bindings that are asked first: if any of them accepts a message, no other binding gets it."""
         self.always: list[Binding] = []
         """Bindings that get messages of any type."""
+        self.turns: list[Group] = []
+        """Bindings that get messages of any type in turns."""
         self.multicast: list[Binding] = []
-        self.groups: list[AnycastGroup] = []
+        self.groups: list[Group] = []
+        named: dict[str, list[Binding]] = {}
         for bindings in bound:
             anycast: list[Binding] = []
             for binding in bindings:
                 if binding.supersedes:
                     self.superseding.append(binding)
+                elif binding.takes_any_type and binding.routing_name:
+                    named.setdefault(binding.routing_name, []).append(binding)
                 elif binding.takes_any_type:
                     self.always.append(binding)
                 elif binding.routing_type == RoutingType.ANYCAST:
@@ -84,16 +91,19 @@ class Routes(Router):
             if len(anycast) > 1 or (anycast and anycast[0].filter is not None):
                 self.choices += len(anycast)
             if anycast:
-                address = anycast[0].address.name
-                index = 0
-                if previous is not None:
-                    for group in previous.groups:
-                        if group.address == address:
-                            index = group.index
-                self.groups.append(AnycastGroup(address, anycast, index))
+                name = anycast[0].address.name
+                self.groups.append(Group(name, anycast, _turn(None if previous is None else previous.groups, name)))
+        for name, members in named.items():
+            if len(members) == 1:
+                self.always.append(members[0])
+            else:
+                self.choices += len(members)
+                self.turns.append(Group(name, members, _turn(None if previous is None else previous.turns, name)))
         for binding in self.superseding + self.always:
             self.choices += binding.filter is not None
-        if not (self.multicast or self.superseding or self.always) and len(self.groups) == 1:
+        self.has_special: bool = bool(self.superseding or self.always or self.turns)
+        """Whether there are bindings of the first three kinds."""
+        if not self.multicast and not self.has_special and len(self.groups) == 1:
             bindings = self.groups[0].bindings
             if len(bindings) == 1 and bindings[0].filter is None:
                 self.only = bindings[0]
@@ -102,15 +112,10 @@ class Routes(Router):
         """Choose the bindings that get this message."""
         routing_type = message.routing_type
         targets: list[Binding] = []
-        if self.superseding or self.always:
-            for binding in self.superseding:
-                if _is_for(binding, routing_type) and binding.accepts(message):
-                    targets.append(binding)
-            if targets:
+        if self.has_special:
+            targets = self.select_special(message)
+            if targets and targets[0].supersedes:
                 return targets
-            for binding in self.always:
-                if binding.accepts(message):
-                    targets.append(binding)
         if routing_type != _ANYCAST:
             for binding in self.multicast:
                 if binding.filter is None or binding.filter.matches(message):
@@ -121,6 +126,32 @@ class Routes(Router):
                 if chosen is not None:
                     targets.append(chosen)
         return targets
+
+    def select_special(self, message: Message) -> list[Binding]:
+        """Choose those bindings among them that supersede others, or if none does, those that take any type."""
+        targets: list[Binding] = []
+        for binding in self.superseding:
+            if _is_for(binding, message.routing_type) and binding.accepts(message):
+                targets.append(binding)
+        if targets:
+            return targets
+        for binding in self.always:
+            if binding.accepts(message):
+                targets.append(binding)
+        for group in self.turns:
+            chosen = group.choose(message)
+            if chosen is not None:
+                targets.append(chosen)
+        return targets
+
+
+def _turn(groups: list[Group] | None, name: str) -> int:
+    """Return whose turn it was in the group of this name; 0 if there was none."""
+    if groups is not None:
+        for group in groups:
+            if group.name == name:
+                return group.index
+    return 0
 
 
 def make_routes(bound: list[list[Binding]], previous: Router | None) -> Router:

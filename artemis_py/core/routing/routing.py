@@ -6,13 +6,17 @@ A producer's message goes through `route`: it is admitted (`admission`), the rou
 """
 
 from artemis_py.core.addresses.address import Address
+from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.admission import Admission
 from artemis_py.core.routing.directory import Directory
 from artemis_py.core.routing.duplicates import readable
+from artemis_py.core.routing.forwarding import Forwarding
+from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.routing.transformers import Transformers
 from artemis_py.core.runtime.entropy import Entropy
 from artemis_py.core.runtime.events import Duplicate, Events, Unrouted
 from artemis_py.core.runtime.numbers import Numbers
@@ -39,6 +43,9 @@ class Routing(Directory):
         super().__init__(settings, dispatcher, options, events, entropy)
         self._admission: Admission = Admission(dispatcher, events)
         self._numbers: Numbers = dispatcher.numbers
+        self.forwarding: Forwarding = Forwarding(self)
+        self.transformers: Transformers = Transformers()
+        """What diverts may use to change messages."""
 
     def admit(self, message: Message, address: Address) -> bool:
         """Take responsibility for a message that is sent to an address; False: it is dropped.
@@ -60,11 +67,17 @@ class Routing(Directory):
         return True
 
     def route(
-        self, message: Message, address: Address, queue_name: str = "", transaction: Transaction | None = None
+        self,
+        message: Message,
+        address: Address,
+        queue_name: str = "",
+        transaction: Transaction | None = None,
+        sender: Sender | None = None,
     ) -> int:
         """Send a message through an address, or to one queue of it; return how many bindings got it.
 
-        With a transaction they get it at the commit. Raises the same errors as `admit`.
+        With a transaction they get it at the commit. Raises the same errors as `admit`. With a `sender` it also raises
+        what a divert's copies are refused for, and nothing has been sent then.
         """
         if not self.admit(message, address):
             return 0
@@ -80,7 +93,7 @@ class Routing(Directory):
             address.routed += 1
             router.only.take(message)
             return 1
-        return self._hand_over(message, address, queue_name, transaction)
+        return self._hand_over(message, address, queue_name, transaction, sender)
 
     def route_once(
         self,
@@ -89,6 +102,7 @@ class Routing(Directory):
         queue_name: str,
         transaction: Transaction | None,
         duplicate_id: bytes,
+        sender: Sender | None = None,
     ) -> int:
         """Route a message that has a duplicate id; 0 if the address took one with the same id (artemis-model §3.13).
 
@@ -104,7 +118,7 @@ class Routing(Directory):
                 )
             return 0
         message.stored_first = True
-        count = self.route(message, address, queue_name, transaction)
+        count = self.route(message, address, queue_name, transaction, sender)
         if transaction is None:
             cache.add(duplicate_id, message.durable, self.duplicates.size_of(address))
         else:
@@ -115,7 +129,7 @@ class Routing(Directory):
         """Route a message that was admitted earlier; return how many bindings got it."""
         address.take_over(message)
         message.stored_first = True
-        return self._hand_over(message, address, "", None)
+        return self._hand_over(message, address, "", None, None)
 
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, bypassing routing and limits, for example a copy for a late subscriber."""
@@ -145,16 +159,32 @@ class Routing(Directory):
         for address, id in claims:
             self.duplicates.add(address, id, durable)
 
-    def _hand_over(self, message: Message, address: Address, queue_name: str, transaction: Transaction | None) -> int:
+    def _hand_over(
+        self,
+        message: Message,
+        address: Address,
+        queue_name: str,
+        transaction: Transaction | None,
+        sender: Sender | None,
+    ) -> int:
+        forwards = False
         if queue_name:
             targets = self.named_target(message, address, queue_name)
+            if self.routers.forwarding > 0:
+                targets = self._with_diverts(message, address, targets)
+                forwards = True
         else:
             router = self.routers.of(address)
             targets = router.select(message)
+            forwards = router.forwards
             self.meter.work += router.choices
         if not targets:
-            self._unrouted(message, address, transaction)
+            self.unrouted(message, address, transaction)
             return 0
+        if forwards:
+            self.forwarding.send(message, address, targets, sender, transaction)
+            address.routed += 1
+            return len(targets)
         address.routed += 1
         self.meter.work += len(targets)
         if transaction is not None:
@@ -164,7 +194,13 @@ class Routing(Directory):
                 target.take(message)
         return len(targets)
 
-    def _unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
+    def _with_diverts(self, message: Message, address: Address, targets: list[Binding]) -> list[Binding]:
+        """Add the diverts of an address to the one queue that a message is for (artemis-model §1.5)."""
+        diverts = [binding for binding in self.routers.of(address).select_special(message) if binding.forwards]
+        return diverts if diverts and diverts[0].supersedes else diverts + targets
+
+    def unrouted(self, message: Message, address: Address, transaction: Transaction | None) -> None:
+        """Count a message that no binding accepts; it may become a dead letter."""
         address.unrouted += 1
         if not address.unrouted_reported and not address.internal:
             address.unrouted_reported = True

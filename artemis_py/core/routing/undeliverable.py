@@ -93,6 +93,19 @@ class Undeliverable(RoutingServices):
         copy = _copy(message, target, "")
         self._deliver(copy, target, collector, transaction, address.name, "no queue wanted it, and dead-letter address")
 
+    def untransformed(self, message: Message, address: Address, divert: str, transaction: Transaction | None) -> None:
+        """Copy a message that the transformer of a divert failed for to the dead-letter address of its address."""
+        settings = address.settings
+        target = settings.dead_letter_address
+        if target is None:
+            self._discards.add(divert, "its transformer failed, no dead-letter address")
+            return
+        collector: Queue | None = None
+        if settings.auto_create_dead_letter_resources:
+            collector = self._dead_letter_queue(target, address.name, settings)
+        copy = _copy(message, target, divert)
+        self._deliver(copy, target, collector, transaction, divert, "its transformer failed, and dead-letter address")
+
     def _deliver(
         self,
         copy: Message,

@@ -191,6 +191,23 @@ class Dropped(Event):
 
 
 @frozen
+class DivertLoop(Event):
+    """A message came to a divert for the second time, and was not sent on again; once for each divert."""
+
+    divert: str
+    way: tuple[str, ...]
+    """Names of the diverts on the way, in order; the first and the last is this one."""
+
+
+@frozen
+class TransformerFailed(Event):
+    """The transformer of a divert failed, and the message was not sent on; once until the divert is changed."""
+
+    divert: str
+    reason: str
+
+
+@frozen
 class Duplicate(Event):
     """A message was not routed, because its address had already accepted one with the same duplicate id."""
 

@@ -11,12 +11,11 @@ from mypy_extensions import mypyc_attr
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.dispatcher import ADDRESS_PARTS
+from artemis_py.core.routing.destinations import find_destination
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
-from artemis_py.core.sessions.destinations import ensure_destination
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -90,8 +89,8 @@ class AddressInlet(Inlet):
         if address is None or address.is_deleted or (not address.bindings and message.routing_type != 0):
             address = self.prepare()
         if duplicate_id:
-            return self._domain.route_once(message, address, self.queue_name, transaction, duplicate_id)
-        return self._domain.route(message, address, self.queue_name, transaction)
+            return self._domain.route_once(message, address, self.queue_name, transaction, duplicate_id, self._session)
+        return self._domain.route(message, address, self.queue_name, transaction, self._session)
 
     def prepare(self) -> Address:
         """Make sure that the address exists, and the queue if one is needed, creating them if allowed.
@@ -99,18 +98,9 @@ class AddressInlet(Inlet):
         Raises NoSuchAddress, NoSuchQueue, NotAuthorized, RoutingTypeMismatch, LimitExceeded.
         """
         session, domain = self._session, self._domain
-        existing = domain.addresses.get(self.name)
-        if existing is None:
+        if self.name not in domain.addresses:
             domain.dispatcher.check_tables(f"address '{self.name}'", ADDRESS_PARTS)
-            routing_type = self.explicit_type
-            if routing_type == NO_TYPE:
-                routing_type = domain.settings.resolve(self.name).default_address_routing_type
-            ensure_destination(session, self.name, self.queue_name, RoutingType(routing_type))
-        elif self.explicit_type != NO_TYPE:
-            ensure_destination(session, self.name, self.queue_name, RoutingType(self.explicit_type))
-        elif len(existing.routing_types) == 1:
-            ensure_destination(session, self.name, self.queue_name, next(iter(existing.routing_types)))
-        address = domain.address(self.name)
+        address = find_destination(domain, session, self.name, self.queue_name, self.explicit_type)
         if self._is_held and address is not self.address:
             if self.address is not None:
                 self.address.producers -= 1

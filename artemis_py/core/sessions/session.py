@@ -15,6 +15,7 @@ from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import OpenAccess, Permission, Subject
 from artemis_py.core.runtime.background import SLICE_UNITS, Steps
@@ -43,7 +44,7 @@ from artemis_py.errors import (
 )
 
 
-class Session:
+class Session(Sender):
     """One client's rights, and everything it has open: consumers, transactions, temporary addresses and queues."""
 
     def __init__(

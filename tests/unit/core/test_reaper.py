@@ -3,9 +3,9 @@
 import gc
 
 from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.routing.destinations import ensure_destination
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.reaper import Reaper
-from artemis_py.core.sessions.destinations import ensure_destination
 from artemis_py.core.settings.address_settings import AddressSettings
 from tests.core_harness import make_domain, make_message, make_queue, make_services, make_session, send
 
@@ -164,7 +164,7 @@ def test_what_a_client_created_and_left_goes() -> None:
     domain = make_domain({"#": SHIPPED})
     session = make_session(domain)
     session.producer("topic", MULTICAST)
-    ensure_destination(session, "news", "", MULTICAST)
+    ensure_destination(domain, session, "news", "", MULTICAST)
     domain.delete_queue(make_queue(domain, "subscription", MULTICAST, address="news").name)
     session.producer("queue", ANYCAST)
 
@@ -253,7 +253,7 @@ def test_what_an_operator_paused_is_in_use() -> None:
     session = make_session(domain)
     for name in ("address", "queue"):
         session.producer(name, ANYCAST)
-    ensure_destination(session, "topic", "", MULTICAST)
+    ensure_destination(domain, session, "topic", "", MULTICAST)
     domain.pause_address("address", True)
     domain.pause_address("topic", True)
     domain.queues["queue"].pause()
@@ -281,7 +281,7 @@ def test_a_delay_begins_with_the_start() -> None:
     domain = make_domain({"#": SHIPPED.changed(auto_delete_queues_skip_usage_check=False)})
     session = make_session(domain)
     session.producer("queue", ANYCAST)
-    ensure_destination(session, "topic", "", MULTICAST)
+    ensure_destination(domain, session, "topic", "", MULTICAST)
     reaper = make_services(domain).reaper
 
     reaper.reap_at_start()
