@@ -18,6 +18,7 @@ ROWS: Final = {
     "artemis_py.peers": 1,
     "artemis_py.core": 2,
     "artemis_py.protocol": 3,
+    "artemis_py.transformers": 3,
     "artemis_py.wire": 3,  # what every engine needs
     "artemis_py.security": 4,  # fulfils the Authenticator of protocol.py
     "artemis_amqp": 4,

@@ -10,7 +10,9 @@ from attrs import fields
 
 from artemis_amqp.engine.performatives import Properties
 from artemis_amqp.messages.conversion import plain, to_view
+from artemis_amqp.messages.properties import typed_properties, with_properties
 from artemis_amqp.messages.sections import read_annotation, read_application_property, read_property
+from artemis_py.core.messages.changes import Changes
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
@@ -94,6 +96,14 @@ class AmqpFormat:
             return plain(read_application_property(message.data, name))
         except MalformedFrame:
             return None
+
+    def read_properties(self, message: Message) -> dict[str, object]:
+        """Return the application properties with their AMQP types. Raises MalformedValue."""
+        return typed_properties(message.data)
+
+    def with_properties(self, message: Message, changes: Changes) -> tuple[bytes, bytes]:
+        """Return the bare message with other application properties, and the same annotations."""
+        return with_properties(message.data, changes), message.annotations
 
 
 def _jms_value(bare: bytes, index: int) -> object:

@@ -15,9 +15,12 @@ import json
 from typing import Final
 from uuid import UUID
 
+from attrs import evolve
+
 from artemis_mqtt.broker.addressing import InvalidTopic, to_address, to_topic
 from artemis_mqtt.engine.packets import PacketType
 from artemis_mqtt.engine.properties import NO_PROPERTIES, Properties, read_properties, write_properties
+from artemis_py.core.messages.changes import REMOVED, Changes
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.names.syntax import WildcardSyntax
@@ -85,6 +88,22 @@ class MqttFormat:
         if name == "JMSReplyTo":
             return message.view.reply_to
         return message.view.properties.get(name)
+
+    def read_properties(self, message: Message) -> dict[str, object]:
+        """Return the user properties."""
+        return dict(message.view.properties)
+
+    def with_properties(self, message: Message, changes: Changes) -> tuple[bytes, bytes]:
+        """Return the payload, and annotations with other user properties, which are text in MQTT.
+
+        A changed name stands once then, even if it came more than once.
+        """
+        annotations = message.annotations
+        properties = _properties(annotations)
+        kept = [item for item in properties.user_properties if item[0] not in changes]
+        added = [_user_property(item) for item in changes.items() if item[1] is not REMOVED]
+        written = evolve(properties, user_properties=(*kept, *[item for item in added if item[0]]))
+        return message.data, (annotations[:1] or b"\x00") + write_properties(written)
 
 
 def _properties(annotations: bytes) -> Properties:
