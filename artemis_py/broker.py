@@ -44,6 +44,7 @@ from artemis_py.store.disk import DiskLimit, DiskMonitor
 from artemis_py.store.memory import MemoryStore
 from artemis_py.store.node import node_id
 from artemis_py.store.scratch import ScratchStore
+from artemis_py.transformers.installed import installed_transformers
 from artemis_py.transport.acceptor import Acceptor, managers_of, url_of
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
@@ -87,6 +88,7 @@ class Broker:
         EventLog().listen(events)
         dispatcher = Dispatcher(storage, self._scratch, config.settings)
         self.domain: Final = Domain(empty_repository(config), dispatcher, config.settings, rules, events, Entropy(seed))
+        self.domain.transformers = installed_transformers()
         self.services: Final = Services(Sessions(self.domain))
         self.host: Final = Host(Domains(self.services))
         """Access to the core that protocol managers are created with."""
@@ -215,6 +217,7 @@ class Broker:
     def _deploy(self) -> None:
         self._apply(plan(self.deployment.running(self.config), self.config))
         self.deployment.warn_of_lost_letters()
+        self.deployment.warn_of_circles()
 
     def _apply(self, plan: Plan) -> None:
         problems = self.deployment.apply(plan)

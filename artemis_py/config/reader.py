@@ -101,7 +101,7 @@ class _Reader:
             settings=settings,
             acceptors=tuple(self._acceptors()),
             addresses=addresses,
-            diverts=tuple(read_diverts(self._core, self._elements, addresses)),
+            diverts=read_diverts(self._core, self._elements, addresses, settings.wildcards),
             address_settings=self._matches("address-setting", settings, self._address_settings, places),
             places=places,
             security_settings=self._matches(

@@ -31,7 +31,14 @@ from artemis_py.deployment.changes import (
     SetAddressSettings,
     SetPermissions,
 )
-from artemis_py.deployment.diverts import DivertChange, declared_addresses, existing_diverts, make_divert_change
+from artemis_py.deployment.diverts import (
+    DivertChange,
+    adopt_diverts,
+    declared_addresses,
+    existing_diverts,
+    make_divert_change,
+    warn_of_circles,
+)
 from artemis_py.deployment.plan import EMPTY, Plan, may_delete
 from artemis_py.errors import Problem, Refusal
 from artemis_py.logs import named_logger
@@ -74,7 +81,7 @@ class Deployment:
             names |= {address.name for address in domain.addresses.values() if _is_declared(address)}
         found = [domain.addresses[name] for name in sorted(names) if name in domain.addresses]
         addresses = tuple([_described(address) for address in found])
-        diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts])
+        diverts = existing_diverts(domain, [*self.config.diverts, *wanted.diverts], wanted)
         return evolve(self.config, addresses=addresses, diverts=diverts)
 
     def apply(self, plan: Plan) -> list[Problem]:
@@ -96,10 +103,15 @@ class Deployment:
                 missed.append(change)
                 problems.append(_problem(plan, change, refusal))
         self.config = plan.reached(missed)
+        adopt_diverts(self._domain, self.config.diverts)
         self._use_options()
         if changes_permissions:
             apply_rules(self._sessions)
         return problems
+
+    def warn_of_circles(self) -> None:
+        """Log the circles of diverts that broker.xml alone does not show."""
+        warn_of_circles(self._domain, self.config)
 
     def warn_of_lost_letters(self) -> None:
         """Log the dead-letter and expiry addresses that have no queue, not even one from an earlier run."""

@@ -1,20 +1,29 @@
 """Diverts of a configuration: what differs, what that means for users, and how a running broker follows.
 
 A divert keeps no messages, so one that a configuration does not have any more is removed at once, without a setting
-that allows it. Diverts made by code (`create_divert`) stay, unless the configuration has one of the same name.
+that allows it. Diverts that administrators made stay, unless the configuration has one of the same name, or the
+settings of their address say `config-delete-diverts=FORCE`. Diverts made by code (`create_divert`) stay in any case.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from attrs import frozen
 
 from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.resolving import repository_of
+from artemis_py.core.routing.circles import circles
 from artemis_py.core.routing.divert import Divert, create_divert, remove_divert, update_divert
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.undeliverable import BOTH_TYPES
+from artemis_py.core.services.diverts import ManagedDiverts
+from artemis_py.core.settings.address_settings import DeletionPolicy
 from artemis_py.core.settings.divert_config import DIVERT_OPTIONS, DivertConfig
 from artemis_py.core.settings.queue_config import AddressConfig
 from artemis_py.deployment.changes import Change, text_of
+from artemis_py.logs import named_logger
+
+LOGGER: Final = named_logger(__name__)
 
 
 @frozen(kw_only=True)
@@ -49,7 +58,11 @@ class ChangeDivert(DivertChange):
 
     @property
     def consequence(self) -> str:
-        names = [("filter", "filter"), *[(option.attribute, option.name) for option in DIVERT_OPTIONS]]
+        names = [
+            ("filter", "filter"),
+            ("transformer", "transformer"),
+            *[(option.attribute, option.name) for option in DIVERT_OPTIONS],
+        ]
         values = [(name, getattr(self.before, each), getattr(self.divert, each)) for each, name in names]
         return ", ".join(
             f"{name} {text_of(before)} becomes {text_of(after)}" for name, before, after in values if before != after
@@ -105,10 +118,46 @@ def diverts_after(running: BrokerConfig, wanted: BrokerConfig, missed: Iterable[
     return tuple(after.values())
 
 
-def existing_diverts(domain: Domain, diverts: Iterable[DivertConfig]) -> tuple[DivertConfig, ...]:
-    """Return the diverts that a domain has under the names of these, as they are."""
-    found = [domain.others.get(name) for name in dict.fromkeys(divert.name for divert in diverts)]
+def existing_diverts(domain: Domain, diverts: Iterable[DivertConfig], wanted: BrokerConfig) -> tuple[DivertConfig, ...]:
+    """Return the diverts that a domain has under the names of these, as they are, and those that `wanted` removes."""
+    names = dict.fromkeys(divert.name for divert in diverts)
+    if any(each.config_delete_diverts is DeletionPolicy.FORCE for each in wanted.address_settings.values()):
+        settings = repository_of(wanted)
+        for divert in managed_diverts(domain):
+            if settings.resolve(divert.address.name).config_delete_diverts is DeletionPolicy.FORCE:
+                names[divert.name] = None
+    found = [domain.others.get(name) for name in names]
     return tuple([divert.config for divert in found if isinstance(divert, Divert)])
+
+
+def managed_diverts(domain: Domain) -> list[Divert]:
+    """Return the diverts that administrators made."""
+    return [each for each in domain.others.values() if isinstance(each, Divert) and each.keeper is not None]
+
+
+def adopt_diverts(domain: Domain, diverts: Iterable[DivertConfig]) -> None:
+    """Have the configuration decide about its diverts from now on, even if an administrator made them."""
+    for config in diverts:
+        divert = domain.others.get(config.name)
+        if isinstance(divert, Divert) and divert.keeper is not None:
+            divert.keeper.divert_removed(divert)
+
+
+def restore_diverts(diverts: ManagedDiverts) -> None:
+    """Make the diverts that administrators made in earlier runs, and log those that cannot be made."""
+    for problem in diverts.restore():
+        LOGGER.error("stored divert is not used: %s", problem)
+
+
+def warn_of_circles(domain: Domain, config: BrokerConfig) -> None:
+    """Log the circles to which diverts of administrators belong; the reader of broker.xml warns of the others."""
+    managed = managed_diverts(domain)
+    names = {divert.name for divert in managed}
+    if not names:
+        return
+    for way in circles([*config.diverts, *[divert.config for divert in managed]], domain.options.wildcards):
+        if not names.isdisjoint(way):
+            LOGGER.warning("diverts form a circle, a message goes through each of them once: %s", " -> ".join(way))
 
 
 def make_divert_change(domain: Domain, change: DivertChange) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.services.services import Services
+from artemis_py.deployment.diverts import restore_diverts
 from artemis_py.deployment.lifecycle import Part, State
 from artemis_py.protocol import ProtocolManager
 from artemis_py.store.disk import DiskMonitor
@@ -80,4 +81,5 @@ def parts_of_store(
         # The disk is checked before clients can connect.
         Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
         Part("stages", State.RECOVERING, services.staging.restore),
+        Part("diverts", State.RECOVERING, lambda: restore_diverts(services.diverts)),
     ]

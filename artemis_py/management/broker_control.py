@@ -8,14 +8,17 @@ from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import Consumer
 from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.routing.divert import Divert
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.services.diverts import ManagedDiverts
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
+from artemis_py.management.divert_control import DIVERT_COLUMNS, OPERATIONS, all_diverts, divert_names
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.listing import DEFAULT_PAGE_ROWS, list_page
 from artemis_py.management.queue_attributes import COLUMNS, filter_text
@@ -130,8 +133,9 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
 class BrokerControl(Control):
     """The broker, for the duration of one request."""
 
-    def __init__(self, sessions: Sessions, facts: BrokerFacts, session: Session) -> None:
+    def __init__(self, sessions: Sessions, diverts: ManagedDiverts, facts: BrokerFacts, session: Session) -> None:
         super().__init__("broker")
+        self.diverts = diverts
         self.sessions = sessions
         self.domain = sessions.domain
         self.facts = facts
@@ -188,14 +192,21 @@ class BrokerControl(Control):
         return f"Address [name={name}, routingTypes={{{','.join(routing_types(address))}}}]"
 
     def bindings(self, name: str) -> str:
-        """Return a line of text for each queue of an address. Raises LimitExceeded beyond MAX_NAMES."""
-        queues = queues_of(self.find_address(name))
-        if len(queues) > MAX_NAMES:
-            raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues, which has pages")
-        return "\n".join(
+        """Return a line of text for each queue and divert of an address. Raises LimitExceeded beyond MAX_NAMES."""
+        address = self.find_address(name)
+        if len(address.bindings) > MAX_NAMES:
+            raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues and listDiverts, which have pages")
+        queues = [
             f"Queue [name={queue.name}, routingType={queue.routing_type.name}, filter={filter_text(queue)}]"
-            for queue in queues
-        )
+            for queue in queues_of(address)
+        ]
+        diverts = [
+            f"Divert [name={divert.name}, forwardingAddress={divert.config.forwarding_address}, "
+            f"exclusive={divert.supersedes}, filter={divert.config.filter}]"
+            for divert in address.bindings
+            if isinstance(divert, Divert)
+        ]
+        return "\n".join(queues + diverts)
 
     def total(self, counter: Callable[[Queue], int]) -> int:
         """Return the sum of a counter over all queues."""
@@ -318,6 +329,7 @@ class BrokerControl(Control):
         "UptimeMillis": uptime_ms,
         "AddressNames": address_names,
         "QueueNames": queue_names,
+        "DivertNames": divert_names,
         "AddressCount": lambda control: len(control.domain.addresses),
         "QueueCount": lambda control: len(control.domain.queues),
         "TotalMessageCount": lambda control: control.total(lambda queue: queue.message_count),
@@ -341,6 +353,8 @@ class BrokerControl(Control):
         "listAddresses": _listing(lambda control: control.domain.addresses.values(), ADDRESS_COLUMNS),
         "listConnections": _listing(lambda control: control.sessions.opened.values(), CONNECTION_COLUMNS),
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
+        "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
+        **OPERATIONS,
         "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
         "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),
         "deleteAddress": (Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),

@@ -25,6 +25,7 @@ from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
+from artemis_py.management.divert_control import DivertControl, find_divert
 from artemis_py.management.facts import BrokerFacts
 from artemis_py.management.queue_control import QueueControl
 from artemis_py.management.reader_control import READER, ReaderControl
@@ -136,7 +137,7 @@ class ManagementEndpoint:
 
     def _control(self, resource: str, session: Session) -> Control:
         kind, _, name = resource.partition(".")
-        broker = BrokerControl(self._services.sessions, self._facts, session)
+        broker = BrokerControl(self._services.sessions, self._services.diverts, self._facts, session)
         if resource == "broker":
             return broker
         if resource == READER:
@@ -147,14 +148,16 @@ class ManagementEndpoint:
             return AddressControl(broker.find_address(name), session)
         if kind == "queue" and name:
             return QueueControl(broker.find_queue(name), session)
+        if kind == "divert" and name:
+            return DivertControl(find_divert(broker, name), self._domain.options.internal_naming_prefix)
         if kind == "acceptor" and name:
             acceptors = {acceptor.name: acceptor for acceptor in self._facts.acceptors()}
             if name not in acceptors:
                 raise InvalidRequest(f"acceptor {name!r} does not exist{proposal(name, acceptors)}")
             return AcceptorControl(acceptors[name])
         raise InvalidRequest(
-            f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name> or "
-            "acceptor.<name>"
+            f"resource {resource[:200]!r} is unknown; it is broker, reader, writer, address.<name>, queue.<name>, "
+            "divert.<name> or acceptor.<name>"
         )
 
 

@@ -5,6 +5,7 @@ installed.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
@@ -23,8 +24,12 @@ CLASS_NAMES: Final[Mapping[str, str]] = {
 """Names of the shipped transformers by the class of Artemis that does the same."""
 
 
+@cache
 def installed_transformers() -> Transformers:
-    """Return the transformers that are installed; each is imported when a divert first uses it."""
+    """Return the transformers that are installed; each is imported when a divert first uses it.
+
+    They are looked for once in a process.
+    """
     found = {entry_point.name: entry_point for entry_point in entry_points(group=ENTRY_POINTS)}
 
     def load(name: str) -> TransformerFactory:

@@ -179,7 +179,7 @@ class Directory:
         Raises QueueExists, NoSuchAddress, RoutingTypeMismatch, InvalidFilter, InvalidRequest.
         """
         check_queue_name(config.name, is_stored=id != 0)
-        self._check_unused(config.name)
+        self.check_unused(config.name)
         address = self.address(config.address)
         routing_type = config.routing_type
         if routing_type is None:
@@ -283,7 +283,7 @@ class Directory:
         InvalidRequest for a name that is not allowed.
         """
         check_name("binding", binding.name)
-        self._check_unused(binding.name)
+        self.check_unused(binding.name)
         address = binding.address
         if self.address(address.name) is not address:
             raise NoSuchAddress(f"address '{address.name}' was deleted, and another one has its name")
@@ -328,7 +328,8 @@ class Directory:
 
     # -- checks ----------------------------------------------------------------------------------------------
 
-    def _check_unused(self, name: str) -> None:
+    def check_unused(self, name: str) -> None:
+        """Raise QueueExists if a binding has this name."""
         queue = self.queues.get(name)
         if queue is not None:
             raise QueueExists(

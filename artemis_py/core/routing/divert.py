@@ -12,12 +12,12 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.draft import Draft, Transformer, Unchanged
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.names import check_address_name
+from artemis_py.core.routing.names import check_address_name, check_name
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transformers import unusable
 from artemis_py.core.routing.undeliverable import BOTH_TYPES, note_origin
 from artemis_py.core.runtime.events import TransformerFailed
-from artemis_py.core.selectors.filter import parse_filter
+from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.settings.divert_config import DivertConfig, DivertType
 from artemis_py.errors import InvalidRequest, Refusal
 
@@ -60,19 +60,7 @@ class Divert(Binding):
 
         Routers remember whether it supersedes others, so a bound divert is changed with `update_divert`.
         """
-        filter = parse_filter(config.filter) if config.filter else None
-        for name in config.forwarding_addresses:
-            check_address_name(name)
-        if not config.forwarding_addresses:
-            raise InvalidRequest(f"divert '{config.name}' needs a forwarding address")
-        transform: Transformer | None = None
-        if config.transformer is not None:
-            try:
-                transform = self._routing.transformers.make(config.transformer)
-            except InvalidRequest as error:
-                if not is_restored:
-                    raise
-                transform = unusable(config.transformer, str(error))
+        filter, transform = _parts(self._routing, config, is_restored)
         self.filter = filter
         self._transform: Transformer | None = transform
         self.supersedes = config.exclusive
@@ -151,12 +139,38 @@ class Divert(Binding):
         return NO_TYPE
 
 
+def _parts(
+    routing: "Routing", config: DivertConfig, is_restored: bool = False
+) -> tuple[Filter | None, Transformer | None]:
+    """Return what a divert is made of. Raises InvalidFilter, InvalidRequest."""
+    check_name("binding", config.name)
+    names = config.forwarding_addresses
+    if not names:
+        raise InvalidRequest(f"divert '{config.name}' needs a forwarding address")
+    for name in names:
+        check_address_name(name)
+    filter = parse_filter(config.filter) if config.filter else None
+    if config.transformer is None:
+        return filter, None
+    try:
+        return filter, routing.transformers.make(config.transformer)
+    except InvalidRequest as error:
+        if not is_restored:
+            raise
+        return filter, unusable(config.transformer, str(error))
+
+
 class DivertKeeper:
     """Keeps diverts beyond a restart."""
 
     def divert_removed(self, divert: Divert) -> None:
         """Forget a divert that was unbound."""
         raise NotImplementedError
+
+
+def check_divert(routing: "Routing", config: DivertConfig) -> None:
+    """Raise what making a divert would raise, InvalidFilter or InvalidRequest."""
+    _parts(routing, config)
 
 
 def create_divert(routing: "Routing", config: DivertConfig, is_restored: bool = False) -> Divert:

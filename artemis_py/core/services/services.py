@@ -5,6 +5,7 @@ A new service is created here, beside the others; protocols and management get a
 
 from typing import Final
 
+from artemis_py.core.services.diverts import ManagedDiverts
 from artemis_py.core.services.leases import Leases
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.services.retained import RetainedMessages
@@ -20,5 +21,6 @@ class Services:
         self.sessions: Final = sessions
         self.staging: Final = Staging(domain)
         self.retained: Final = RetainedMessages(domain.dispatcher, domain.options.wildcards, domain.addresses)
+        self.diverts: Final = ManagedDiverts(domain)
         self.leases: Final = Leases()
         self.reaper: Final = Reaper(sessions)

@@ -190,6 +190,12 @@ class ResolvedSettings:
         "The same for addresses that were not created on demand, with all their queues. As in Artemis, FORCE also "
         "deletes those that clients and administrators created by name.",
     )
+    config_delete_diverts: DeletionPolicy = option(  # noqa: RUF009  `option` makes a field
+        DeletionPolicy,
+        DeletionPolicy.OFF,
+        "What happens, at start and at a reload, to diverts of the address that administrators created and broker.xml "
+        "does not have. OFF: they stay; FORCE: they are removed. Diverts that were in broker.xml are always removed.",
+    )
     enable_ingress_timestamp: bool = option(
         Kind.BOOLEAN,
         False,

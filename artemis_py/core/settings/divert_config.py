@@ -28,6 +28,10 @@ class TransformerConfig:
     properties: tuple[tuple[str, str], ...] = ()
     """Keys and values, in their order; no key comes twice."""
 
+    def __str__(self) -> str:
+        inside = ", ".join([f"{key}={value}" for key, value in self.properties])
+        return f"{self.name}({inside})"
+
 
 @frozen(kw_only=True)
 class DivertConfig:
