@@ -104,7 +104,7 @@ def names(options: tuple[Option, ...]) -> set[str]:
     [
         ("core", names(MAIN_OPTIONS) | names(BROKER_OPTIONS) | CONTAINERS),
         (SETTING, names(ADDRESS_SETTINGS)),
-        ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "routing-name"}),
+        ("core/diverts/divert", names(DIVERT_OPTIONS) | {"filter", "transformer", "transformer-class-name"}),
         ("core/wildcard-addresses", names(WILDCARD_OPTIONS)),
         ("login", names(LOGIN_OPTIONS)),
     ],

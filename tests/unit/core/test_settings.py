@@ -85,6 +85,7 @@ ARTEMIS_DEFAULTS = {
     "auto-delete-addresses-skip-usage-check": False,
     "config-delete-queues": DeletionPolicy.OFF,
     "config-delete-addresses": DeletionPolicy.OFF,
+    "config-delete-diverts": DeletionPolicy.OFF,
     "enable-ingress-timestamp": False,
     "id-cache-size": -1,
     "retroactive-message-count": 0,
