@@ -291,8 +291,8 @@ def way(source: str, to: str, more: str = "") -> str:
             [way("a", to, "<exclusive>true</exclusive><routing-name>r</routing-name>") for to in ("b", "c")],
             [
                 (
-                    '6: routing-name: exclusive diverts take no turns: "d0" has this routing name too, and both get all '
-                    "messages"
+                    '6: routing-name: exclusive diverts take no turns: "d0" has this routing name too, '
+                    "and both get all messages"
                 )
             ],
         ),
