@@ -126,3 +126,77 @@ def test_names_reach_no_terminal_as_they_are(artemis: Command, name: str) -> Non
     assert outcomes[2].json()["queues"][0]["name"] == hostile
     assert r"\x1b[2J\x9b31m\u202egpj\u2028x" in outcomes[0].out
     assert "exists already" in outcomes[4].err
+
+
+# Diverts.
+
+
+def test_a_divert_is_created_listed_shown_updated_and_deleted(artemis: Command, name: str) -> None:
+    for queue in (name, f"{name}.b", f"{name}.c"):
+        artemis("queue", "create", queue)
+    created = artemis(
+        *("divert", "create", f"{name}.d", "--address", name, "--exclusive", "--filter", "size > 1"),
+        *("--forwarding-address", f"{name}.b", "--forwarding-address", f"{name}.c", "--routing-type", "anycast"),
+        *("--transformer", "add-properties", "--property", "colour=a=b", "--property", "size="),
+    )
+    artemis("producer", "--destination", name, "--message", "m", "--property", "size=2")
+    (listed,) = artemis("divert", "list", "--address", name, "--json").json()["diverts"]
+    heading, row = artemis("divert", "list", "--address", name).lines
+    shown = artemis("divert", "show", f"{name}.d").lines
+    updated = artemis("divert", "update", f"{name}.d", "--filter", "", "--transformer", "", "--json").json()
+    deleted = artemis("divert", "delete", f"{name}.d")
+
+    assert created.lines == [f"created: divert {name}.d from {name} to {name}.b,{name}.c"]
+    assert (listed["copies"], listed["routingType"], listed["exclusive"]) == (2, "ANYCAST", True)
+    assert listed["transformerProperties"] == {"colour": "a=b", "size": ""}
+    assert heading.split()[:2] == ["DIVERT", "ADDRESS"]
+    assert row.split()[:2] == [f"{name}.d", name]
+    assert f'name: "{name}.d"' in shown
+    assert (updated["filter"], updated["transformerClassName"], updated["exclusive"]) == (None, None, True)
+    assert deleted.lines == [f"deleted: divert {name}.d"]
+    assert artemis("divert", "show", f"{name}.d").code == 1
+    queues = artemis("queue", "stat", "--name", name).lines[1:]
+    assert [line.split()[4] for line in queues] == ["0", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("create", "d", "--address", "a"), 2, "--forwarding-address"),
+        (("create", "d", "--address", "a", "--forwarding-address", "b", "--property", "k=v"), 2, "needs --transformer"),
+        (
+            (
+                *("create", "d", "--address", "a", "--forwarding-address", "b"),
+                *("--transformer", "t", "--property", "k"),
+            ),
+            2,
+            "is not KEY=VALUE",
+        ),
+        (("update", "d"), 2, "nothing to change"),
+        (("update", "no-such-divert", "--exclusive"), 1, "divert 'no-such-divert' does not exist"),
+        (
+            ("create", "d", "--address", "a", "--forwarding-address", "b", "--transformer", "t"),
+            1,
+            "transformer 't' is not installed; there is add-properties",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_divert_is_said(
+    artemis: Command, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    outcome = artemis("divert", *arguments)
+
+    assert outcome.code == code
+    assert text in outcome.err
+
+
+def test_diverts_are_for_those_who_may_manage(guarded: Command, name: str) -> None:
+    """And the address of a divert needs the permission to create it."""
+    wanted = ("divert", "create", name, "--address", name, "--forwarding-address", f"{name}.b")
+
+    refused = guarded("paul", *wanted)
+    made = guarded("olga", *wanted)
+
+    assert refused.code == 1
+    assert "manage" in refused.err
+    assert made.code == 0

@@ -1,11 +1,15 @@
 """Diverts of a broker.xml, with a broker that was started from it (artemis-model §3.2)."""
 
+import json
+
 import pytest
 from proton import Message
 
+from artemis_py.cli.client import Target
+from artemis_py.cli.manage import call
 from tests.interop.broker_process import BrokerProcess, Instance, launch
 from tests.interop.conftest import StartBroker
-from tests.interop.proton.client import Client
+from tests.interop.proton.client import Client, Refused
 
 INSTANCE = Instance(
     persistence="true",
@@ -101,3 +105,105 @@ def test_diverts_are_there_after_a_restart(start: StartBroker) -> None:
             assert client.bodies("parcels") == []
     finally:
         second.stop()
+
+
+USERS = """
+ann = ann-secret
+boss = boss-secret
+"""
+
+GUARDED = Instance(
+    core="""
+<security-enabled>true</security-enabled>
+<security-settings>
+  <security-setting match="#">
+    <permission type="createAddress" roles="bosses"/>
+    <permission type="createDurableQueue" roles="bosses"/>
+    <permission type="createNonDurableQueue" roles="bosses,writers"/>
+    <permission type="deleteNonDurableQueue" roles="bosses,writers"/>
+    <permission type="send" roles="bosses"/>
+    <permission type="consume" roles="bosses"/>
+    <permission type="browse" roles="bosses"/>
+  </security-setting>
+  <security-setting match="in">
+    <permission type="send" roles="bosses,writers"/><permission type="consume" roles="bosses"/>
+  </security-setting>
+  <security-setting match="other">
+    <permission type="send" roles="bosses,writers"/><permission type="consume" roles="bosses"/>
+  </security-setting>
+</security-settings>
+<diverts>
+  <divert name="audit-in"><address>in</address><forwarding-address>audit</forwarding-address></divert>
+  <divert name="new">
+    <address>other</address><forwarding-address>audit, made</forwarding-address><routing-type>ANYCAST</routing-type>
+  </divert>
+</diverts>
+""",
+    addresses="""
+<address name="in"><anycast><queue name="in"/></anycast></address>
+<address name="other"><anycast><queue name="other"/></anycast></address>
+<address name="audit"><anycast><queue name="audit"/></anycast></address>
+""",
+    users=USERS,
+    roles="bosses = boss\nwriters = ann\n",
+)
+
+
+def test_what_a_divert_creates_needs_the_rights_of_the_sender(start: StartBroker) -> None:
+    """A copy for an address that exists needs none: the administrator who made the divert decided. As in Artemis."""
+    broker = start(GUARDED)
+    login = {"allowed_mechs": "PLAIN"}
+    with (
+        Client(broker.url, user="ann", password="ann-secret", **login) as ann,
+        Client(broker.url, user="boss", password="boss-secret", **login) as boss,
+    ):
+        ann.send("in", "audited")
+        with pytest.raises(Refused) as refused:
+            ann.sender("other").send("refused")
+        boss.send("other", "taken")
+
+        assert refused.value.condition == "amqp:unauthorized-access"
+        assert "divert 'new': user 'ann' lacks permission 'createAddress' on 'made'" in str(refused.value)
+        assert boss.bodies("audit") == ["audited", "taken"]
+        assert boss.bodies("other") == ["taken"]
+        assert boss.bodies("made") == ["taken"]
+
+
+def test_a_divert_that_an_administrator_made_is_there_after_a_kill(start: StartBroker) -> None:
+    """It was confirmed, so it is on disk. The configuration does not have it and leaves it alone."""
+    first = start(INSTANCE)
+    wanted = {"name": "mine", "address": "orders", "forwarding-address": "orders.mine", "routing-type": "ANYCAST"}
+    created = json.loads(call(Target(url=first.url, user=None, password=None), "broker", "createDivert", wanted))
+    assert created["managed"]
+    first.kill()
+    second = launch(first.directory)
+    try:
+        with Client(second.url) as client:
+            client.send("orders", "m")
+
+            assert client.bodies("orders.mine") == ["m"]
+            assert client.bodies("orders.audit") == ["m"]
+    finally:
+        second.stop()
+
+
+CIRCLE = """
+<security-enabled>false</security-enabled>
+<diverts>
+  <divert name="there"><address>a</address><forwarding-address>b</forwarding-address></divert>
+  <divert name="back"><address>b</address><forwarding-address>a</forwarding-address></divert>
+</diverts>
+"""
+
+
+def test_a_circle_is_in_the_log_at_the_start_and_when_a_message_goes_round(start: StartBroker) -> None:
+    broker = start(Instance(core=CIRCLE, addresses='<address name="a"><anycast><queue name="a"/></anycast></address>'))
+    text = broker.log_text()
+    assert "the diverts there -> back -> there form a circle" in text
+    assert "a message is not diverted again" not in text
+
+    with Client(broker.url) as client:
+        client.send("a", "1", "2")
+        assert client.bodies("a") == ["1", "1", "2", "2"]
+
+    assert broker.log_text().count("a message is not diverted again: divert=there way=there -> back -> there") == 1

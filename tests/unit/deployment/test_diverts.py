@@ -9,7 +9,7 @@ from artemis_py.broker import Broker
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.routing.divert import create_divert
+from artemis_py.core.routing.divert import Divert, create_divert
 from artemis_py.core.settings.address_settings import AddressSettings, DeletionPolicy
 from artemis_py.core.settings.divert_config import DivertConfig, DivertType
 from artemis_py.core.settings.queue_config import AddressConfig, QueueConfig
@@ -180,6 +180,66 @@ async def test_diverts_made_by_code_stay_unless_the_configuration_has_one_of_the
 
         assert reload(broker, config()) == []
         assert set(broker.domain.others) == {"mine"}
+
+
+async def test_diverts_of_administrators_stay_unless_the_settings_of_their_address_say_force() -> None:
+    """artemis-model §3.2."""
+    forced = {"a": AddressSettings(config_delete_diverts=DeletionPolicy.FORCE)}
+    async with Broker(config(), LINE) as broker:
+        diverts = broker.services.diverts
+        diverts.create(divert("on a"))
+        diverts.create(divert("on b", address="b", to="c"))
+        create_divert(broker.domain, divert("of code"))
+        wanted = config(divert())
+        assert reload(broker, wanted) == []
+        assert set(broker.domain.others) == {"on a", "on b", "of code", "d"}
+
+        wanted = evolve(wanted, address_settings={**wanted.address_settings, **forced})
+        shown = plan(broker.deployment.running(wanted), wanted)
+        assert [change.divert.name for change in shown.changes if isinstance(change, RemoveDivert)] == ["on a"]
+        assert reload(broker, wanted) == []
+
+        assert set(broker.domain.others) == {"on b", "of code", "d"}
+        assert plan(broker.deployment.running(wanted), wanted).changes == ()
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_the_configuration_takes_over_a_divert_of_an_administrator(is_same: bool) -> None:
+    """Even one that is the same: it goes when it is no longer in the file."""
+    async with Broker(config(), LINE) as broker:
+        made = broker.services.diverts.create(divert())
+        assert made.keeper is broker.services.diverts
+
+        assert reload(broker, config(divert(exclusive=not is_same))) == []
+        assert made.keeper is None
+
+        assert reload(broker, config()) == []
+        assert broker.domain.others == {}
+
+
+async def test_what_an_administrator_did_to_a_divert_of_the_file_lasts_until_it_is_read_again() -> None:
+    wanted = config(divert(), divert("e", to="a", address="b", filter="x = 1"))
+    async with Broker(wanted, LINE) as broker:
+        diverts = broker.services.diverts
+        first, second = [each for each in broker.domain.others.values() if isinstance(each, Divert)]
+        diverts.update(first, evolve(first.config, exclusive=True))
+        diverts.remove(second)
+        assert arrivals(broker) == {"a": 0, "b": 1}
+
+        assert reload(broker, wanted) == []
+
+        assert {name: each.supersedes for name, each in broker.domain.others.items()} == {"d": False, "e": False}
+
+
+async def test_a_circle_through_a_divert_of_an_administrator_is_named_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Broker(config(divert("there"), divert("self", "c", "c")), LINE) as broker:
+        broker.services.diverts.create(divert("back", address="b", to="a"))
+        broker.deployment.warn_of_circles()
+
+    lines = [record.getMessage() for record in caplog.records if "circle" in record.getMessage()]
+    assert lines == ["diverts form a circle, a message goes through each of them once: there -> back -> there"]
 
 
 async def test_what_is_refused_is_as_it_was_and_is_planned_again() -> None:
