@@ -7,6 +7,8 @@ follows from several diverts together is decided in `forwarding`.
 
 from typing import TYPE_CHECKING
 
+from mypy_extensions import mypyc_attr
+
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.draft import Draft, Transformer, Unchanged
@@ -160,6 +162,7 @@ def _parts(
         return filter, unusable(config.transformer, str(error))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DivertKeeper:
     """Keeps diverts beyond a restart."""
 

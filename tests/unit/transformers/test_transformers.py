@@ -1,7 +1,10 @@
 """Transformers of diverts: those that are shipped, on messages of each protocol, and what becomes of failures."""
 
 import json
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -425,3 +428,61 @@ def test_a_divert_that_was_stored_with_a_transformer_that_is_gone_fails_and_is_t
 
     assert [queue.message_count for queue in queues] == [0, 0]
     assert domain.discards.count == 1
+
+
+# Transformers of other packages.
+
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "diverts.md"
+
+
+@pytest.fixture
+def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package of docs/diverts.md, installed as pip does it, and one that cannot be imported."""
+    code = re.search(
+        r"```python\n# (my_package/transformers\.py)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert code is not None
+    module = tmp_path / code[1]
+    module.parent.mkdir()
+    (module.parent / "__init__.py").touch()
+    module.write_text(code[2], encoding="utf-8")
+    metadata = tmp_path / "my_package-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n", encoding="utf-8")
+    entries = "[artemis_py.transformers]\nmask = my_package.transformers:mask\nbroken = my_package.nowhere:mask\n"
+    (metadata / "entry_points.txt").write_text(entries, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed_transformers.cache_clear()
+    yield
+    installed_transformers.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_package"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("other_package")
+def test_a_transformer_of_another_package_is_found_by_its_entry_point() -> None:
+    """The one on the page."""
+    message = amqp()
+    message.priority = 9
+    transform = transformer("mask", {"name": "colour"})
+    draft = Draft(message, NOW_MS)
+    transform(draft)
+    draft.apply()
+
+    assert (message.view.properties["colour"], message.priority) == ("****", 9)
+    with pytest.raises(Unchanged):
+        transform(Draft(amqp({}), NOW_MS))
+    with pytest.raises(InvalidRequest, match="'mask': needs the property 'name', and no other"):
+        transformer("mask", {})
+
+
+@pytest.mark.usefixtures("other_package")
+def test_a_transformer_that_cannot_be_imported_is_refused_with_the_reason() -> None:
+    with pytest.raises(InvalidRequest, match=r"'broken' cannot be used: ModuleNotFoundError\(.*my_package\.nowhere"):
+        transformer("broken", {})
+
+
+@pytest.mark.usefixtures("other_package")
+def test_the_module_of_a_transformer_cannot_be_named_without_an_entry_point() -> None:
+    with pytest.raises(InvalidRequest, match="is not installed"):
+        transformer("my_package.transformers:mask", {"name": "x"})
