@@ -267,6 +267,9 @@ SAID_AGAIN: Final = {
     ("cli/queue.py", "purge-on-no-consumers"),
     ("config/known.py", "default-last-value-queue"),
     ("storetools/xml_reader.py", "filter-string"),
+    # Members of a divert, which has a filter as a queue has one.
+    ("cli/divert.py", "filter-string"),
+    ("management/divert_request.py", "filter-string"),
 }
 
 

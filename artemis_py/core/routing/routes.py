@@ -62,6 +62,7 @@ class Routes(Router):
 
     __slots__ = ("always", "groups", "has_special", "multicast", "superseding", "turns")
 
+    # Long because it declares each kind of binding, and finds all of them in one pass.
     def __init__(self, bound: list[list[Binding]], previous: "Routes | None") -> None:
         """Group the bindings in `bound`, one list for each address that matches; `previous` has whose turn it is."""
         super().__init__()

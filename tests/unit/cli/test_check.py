@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from artemis_py.cli.check import examine
+from artemis_py.cli.check import check, examine
 from artemis_py.errors import ConfigError
 
 BROKER = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
@@ -39,3 +40,17 @@ def test_nothing_is_left_of_the_trial(tmp_path: Path) -> None:
     examine(file)
 
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_circle_of_diverts_is_a_warning(tmp_path: Path) -> None:
+    """The broker would start; the names are in the text."""
+    file = written(tmp_path)
+    divert = "<divert name='{}'><address>{}</address><forwarding-address>{}</forwarding-address></divert>\n"
+    inside = "<diverts>\n" + divert.format("d", "a", "b") + divert.format("e", "b", "a") + "</diverts></core>"
+    file.write_text(file.read_text(encoding="utf-8").replace("</core>", inside), encoding="utf-8")
+
+    outcome = CliRunner().invoke(check, [str(file)])
+
+    assert outcome.exit_code == 0
+    text = "divert: the diverts d -> e -> d form a circle; a message goes through each of them once"
+    assert f"warning: {file}:6: {text}" in outcome.output
