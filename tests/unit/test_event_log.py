@@ -12,11 +12,13 @@ from artemis_py.core.runtime.events import (
     ConnectionOpened,
     ConnectionRefused,
     Denied,
+    DivertLoop,
     Dropped,
     Duplicate,
     QueueAdded,
     QueueRemoved,
     RefusalCause,
+    TransformerFailed,
     Unrouted,
 )
 from artemis_py.logs import LINES_OF_KIND, LINES_OF_SOURCE
@@ -82,6 +84,17 @@ def test_a_duplicate_names_address_and_id(log: EventLog, caplog: pytest.LogCaptu
 
     expected = "duplicate not routed: address=orders id='order-1'"
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(logging.WARNING, expected)]
+
+
+def test_what_is_wrong_with_diverts_is_a_line_each(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    """The core reports each once."""
+    log.write(DivertLoop("d", ("d", "e", "d")))
+    log.write(TransformerFailed("d", "ZeroDivisionError()"))
+
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, "diverts form a circle, a message is not diverted again: divert=d way=d -> e -> d"),
+        (logging.WARNING, "transformer failed, messages are not diverted: divert=d reason=ZeroDivisionError()"),
+    ]
 
 
 def test_a_flood_of_duplicates_does_not_fill_the_log(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:

@@ -117,7 +117,8 @@ class Draft:
     def body(self) -> object:
         """The body as in `MessageView`. Raises ProtocolError if it is damaged, StoreError if it is too large.
 
-        A new body takes time and memory, because all of the message is written again.
+        The original shares it, so it must not be changed in place. A new body takes time and memory, because all of
+        the message is written again.
         """
         return self._body if self._has_new_body else self._message.view.body
 
