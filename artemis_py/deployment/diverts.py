@@ -119,12 +119,18 @@ def diverts_after(running: BrokerConfig, wanted: BrokerConfig, missed: Iterable[
 
 
 def existing_diverts(domain: Domain, diverts: Iterable[DivertConfig], wanted: BrokerConfig) -> tuple[DivertConfig, ...]:
-    """Return the diverts that a domain has under the names of these, as they are, and those that `wanted` removes."""
+    """Return the diverts that a domain has under the names of these, as they are, and those that `wanted` removes.
+
+    A divert of an administrator gives way to a queue of its name, because it has no messages to lose.
+    """
     names = dict.fromkeys(divert.name for divert in diverts)
-    if any(each.config_delete_diverts is DeletionPolicy.FORCE for each in wanted.address_settings.values()):
+    managed = managed_diverts(domain)
+    if managed:
         settings = repository_of(wanted)
-        for divert in managed_diverts(domain):
-            if settings.resolve(divert.address.name).config_delete_diverts is DeletionPolicy.FORCE:
+        queues = {queue.name for address in wanted.addresses for queue in address.queues}
+        for divert in managed:
+            policy = settings.resolve(divert.address.name).config_delete_diverts
+            if policy is DeletionPolicy.FORCE or divert.name in queues:
                 names[divert.name] = None
     found = [domain.others.get(name) for name in names]
     return tuple([divert.config for divert in found if isinstance(divert, Divert)])

@@ -203,6 +203,17 @@ async def test_diverts_of_administrators_stay_unless_the_settings_of_their_addre
         assert plan(broker.deployment.running(wanted), wanted).changes == ()
 
 
+async def test_a_divert_of_an_administrator_gives_way_to_a_queue_of_its_name() -> None:
+    """Else a broker whose file has the queue could not start, and nobody could delete the divert."""
+    async with Broker(config(), LINE) as broker:
+        broker.services.diverts.create(divert("new"))
+
+        assert reload(broker, config(addresses=(address("a"), address("b"), address("new")))) == []
+
+        assert broker.domain.others == {}
+        assert "new" in broker.domain.queues
+
+
 @pytest.mark.parametrize("is_same", [True, False])
 async def test_the_configuration_takes_over_a_divert_of_an_administrator(is_same: bool) -> None:
     """Even one that is the same: it goes when it is no longer in the file."""
