@@ -114,6 +114,7 @@ def create(
 ) -> None:
     """Create the divert NAME, and its address if it does not exist."""
     created = json.loads(call(target, "broker", "createDivert", _wanted(name, to, transformer, properties, said)))
+    _warn_of_circle(created)
     _done(f"created: divert {name} from {created['address']} to {created['forwardingAddress']}", created, json_wanted)
 
 
@@ -136,6 +137,7 @@ def update(
     if len(wanted) == 1:
         raise click.UsageError("nothing to change: name at least one option")
     updated = json.loads(call(target, "broker", "updateDivert", wanted))
+    _warn_of_circle(updated)
     _done(f"updated: divert {name}", updated, json_wanted)
 
 
@@ -185,6 +187,12 @@ def show(target: Target, name: str, json_wanted: bool) -> None:
         return
     for member, value in found.items():
         click.echo(f"{member}: {'' if value is None else json.dumps(value, ensure_ascii=False)}".rstrip())
+
+
+def _warn_of_circle(divert: Mapping[str, Any]) -> None:
+    if divert["circle"]:
+        way = " -> ".join(divert["circle"])
+        click.echo(f"warning: a message may come back: {way}; it goes through each divert once", err=True)
 
 
 def _done(text: str, fact: dict[str, Any], json_wanted: bool) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from artemis_py.core.routing.circles import circles
 from artemis_py.core.routing.divert import Divert
 from artemis_py.core.routing.undeliverable import BOTH_TYPES
 from artemis_py.core.settings.divert_config import DivertConfig
@@ -104,7 +105,7 @@ def _create(control: "BrokerControl", config: DivertConfig) -> str:
         control.domain.check_unused(config.name)
         control.diverts.check(config)
         control.session.create_address(config.address, BOTH_TYPES)
-    return _described(control.diverts.create(config))
+    return _described(control, control.diverts.create(config))
 
 
 def create_from(control: "BrokerControl", wanted: Mapping[str, object]) -> str:
@@ -176,7 +177,7 @@ def _update(control: "BrokerControl", divert: Divert, config: DivertConfig) -> s
     if config.address not in control.domain.addresses:
         control.diverts.check(config)
         control.session.create_address(config.address, BOTH_TYPES)
-    return _described(control.diverts.update(divert, config))
+    return _described(control, control.diverts.update(divert, config))
 
 
 def destroy(control: "BrokerControl", name: str) -> None:
@@ -184,8 +185,13 @@ def destroy(control: "BrokerControl", name: str) -> None:
     control.diverts.remove(find_divert(control, name))
 
 
-def _described(divert: Divert) -> str:
-    return json.dumps({column: value(divert) for column, value in DIVERT_COLUMNS.items()}, ensure_ascii=False)
+def _described(control: "BrokerControl", divert: Divert) -> str:
+    """Return a divert as JSON text, with the circle that leads back to it, or null."""
+    others = [each.config for each in all_diverts(control) if each is not divert]
+    found = circles([divert.config, *others], control.domain.options.wildcards)
+    ways = [way for way in found if way[0] == divert.name]
+    row = {column: value(divert) for column, value in DIVERT_COLUMNS.items()}
+    return json.dumps(row | {"circle": ways[0] if ways else None}, ensure_ascii=False)
 
 
 _NAME: Final = Parameter("name", Kind.TEXT)

@@ -190,6 +190,15 @@ def test_what_is_wrong_with_a_divert_is_said(
     assert text in outcome.err
 
 
+def test_a_divert_that_closes_a_circle_is_made_with_a_warning(artemis: Command, name: str) -> None:
+    made = artemis("divert", "create", f"{name}.d", "--address", name, "--forwarding-address", name)
+    mended = artemis("divert", "update", f"{name}.d", "--forwarding-address", f"{name}.b")
+
+    assert made.code == 0
+    assert f"warning: a message may come back: {name}.d -> {name}.d; it goes through each divert once" in made.err
+    assert "warning" not in mended.err
+
+
 def test_diverts_are_for_those_who_may_manage(guarded: Command, name: str) -> None:
     """And the address of a divert needs the permission to create it."""
     wanted = ("divert", "create", name, "--address", name, "--forwarding-address", f"{name}.b")

@@ -158,6 +158,18 @@ def test_the_long_form_of_an_update_sets_all_of_its_parameters() -> None:
     assert (changed.routing_type.name, changed.exclusive, changed.routing_name) == ("ANYCAST", True, "r")
 
 
+def test_a_circle_is_named_when_it_is_made() -> None:
+    """Whoever made it is told; the diverts work, and a message goes through each once."""
+    world = made()
+    first = json.loads(world.call("broker", "createDivert", WAY | {"name": "there"}))
+    back = json.loads(
+        world.call("broker", "createDivert", WAY | {"name": "back", "address": "b"} | {"forwarding-address": "a"})
+    )
+    mended = json.loads(world.call("broker", "updateDivert", {"name": "back", "forwarding-address": "c"}))
+
+    assert (first["circle"], back["circle"], mended["circle"]) == (None, ["back", "there", "back"], None)
+
+
 def test_a_divert_is_destroyed() -> None:
     world = made()
     world.call("broker", "createDivert", {"name": "d", "address": "a", "forwarding-address": "b"})
