@@ -19,6 +19,7 @@ class Address(MessageAccount):
 
     # CPython shares the keys of up to 30 attributes; with more, each address had its own table of 1.3 KB.
     __slots__ = (
+        "accessories",
         "auto_created",
         "binding_removed_ms",
         "bindings",
@@ -81,6 +82,8 @@ class Address(MessageAccount):
         self.is_deleted: bool = False
         self.bindings: list[Binding] = []
         """Bindings to exactly this address, in the order of their creation."""
+        self.accessories: tuple[Binding, ...] = ()
+        """Bindings to exactly this address that do not keep it in use (`Binding.is_accessory`)."""
         self.router: Router | None = None
         """Router that chooses the bindings for a message, including wildcard bindings; made when first needed."""
         self.make_router: RouterMaker | None = None

@@ -34,6 +34,8 @@ class Binding:
         """Whether it keeps nothing, and sends on what it takes through other addresses: a divert."""
         self.routing_name: str = ""
         """Bindings that get messages of any type and have the same routing name take turns; empty: it takes none."""
+        self.is_accessory: bool = False
+        """Whether it belongs to its address and ends with it: an address with nothing else bound counts as unused."""
         self.filter: Filter | None = None
         self.is_deleted: bool = False
         """Whether it is gone and takes nothing more; transactions that end later skip it."""

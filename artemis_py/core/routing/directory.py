@@ -14,6 +14,7 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.queues.storage import Storage
+from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.creations import Creations
 from artemis_py.core.routing.discards import Discards
 from artemis_py.core.routing.duplicates import Duplicates
@@ -69,6 +70,8 @@ class Directory:
         self.queues: dict[str, Queue] = {}
         self.others: dict[str, Binding] = {}
         """Bindings that are not queues, by name: diverts, and bindings of third-party packages."""
+        self.companions: list[Companion] = []
+        """Services that add to addresses and queues in the same turn in which these are created or deleted."""
         self.creations: Creations = Creations()
         self.duplicates: Duplicates = Duplicates(dispatcher.storage, options)
         self.discards: Discards = Discards(dispatcher, events)
@@ -110,6 +113,8 @@ class Directory:
         self.routers.add(address)
         self._save(address)
         self.events.emit(AddressAdded(name, auto_created))
+        for companion in self.companions:
+            companion.address_added(address)
         return address
 
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
@@ -134,7 +139,7 @@ class Directory:
             raise InUse(f"address '{name}' still has queues: {names}")
         for queue in queues_of(address):
             self.delete_queue(queue.name, force=True, reason=reason)
-        for binding in list(address.bindings):
+        for binding in [*address.bindings, *address.accessories]:
             self.unbind(binding)
         # Deleting the last queue of an auto-created address may have deleted the address as well.
         if self.addresses.pop(name, None) is not None:
@@ -150,6 +155,8 @@ class Directory:
             if not address.temporary:
                 self.storage.forget_address(address)
             self.events.emit(AddressRemoved(name, reason))
+            for companion in self.companions:
+                companion.address_removed(address)
 
     def address(self, name: str) -> Address:
         """Return the address of this name. Raises NoSuchAddress."""
@@ -204,6 +211,9 @@ class Directory:
             queue.reserve_sequences()
         self.events.emit(QueueAdded(queue.name, address.name, queue.auto_created))
         self._tell_bound(queue)
+        if id == 0:
+            for companion in self.companions:
+                companion.queue_created(queue)
         return queue
 
     def update_queue(self, name: str, changes: Mapping[str, object]) -> Queue:
@@ -247,6 +257,8 @@ class Directory:
         queue.delete(reason)
         self.events.emit(QueueRemoved(name, address.name, reason))
         self._tell_unbound(queue)
+        for companion in self.companions:
+            companion.queue_removed(queue)
 
     def queue(self, name: str) -> Queue:
         """Return the queue of this name. Raises NoSuchQueue."""
@@ -288,7 +300,10 @@ class Directory:
         if self.address(address.name) is not address:
             raise NoSuchAddress(f"address '{address.name}' was deleted, and another one has its name")
         self.others[binding.name] = binding
-        address.bindings.append(binding)
+        if binding.is_accessory:
+            address.accessories = (*address.accessories, binding)
+        else:
+            address.bindings.append(binding)
         self.routers.forwarding += binding.forwards
         self.bindings_changed(address)
         self._tell_bound(binding)
@@ -309,8 +324,11 @@ class Directory:
 
     def _remove(self, binding: Binding) -> None:
         address = binding.address
-        address.bindings.remove(binding)
-        address.binding_removed_ms = self.dispatcher.now_ms
+        if binding.is_accessory:
+            address.accessories = tuple([each for each in address.accessories if each is not binding])
+        else:
+            address.bindings.remove(binding)
+            address.binding_removed_ms = self.dispatcher.now_ms
         self.bindings_changed(address)
 
     def bindings_changed(self, address: Address) -> None:

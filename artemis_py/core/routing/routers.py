@@ -74,6 +74,8 @@ class Routers:
     def _bound(self, address: Address) -> list[list[Binding]]:
         """Return the bindings of an address: its own, then those of each wildcard address that matches it."""
         bound = [address.bindings]
+        if address.accessories:
+            bound.append(list(address.accessories))
         if self._syntax.routing_enabled:
             steps = self._trie.steps
             is_reserved = address.name.startswith(RESERVED)
@@ -81,6 +83,8 @@ class Routers:
                 # A client that asks for everything does not mean the addresses on which brokers report on themselves.
                 if wild is not address and not (is_reserved and self._begins_wild(wild.name)):
                     bound.append(wild.bindings)
+                    if wild.accessories:
+                        bound.append(list(wild.accessories))
             self._meter.work += (self._trie.steps - steps) // STEPS_PER_UNIT
         return bound
 
