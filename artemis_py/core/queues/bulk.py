@@ -182,6 +182,8 @@ def take_out(queue: "Queue") -> tuple[int, Steps]:
         if consumer.cursor is not None:
             consumer.cursor.reset()
     removed = backlog.count + queue.schedule.count
+    if queue.guard is not None:
+        removed += queue.guard.emptied(queue)
     heads = backlog.take_lists()
     scheduled = queue.schedule.take_heap()
     for reference in scheduled:

@@ -16,10 +16,11 @@ from artemis_py.core.queues.dispatch import Dispatch
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.expiry import Expiry
 from artemis_py.core.queues.page import SCHEDULED_RANK
-from artemis_py.core.queues.reference import GONE, PRIORITIES, Reference
+from artemis_py.core.queues.reference import GONE, PRIORITIES, Reference, hold
 from artemis_py.core.queues.routing_services import RoutingServices
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry
+from artemis_py.core.queues.rules.guard import Guard
 from artemis_py.core.queues.rules.kinds import choose_rules
 from artemis_py.core.queues.rules.last_value import property_of
 from artemis_py.core.queues.rules.ring import shrink, shrink_soon
@@ -71,6 +72,8 @@ class Queue(Binding):
         """Consumers that get no more messages, but whose clients may still settle their deliveries."""
         self.entry: Entry | None = None
         """The rule for incoming messages; None for most queues."""
+        self.guard: Guard | None = None
+        """What a service has put around the entry rule (`kinds.set_guard`); None for nearly every queue."""
         self.assignment: Assignment | None = None
         """The rule that says which consumer gets a message; None for most queues."""
         self.keeps_messages: bool = False
@@ -94,6 +97,9 @@ class Queue(Binding):
         """Whether `configure` was called, and has decided what is fixed from then on."""
         self.messages_replaced: int = 0
         """Number of messages that were removed to make room for others, or that the entry rule refused."""
+        self.history_ids: tuple[int, int] | None = None
+        """Ids of the first and the last message of the history that the queue began with; None if it had none, and
+        after a restart."""
         self.created_ms: int = dispatcher.now_ms
         self.consumer_removed_ms: int = 0
         """Time at which the last consumer left, in milliseconds since 1970; 0 if none ever did."""
@@ -153,6 +159,13 @@ class Queue(Binding):
                 return True
         return False
 
+    def began_with(self, message: Message) -> bool:
+        """Tell whether a message that was sent here, and not in a transaction, is part of the queue's history."""
+        ids = self.history_ids
+        if ids is None or not ids[0] <= message.id <= ids[1]:
+            return False
+        return message.routing_type < 0 or message.routing_type == int(self.routing_type)
+
     # -- in --------------------------------------------------------------------------------------------------
 
     def take(self, message: Message) -> None:
@@ -188,6 +201,17 @@ class Queue(Binding):
         else:
             if self._append(reference, is_stored) and is_stored:
                 self.dispatcher.storage.put(reference)
+
+    def adopt(self, message: Message) -> None:
+        """Take over a message that another queue has set aside; its delivery time is over. It is not counted as new."""
+        hold(message)
+        reference = Reference(message, self)
+        if message.expires_ms:
+            self.expiry.note(message.expires_ms)
+            self.expiry.may_be_on_disk = True
+        is_stored = message.durable and self.is_stored and self.dispatcher.stores
+        if self._append(reference, is_stored) and is_stored:
+            self.dispatcher.storage.put(reference)
 
     def restore(self, rank: int, count: int, size_bytes: int, scheduled_below: int) -> None:
         """Register messages that an earlier run left in the store; they are read when they are needed.

@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry, EntryRules, rules_of
 from artemis_py.core.queues.rules.exclusive import Exclusive
+from artemis_py.core.queues.rules.guard import Guard
 from artemis_py.core.queues.rules.last_value import LastValue
 from artemis_py.core.queues.rules.ring import Ring, size_of
 
@@ -87,17 +88,35 @@ Last values come before rings: what a newer message replaces makes room in the r
 
 
 def choose_rules(queue: "Queue") -> None:
-    """Give a queue the rules that its attributes ask for."""
+    """Give a queue the rules that its attributes ask for; a guard stays around the entry rules."""
+    guard = queue.guard
+    if guard is not None:
+        queue.entry = guard.inner
     entries: list[Entry] = []
     assignment: Assignment | None = None
     keeps_messages = False
     for kind in KINDS:
-        entry = kind.entry(queue)
-        if entry is not None:
-            entries.append(entry)
+        rule = kind.entry(queue)
+        if rule is not None:
+            entries.append(rule)
         if assignment is None:
             assignment = kind.assignment(queue)
         keeps_messages = keeps_messages or kind.keeps_messages(queue)
-    queue.entry = EntryRules(entries) if len(entries) > 1 else entries[0] if entries else None
+    entry: Entry | None = EntryRules(entries) if len(entries) > 1 else entries[0] if entries else None
+    queue.entry = entry
     queue.assignment = assignment
     queue.keeps_messages = keeps_messages
+    if guard is not None:
+        guard.inner = entry
+        queue.entry = guard
+
+
+def set_guard(queue: "Queue", guard: Guard | None) -> None:
+    """Put a guard around the entry rule of a queue, in place of the one that it has; None: remove it."""
+    current = queue.guard
+    rule = queue.entry if current is None else current.inner
+    queue.guard = guard
+    queue.entry = rule
+    if guard is not None:
+        guard.inner = rule
+        queue.entry = guard
