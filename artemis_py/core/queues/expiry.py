@@ -19,6 +19,7 @@ class Expiry:
         "_swept_has_expiry",
         "_swept_position",
         "_swept_priority",
+        "is_off",
         "may_be_on_disk",
     )
 
@@ -26,6 +27,8 @@ class Expiry:
         self._queue: Queue = queue
         self._earliest_ms: int = 0
         """The earliest expiry of all messages in memory, or an earlier time; 0: none expires."""
+        self.is_off: bool = False
+        """Whether nothing expires here, because all messages are on their way to another queue."""
         self.may_be_on_disk: bool = False
         """Whether some of the messages that are on disk only may have an expiry."""
         self._swept_priority: int = PRIORITIES - 1
@@ -55,16 +58,20 @@ class Expiry:
         backlog.close(tail, priority)
 
     def end(self, reference: Reference) -> None:
-        """Send a message that was removed from the backlog to the expiry address."""
+        """Send a message that was removed from the backlog to the expiry address.
+
+        What expires in an internal queue is gone: it is a copy, or the original is not there for a client.
+        """
         self._queue.messages_expired += 1
-        self._queue.routing.expire(reference)
+        if not self._queue.internal:
+            self._queue.routing.expire(reference)
         forget(reference)
 
     def expire_due(self) -> int:
         """Expire all waiting messages in memory that are due; return how many."""
         queue = self._queue
         now_ms = queue.dispatcher.now_ms
-        if self._earliest_ms == 0 or self._earliest_ms > now_ms:
+        if self._earliest_ms == 0 or self._earliest_ms > now_ms or self.is_off:
             return 0
         count = 0
         earliest = 0
@@ -91,6 +98,8 @@ class Expiry:
 
     def sweep(self, max_messages: int) -> bool:
         """Expire due messages among the next `max_messages` that are on disk only; True at the end of a round."""
+        if self.is_off:
+            return True
         backlog = self._queue.backlog
         priority = self._swept_priority
         tail = backlog.tails[priority]
