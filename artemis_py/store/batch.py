@@ -73,13 +73,16 @@ class Batch:
     def put(self, reference: Reference, handle: int) -> int:
         """Gather a reference to store; return its handle, marked if it shares its message with the reference before it.
 
-        All references to a message come one after the other; if ever they do not, each gets a copy of its own.
+        All references to a message come one after the other; if ever they do not, each gets a copy of its own, unless
+        the message says that it is shared.
         """
         large = reference.message.large
         if large is not None:
             self._note(large).is_stored = True
         last = self.last_put
-        if last is not None and last.message is reference.message and last in self.puts:
+        if reference.message.is_shared:
+            handle |= SHARED
+        elif last is not None and last.message is reference.message and last in self.puts:
             handle |= SHARED
             self.puts[last] |= SHARED
             last.handle |= SHARED

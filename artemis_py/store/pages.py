@@ -80,6 +80,7 @@ class PageReader:
                 message = decode_message(content[1:], self._formats, self._bodies)
             else:
                 message = self._shared(shared_id)
+                message.is_shared = True
                 handle |= schema.SHARED
         except DamagedValue as error:
             self.damaged.append((schema.REFERENCES, key, value, str(error)))

@@ -61,6 +61,7 @@ class Message:
         "extra",
         "format",
         "id",
+        "is_shared",
         "large",
         "origin",
         "original",
@@ -116,6 +117,9 @@ class Message:
         self.stored_first: bool = False
         """Whether it must be as durable as it asks to be before it is delivered: a crash that took back a message that
         was seen would break a promise. True in transactions and moves, and for messages sent exactly once."""
+        self.is_shared: bool = False
+        """Whether the store keeps it apart from its references, because queues may refer to it in later commits. All
+        such messages of one id have the same content."""
         self.origin: MessageAccount | None = None
         """The address that it was routed through, in whose memory account it counts."""
         self.original: Message | None = None
@@ -180,6 +184,7 @@ class Message:
         amended.large = self.large
         amended.size = original.size
         amended.stored_first = self.stored_first
+        amended.is_shared = self.is_shared
         amended.origin = self.origin
         amended.extra = extra
         amended.original = original
