@@ -90,6 +90,7 @@ def open_producer(
     if not name and queue:
         name = domain.queue(queue).address.name
     session.check(Permission.SEND, name, queue)
+    session.check_reach(name)
     queue_name = queue or ""
     endpoint = endpoints.get(name)
     if endpoint is not None:

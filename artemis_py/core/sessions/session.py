@@ -104,6 +104,14 @@ class Session(Sender):
             where = f"'{address}'" if queue is None else f"queue '{queue}' of '{address}'"
             raise NotAuthorized(f"user '{self.subject.name}' lacks permission '{permission.value}' on {where}")
 
+    def check_reach(self, name: str) -> None:
+        """Raise NotAuthorized for the name of something that the broker has created for itself.
+
+        Nobody may change that, whatever the permissions; browsing it and emptying it are allowed.
+        """
+        if name.startswith(self.domain.options.internal_naming_prefix):
+            raise NotAuthorized(f"'{name}' is internal: names that begin so belong to the broker")
+
     def set_rights(self, subject: Subject) -> None:
         """Apply changed roles of the user."""
         self.subject = subject
@@ -123,6 +131,8 @@ class Session(Sender):
         consume is lost to its user. The user that broker.xml names for a queue is for information only.
         """
         self.check(Permission.BROWSE if browse else Permission.CONSUME, queue.address.name, queue.name)
+        if not browse:
+            self.check_reach(queue.name)
         if queue.owner is not None and queue.owner is not self:
             raise NotAuthorized(f"temporary queue '{queue.name}' belongs to another connection")
         self._check_owner(queue.address)
@@ -147,12 +157,14 @@ class Session(Sender):
     def check_delete(self, queue: Queue) -> None:
         """Raise NotAuthorized, and report it, if the client may not delete this queue."""
         self.check(delete_permission(queue), queue.address.name, queue.name)
+        self.check_reach(queue.name)
 
     # -- addresses and queues --------------------------------------------------------------------------------
 
     def create_address(self, name: str, routing_types: frozenset[RoutingType], auto_created: bool = False) -> Address:
         """Create an address. Raises NotAuthorized, LimitExceeded, and what Domain.create_address raises."""
         self.check(Permission.CREATE_ADDRESS, name)
+        self.check_reach(name)
         creator: str | None = None
         if auto_created:
             self.check_creations(1)
@@ -163,11 +175,13 @@ class Session(Sender):
     def update_address(self, name: str, routing_types: frozenset[RoutingType]) -> Address:
         """Change routing types. Raises NotAuthorized, and what Domain.update_address raises."""
         self.check(Permission.CREATE_ADDRESS, name)
+        self.check_reach(name)
         return self.domain.update_address(name, routing_types)
 
     def delete_address(self, name: str, force: bool = False) -> None:
         """Delete an address. Raises NotAuthorized, and what Domain.delete_address raises."""
         self.check(Permission.DELETE_ADDRESS, name)
+        self.check_reach(name)
         self.domain.delete_address(name, force)
 
     def create_queue(self, config: QueueConfig) -> Queue:
@@ -175,6 +189,8 @@ class Session(Sender):
         durable = config.durable and not config.temporary
         permission = Permission.CREATE_DURABLE_QUEUE if durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, config.address, config.name)
+        self.check_reach(config.address)
+        self.check_reach(config.name)
         address = self.domain.addresses.get(config.address)
         if address is not None:
             self._check_owner(address)
@@ -202,6 +218,7 @@ class Session(Sender):
         queue = self.domain.queue(name)
         permission = Permission.CREATE_DURABLE_QUEUE if queue.durable else Permission.CREATE_NON_DURABLE_QUEUE
         self.check(permission, queue.address.name, name)
+        self.check_reach(name)
         return self.domain.update_queue(name, changes)
 
     def delete_queue(self, name: str, force: bool = False, reason: str = "deleted by request") -> None:
