@@ -82,4 +82,6 @@ def parts_of_store(
         Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
         Part("stages", State.RECOVERING, services.staging.restore),
         Part("diverts", State.RECOVERING, lambda: restore_diverts(services.diverts)),
+        # Before addresses and queues of the configuration are created.
+        Part("histories", State.RECOVERING, services.retroactive.restore),
     ]

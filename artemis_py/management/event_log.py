@@ -18,6 +18,7 @@ from artemis_py.core.runtime.events import (
     Duplicate,
     Event,
     Events,
+    HistoryRefused,
     LimitReached,
     ListenerFailed,
     QueueAdded,
@@ -68,6 +69,7 @@ class EventLog:
             AddressIsFull: self._address_is_full,
             AddressHasRoom: self._address_has_room,
             LimitReached: self._limit_reached,
+            HistoryRefused: self._history_refused,
             Denied: self._denied,
             ListenerFailed: self._listener_failed,
         }
@@ -138,6 +140,10 @@ class EventLog:
 
     def _limit_reached(self, event: LimitReached) -> None:
         self._brake.warning(address_of(event.peer), "limit reached: %s; peer=%s", event.text, event.peer)
+
+    def _history_refused(self, event: HistoryRefused) -> None:
+        template = "no history is kept of an address: address=%s reason=%s"
+        self._brake.warning(event.address, template, event.address, event.reason)
 
     def _denied(self, event: Denied) -> None:
         user, permission = event.subject.name, event.permission.value

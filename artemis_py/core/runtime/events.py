@@ -252,6 +252,14 @@ class Denied(Event):
 
 
 @frozen
+class HistoryRefused(Event):
+    """An address is to be retroactive, and what it needs for that cannot be created."""
+
+    address: str
+    reason: str
+
+
+@frozen
 class StoreFailed(Event):
     """Nothing becomes durable any more."""
 

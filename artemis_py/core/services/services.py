@@ -9,6 +9,7 @@ from artemis_py.core.services.diverts import ManagedDiverts
 from artemis_py.core.services.leases import Leases
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.services.retained import RetainedMessages
+from artemis_py.core.services.retroactive import Retroactive
 from artemis_py.core.services.staging import Staging
 from artemis_py.core.sessions.sessions import Sessions
 
@@ -22,5 +23,6 @@ class Services:
         self.staging: Final = Staging(domain)
         self.retained: Final = RetainedMessages(domain.dispatcher, domain.options.wildcards, domain.addresses)
         self.diverts: Final = ManagedDiverts(domain)
+        self.retroactive: Final = Retroactive(domain)
         self.leases: Final = Leases()
         self.reaper: Final = Reaper(sessions)

@@ -87,6 +87,7 @@ ARTEMIS_DEFAULTS = {
     "config-delete-addresses": DeletionPolicy.OFF,
     "config-delete-diverts": DeletionPolicy.OFF,
     "enable-ingress-timestamp": False,
+    "retroactive-message-count": 0,
     "id-cache-size": -1,
     "retroactive-message-count": 0,
 }
@@ -101,6 +102,7 @@ ARTEMIS_BROKER_DEFAULTS = {
     "id-cache-size": 20_000,
     "persist-id-cache": True,
     "amqp-use-core-subscription-naming": False,
+    "internal-naming-prefix": "$.artemis.internal.",
     "literal-match-markers": None,
     "uuid-namespace": None,
 }
