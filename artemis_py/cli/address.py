@@ -72,13 +72,11 @@ def delete(target: Target, name: str, force: bool, json_wanted: bool) -> None:
 @target_options
 @click.argument("name", required=False)
 @click.option("--bindings", is_flag=True, help="With a NAME: show its queues, too.")
-@click.option(
-    "--all", "all_wanted", is_flag=True, help="Show temporary addresses, too, such as the one this command uses."
-)
+@click.option("--all", "all_wanted", is_flag=True, help="Show temporary and internal addresses, too.")
 @click.option("--max-rows", type=click.IntRange(1, 1000), default=50, show_default=True)
 @as_json
 def show(target: Target, name: str | None, bindings: bool, all_wanted: bool, max_rows: int, json_wanted: bool) -> None:
-    """Show all addresses that are not temporary, or the address NAME."""
+    """Show all addresses that are not temporary or internal, or the address NAME."""
     wanted: dict[str, object] = {"sortField": "name"}
     if name is not None:
         wanted |= {"field": "name", "operation": "EQUALS", "value": name}
@@ -87,7 +85,7 @@ def show(target: Target, name: str | None, bindings: bool, all_wanted: bool, max
     else:
         requests = []
         if not all_wanted:
-            wanted |= {"field": "temporary", "operation": "EQUALS", "value": "false"}
+            wanted |= {"field": "hidden", "operation": "EQUALS", "value": "false"}
     requests.append(Request("broker", "listAddresses", (wanted, 1, max_rows)))
     if name is not None and bindings:
         of_address = {"field": "address", "operation": "EQUALS", "value": name, "sortField": "name"}

@@ -144,9 +144,7 @@ def delete(target: Target, name: str, remove_consumers: bool, auto_delete_addres
 @click.option("--field", help="Only queues where this field matches --value (fields: see --json).")
 @click.option("--operation", type=click.Choice(FILTER_OPERATIONS), default="EQUALS", show_default=True)
 @click.option("--value", help="Value that --field is compared with.")
-@click.option(
-    "--all", "all_wanted", is_flag=True, help="Show temporary queues, too, such as the one this command uses."
-)
+@click.option("--all", "all_wanted", is_flag=True, help="Show temporary and internal queues, too.")
 @click.option("--sort", "sort_field", default="name", show_default=True, help="Field to sort by.")
 @click.option("--descending", is_flag=True, help="Largest first.")
 @click.option("--page", type=click.IntRange(min=1), default=1, show_default=True)
@@ -165,7 +163,7 @@ def stat(
     max_rows: int,
     json_wanted: bool,
 ) -> None:
-    """List queues with their counters; without a filter, all that are not temporary."""
+    """List queues with their counters; without a filter, all that are not temporary or internal."""
     if (field is None) != (value is None):
         raise click.UsageError("--field and --value go together")
     if name is not None:
@@ -176,7 +174,7 @@ def stat(
     if field is not None and value is not None:
         wanted |= {"field": field, "operation": operation, "value": value}
     elif not all_wanted:
-        wanted |= {"field": "temporary", "operation": "EQUALS", "value": "false"}
+        wanted |= {"field": "hidden", "operation": "EQUALS", "value": "false"}
     listed: dict[str, Any] = json.loads(call(target, "broker", "listQueues", wanted, page, max_rows))
     if json_wanted:
         print_json({"queues": listed["data"], "count": listed["count"]})

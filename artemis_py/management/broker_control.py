@@ -46,6 +46,9 @@ QUEUE_COLUMNS: Final[Mapping[str, Callable[[Queue], object]]] = {
     "id": lambda queue: queue.id,
     **COLUMNS,
     "temporary": lambda queue: queue.temporary,
+    "internal": lambda queue: queue.internal,
+    # Lists leave these out unless all are asked for.
+    "hidden": lambda queue: queue.temporary or queue.internal,
     "autoCreated": lambda queue: queue.auto_created,
     "paused": lambda queue: queue.paused,
     "consumerCount": lambda queue: queue.consumer_count,
@@ -71,6 +74,7 @@ ADDRESS_COLUMNS: Final[Mapping[str, Callable[[Address], object]]] = {
     "autoCreated": lambda address: address.auto_created,
     "temporary": lambda address: address.temporary,
     "internal": lambda address: address.internal,
+    "hidden": lambda address: address.temporary or address.internal,
 }
 
 CONNECTION_COLUMNS: Final[Mapping[str, Callable[[Session], object]]] = {
@@ -192,7 +196,7 @@ class BrokerControl(Control):
         return f"Address [name={name}, routingTypes={{{','.join(routing_types(address))}}}]"
 
     def bindings(self, name: str) -> str:
-        """Return a line of text for each queue and divert of an address. Raises LimitExceeded beyond MAX_NAMES."""
+        """Return a line of text for each queue, divert and history of an address. Raises LimitExceeded beyond MAX_NAMES."""
         address = self.find_address(name)
         if len(address.bindings) > MAX_NAMES:
             raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues and listDiverts, which have pages")
@@ -206,7 +210,8 @@ class BrokerControl(Control):
             for divert in address.bindings
             if isinstance(divert, Divert)
         ]
-        return "\n".join(queues + diverts)
+        histories = [f"History [name={each.name}]" for each in address.accessories]
+        return "\n".join(queues + diverts + histories)
 
     def total(self, counter: Callable[[Queue], int]) -> int:
         """Return the sum of a counter over all queues."""
