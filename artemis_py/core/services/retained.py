@@ -221,8 +221,9 @@ class RetainedMessages:
             return None
         if isinstance(message.format, MissingFormat):
             return None
-        # The id of a message that is only retained may be given again.
-        message.id = 0
+        if not message.durable or message.id >= self._dispatcher.numbers.message_id:
+            # The id of a message that is only retained may be given again.
+            message.id = 0
         message.origin = self._addresses.get(message.address)
         return message
 

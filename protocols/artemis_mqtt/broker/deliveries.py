@@ -261,7 +261,7 @@ class Outlet:
         self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes
     ) -> bool:
         """Send with QoS 0; False: the topic cannot be sent. A message that is too large for the client is left out."""
-        retain = self._retain(subscription, annotations)
+        retain = self._retain(subscription, message, annotations)
         if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
             # A fan-out: the same octets for everybody with this version and retain flag.
             if self.is_v5:
@@ -336,7 +336,7 @@ class Outlet:
             field,
             payload,
             qos,
-            self._retain(subscription, annotations),
+            self._retain(subscription, message, annotations),
             token.was_sent,
             packet_id,
             self._properties(subscription, message, annotations),
@@ -356,9 +356,12 @@ class Outlet:
         if consumer is not None:
             consumer.settle(reference, outcome)
 
-    def _retain(self, subscription: Subscription, annotations: bytes) -> bool:
+    def _retain(self, subscription: Subscription, message: Message, annotations: bytes) -> bool:
+        """Tell whether RETAIN is set: for what was retained before the subscription began, or as it was published."""
         flags = annotations[0]
-        return flags & RETAINED_COPY != 0 or (flags & RETAIN != 0 and subscription.retain_as_published)
+        if flags & RETAIN == 0:
+            return flags & RETAINED_COPY != 0
+        return flags & RETAINED_COPY != 0 or subscription.retain_as_published or subscription.queue.began_with(message)
 
     def _properties(self, subscription: Subscription, message: Message, annotations: bytes) -> bytes:
         if not self.is_v5:

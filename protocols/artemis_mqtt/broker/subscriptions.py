@@ -69,6 +69,8 @@ def subscribe(
         sessions.joined(subscription)
     else:
         _change(subscription, outlet, core, request, identifier)
+        # From now on retained messages are sent whether or not the history had them.
+        subscription.queue.history_ids = None
     session.save_subscription(subscription)
     if not group and (request.retain_handling == _SEND_ALWAYS or (is_new and request.retain_handling == _SEND_IF_NEW)):
         retained = sessions.host.retained
@@ -274,7 +276,8 @@ def _hand_over(subscription: Subscription, search: "RetainedSearch", host: Host)
         found = search.next(RETAINED_SLICE, RETAINED_STEPS)
         host.meter.work += len(found) + 1
         for message in found:
-            if queue.accepts(message):
+            # A message in the history of a retroactive address is on its way, with RETAIN set.
+            if queue.accepts(message) and not queue.began_with(message):
                 host.deposit(retained_copy(message), queue)
         if search.is_done:
             subscription.search = None

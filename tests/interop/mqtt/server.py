@@ -42,6 +42,8 @@ class MqttInstance:
     """Passwords by user; each is alone in a role of the same name. Without users everybody may do everything."""
     security: str = OPEN
     """Elements of `<core>`."""
+    settings: str = ""
+    """Further `<address-setting>` elements, which mosquitto does not know."""
     rules: str = ""
     """The same permissions as mosquitto's access list."""
 
@@ -94,6 +96,7 @@ class OurServer(MqttServer):
                 core=instance.security,
                 persistence="true" if instance.persistent else "false",
                 parameters="protocols=AMQP,MQTT" + parameters,
+                settings=instance.settings,
                 users="".join(f"{user} = {password}\n" for user, password in instance.users.items()),
                 roles="".join(f"{user} = {user}\n" for user in instance.users),
             ),
