@@ -14,6 +14,7 @@ from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCAR
 from artemis_py.config.diverts import read_diverts
 from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
 from artemis_py.config.elements import Elements
+from artemis_py.config.internal_names import warn_of_internal_names
 from artemis_py.config.memory import half_of_memory
 from artemis_py.config.report import Report, local_name
 from artemis_py.config.schema import Schema
@@ -94,6 +95,7 @@ class _Reader:
         values = self._elements.children(self._core, MAIN_OPTIONS, "core")
         self._warn_of_half_sync(values)
         settings = self._broker_settings()
+        warn_of_internal_names(self._core, settings.internal_naming_prefix, self._report)
         mapped = self._role_mappings()
         places: dict[str, tuple[str, int]] = {}
         addresses = tuple(self._addresses())
