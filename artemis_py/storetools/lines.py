@@ -273,6 +273,7 @@ def _read_message(written: Any, formats: Mapping[str, MessageFormat]) -> Message
     )
     message.id = _number(written["id"], "id")
     message.extra = extra
+    message.has_group = message.lookup("JMSXGroupID") is not None
     return message
 
 

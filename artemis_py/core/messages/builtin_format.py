@@ -102,6 +102,7 @@ def plain_message(
         PLAIN_FORMAT, address, _encode(view), durable=durable, priority=priority, routing_type=routing_type
     )
     message.view_cache = view
+    message.has_group = view.group_id is not None
     return message
 
 

@@ -60,6 +60,7 @@ class Message:
         "expires_ms",
         "extra",
         "format",
+        "has_group",
         "id",
         "is_shared",
         "large",
@@ -120,6 +121,8 @@ class Message:
         self.is_shared: bool = False
         """Whether the store keeps it apart from its references, because queues may refer to it in later commits. All
         such messages of one id have the same content."""
+        self.has_group: bool = False
+        """Whether it may belong to a message group; `lookup("JMSXGroupID")` tells which, if it does."""
         self.origin: MessageAccount | None = None
         """The address that it was routed through, in whose memory account it counts."""
         self.original: Message | None = None
@@ -156,6 +159,7 @@ class Message:
         """Return a new message with the same content for another address: no id, expiry, schedule or routing type."""
         copy = Message(self.format, address, self.data, self.annotations, self.durable, self.priority)
         copy.producer = self.producer
+        copy.has_group = self.has_group
         copy.large = self.large
         copy.view_cache = self.view_cache
         if self.extra is not None:
@@ -185,6 +189,7 @@ class Message:
         amended.size = original.size
         amended.stored_first = self.stored_first
         amended.is_shared = self.is_shared
+        amended.has_group = self.has_group
         amended.origin = self.origin
         amended.extra = extra
         amended.original = original

@@ -13,7 +13,7 @@
     +--------+---------+----------+-------+-------------+----------+
 
 Extra is empty, or an object of the broker's own properties. A message in the store is durable. Priority plus 128 says
-that the message is large; its data then begins with
+that the message is large, plus 64 that it may belong to a message group. The data of a large one begins with
 
      0         8        16         20
     +---------+--------+----------+-----------
@@ -40,6 +40,7 @@ _BODY: Final = Struct(">QQI")
 _LENGTH: Final = Struct(">I")
 _PRIORITY_OFFSET: Final = 24
 _LARGE_FLAG: Final = 128
+_GROUP_FLAG: Final = 64
 _DURABLE: Final = b"\x01"
 _NOT_DURABLE: Final = b"\x00"
 
@@ -74,6 +75,8 @@ class Bodies(Protocol):
 def encode_message(message: Message) -> bytes:
     """Return a message as it is stored."""
     priority = message.priority
+    if message.has_group:
+        priority |= _GROUP_FLAG
     data = message.data
     large = message.large
     if large is not None:
@@ -125,6 +128,8 @@ def decode_message(
     annotations_offset = extra_offset + extra_length
     data_offset = annotations_offset + annotations_length
     large: LargeBody | None = None
+    has_group = priority & _GROUP_FLAG != 0
+    priority &= ~_GROUP_FLAG
     if priority & _LARGE_FLAG:
         priority &= ~_LARGE_FLAG
         if bodies is None or data_offset + _BODY.size > len(content):
@@ -154,6 +159,7 @@ def decode_message(
     )
     message.id = id
     message.large = large
+    message.has_group = has_group
     if extra_length:
         message.extra = json.loads(content[extra_offset:annotations_offset])
     return message

@@ -81,6 +81,8 @@ def read_message(sections: Sections, now_ms: int, producer: str) -> Message:
         NO_TYPE,
         producer,
     )
+    if sections.has_group:
+        message.has_group = True
     annotations = sections.annotations
     if annotations is not None:
         _read_annotations(message, annotations, now_ms)

@@ -31,6 +31,7 @@ _DUPLICATE_ID: Final = DUPLICATE_ID.encode()
 _HEADER_FIELDS: Final = 5
 _PROPERTIES_FIELDS: Final = 13
 _EXPIRY_FIELD: Final = 8
+_GROUP_FIELD: Final = 10
 
 _MAX_PRIORITY: Final = 9
 
@@ -63,6 +64,8 @@ class Sections:
     """Octets of the annotations, without those in `NOT_KEPT`; `sections` describes the format."""
     expires_at_ms: int = 0
     """Absolute-expiry-time of the properties, in milliseconds since 1970; 0: none."""
+    has_group: bool = False
+    """Whether the properties may have a group-id: clients leave out empty fields at the end."""
     duplicate_id: object = None
     """Value of the application property `_AMQ_DUPL_ID` or, without it, of the annotation of that name."""
     bare: bytes = b""
@@ -300,6 +303,8 @@ def _check_properties(sections: Sections, data: bytes, offset: int, end: int) ->
     if count > _PROPERTIES_FIELDS:
         raise MalformedValue(f"properties has {_PROPERTIES_FIELDS} fields, not {count}")
     if count > _EXPIRY_FIELD:
+        if count > _GROUP_FIELD:
+            sections.has_group = True
         offset = skip_items(_EXPIRY_FIELD, data, offset, stop)
         if offset >= stop:
             raise MalformedValue("the properties are cut short")

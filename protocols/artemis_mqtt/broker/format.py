@@ -40,6 +40,11 @@ RETAIN_ANNOTATION: Final = "x-opt-mqtt-retain"
 
 _JSON: Final = "application/json"
 
+GROUP_ID: Final = "JMSXGroupID"
+"""User property that names the message group, as it is called in JMS."""
+GROUP_SEQUENCE: Final = "JMSXGroupSeq"
+GROUP_ID_OCTETS: Final = GROUP_ID.encode()
+
 # What this package keeps in `Message.encodings`, so that it is made once for all receivers: a message of another
 # protocol as MQTT, and whole PUBLISH packets of QoS 0, the same octets for clients of one version and retain flag.
 ANNOTATIONS: Final = "MQTT annotations"
@@ -78,6 +83,8 @@ class MqttFormat:
         for name, value in properties.user_properties:
             # If a name stands more than once, the first counts, as it does for an MQTT client that looks it up.
             view.properties.setdefault(name, value)
+        view.group_id = _group_id(view)
+        view.group_sequence = _group_sequence(view)
         return view
 
     def lookup(self, message: Message, name: str) -> object:
@@ -87,6 +94,10 @@ class MqttFormat:
             return correlation.decode("utf-8", "replace") if isinstance(correlation, bytes) else correlation
         if name == "JMSReplyTo":
             return message.view.reply_to
+        if name in (GROUP_ID, "AMQGroupID"):
+            return message.view.group_id
+        if name == GROUP_SEQUENCE:
+            return message.view.group_sequence
         return message.view.properties.get(name)
 
     def read_properties(self, message: Message) -> dict[str, object]:
@@ -104,6 +115,24 @@ class MqttFormat:
         added = [_user_property(item) for item in changes.items() if item[1] is not REMOVED]
         written = evolve(properties, user_properties=(*kept, *[item for item in added if item[0]]))
         return message.data, (annotations[:1] or b"\x00") + write_properties(written)
+
+
+def _group_id(view: MessageView) -> str | None:
+    """Take the group id out of the application properties: in other protocols it is a field of its own."""
+    group_id = view.properties.pop(GROUP_ID, None)
+    return group_id if isinstance(group_id, str) and group_id else None
+
+
+def _group_sequence(view: MessageView) -> int | None:
+    """Take the number in the group out of the application properties; a text that is no such number is ignored."""
+    text = view.properties.pop(GROUP_SEQUENCE, None)
+    if not isinstance(text, str):
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if -(1 << 31) <= number < 1 << 32 else None
 
 
 def _properties(annotations: bytes) -> Properties:
@@ -157,13 +186,19 @@ def from_view(view: MessageView, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
             raise ProtocolError(f"the body cannot be written as JSON: {error}") from error
         payload, is_text = _utf8(text), True
         content_type = content_type or _JSON
+    named = dict(view.properties)
+    if view.group_id is not None:
+        named[GROUP_ID] = view.group_id
+    if view.group_sequence is not None:
+        # As in JMS, where it is a signed number: -1 closes the group.
+        named[GROUP_SEQUENCE] = view.group_sequence - ((view.group_sequence & 1 << 31) << 1)
     properties = Properties(
         payload_format_indicator=1 if is_text else None,
         content_type=_text(content_type),
         response_topic=_response_topic(view.reply_to, syntax),
         correlation_data=_octets(view.correlation_id),
         user_properties=tuple(
-            (name, value) for name, value in (_user_property(item) for item in view.properties.items()) if name
+            (name, value) for name, value in (_user_property(item) for item in named.items()) if name
         ),
     )
     return bytes((FOREIGN_FLAGS,)) + write_properties(properties), payload
@@ -224,6 +259,13 @@ def _json_value(value: object) -> object:
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
+def marked(annotations: bytes, name: str) -> bytes:
+    """Return the annotations with the user property `name`, true, at the end; as they are if MQTT has no such name."""
+    if _text(name) is None:
+        return annotations
+    return annotations + write_properties(Properties(user_properties=((name, "true"),)))
+
+
 def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     """Convert a message that another protocol wrote to annotations and payload, once for all receivers.
 
@@ -246,7 +288,7 @@ def retained_copy(message: Message) -> Message:
     """Return the message as a late subscriber gets it: its octets are shared, its flags say what it is."""
     annotations = message.annotations
     flags = (annotations[0] if annotations else 0) | RETAINED_COPY
-    return Message(
+    copy = Message(
         message.format,
         message.address,
         message.data,
@@ -256,3 +298,5 @@ def retained_copy(message: Message) -> Message:
         message.expires_ms,
         producer=message.producer,
     )
+    copy.has_group = message.has_group
+    return copy

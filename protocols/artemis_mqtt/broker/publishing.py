@@ -3,7 +3,7 @@
 from typing import Final
 
 from artemis_mqtt.broker.addressing import Names
-from artemis_mqtt.broker.format import MqttFormat
+from artemis_mqtt.broker.format import GROUP_ID_OCTETS, MqttFormat
 from artemis_mqtt.broker.parameters import BrokerLimits
 from artemis_mqtt.broker.system_topics import is_system_topic
 from artemis_py.core.addresses.address import Address
@@ -72,6 +72,8 @@ class Publisher:
         )
         # The client repeats it if a crash takes it back, so a subscriber that saw it would see it twice.
         message.stored_first = qos == 2
+        if properties and GROUP_ID_OCTETS in properties:
+            message.has_group = True
         count = producer.send(message)
         address = producer.inlet.address
         if address is not None and (address.account.is_full or self._dispatcher.account.is_full) and address.must_wait:
