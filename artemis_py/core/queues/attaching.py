@@ -19,6 +19,8 @@ def attach(consumer: "Consumer") -> None:
     queue.consumers.append(consumer)
     queue.dispatcher.tables.occupy(CONSUMER_BYTES)
     queue.dispatch.add(consumer)
+    if queue.assignment is not None and not consumer.browse:
+        queue.assignment.joined(queue, consumer)
     queue.swept = False
     queue.dispatch.gate.check()
 
@@ -31,10 +33,10 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     queue.dispatcher.tables.vacate(CONSUMER_BYTES)
     queue.dispatcher.starved.discard(consumer)
     queue.dispatch.remove(consumer)
-    if consumer.cursor is not None:
-        consumer.cursor.reset()
     if queue.assignment is not None:
         queue.assignment.left(queue, consumer)
+    if consumer.cursor is not None:
+        consumer.cursor.reset()
     outstanding = sorted(consumer.unsettled(), key=_sequence_of, reverse=True)
     consumer.outstanding = {}
     consumer.shown = {}

@@ -260,18 +260,7 @@ class Backlog:
         """Read the next page of a priority's tail into memory and move the frontier. False if it cannot be read."""
         tail = self.tails[priority]
         assert tail is not None
-        max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
-        max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
-        account = self.dispatcher.account
-        if account.size_bytes >= account.overdrawn_bytes:
-            max_messages = max_bytes = 1
-        elif account.size_bytes >= account.full_bytes:
-            max_messages = min(FULL_PAGE_MESSAGES, max_messages)
-            max_bytes = min(FULL_PAGE_BYTES, max_bytes)
-        elif account.is_tight:
-            max_messages = min(TIGHT_PAGE_MESSAGES, max_messages)
-            max_bytes = min(TIGHT_PAGE_BYTES, max_bytes)
-        page = tail.read(tail.frontier, END, max_messages, max_bytes)
+        page = tail.read(tail.frontier, END, self.page_messages, self.page_bytes)
         if page is None:
             return False
         tail.advance(page.end)
@@ -280,6 +269,28 @@ class Backlog:
         self._lose(len(page.lost))
         self.close(tail, priority)
         return True
+
+    @property
+    def page_messages(self) -> int:
+        """Number of messages to bring into memory at a time, as the window and the account allow."""
+        account = self.dispatcher.account
+        max_messages = min(PAGE_MESSAGES, max(1, self._window_messages))
+        if account.size_bytes >= account.overdrawn_bytes:
+            return 1
+        if account.size_bytes >= account.full_bytes:
+            return min(FULL_PAGE_MESSAGES, max_messages)
+        return min(TIGHT_PAGE_MESSAGES, max_messages) if account.is_tight else max_messages
+
+    @property
+    def page_bytes(self) -> int:
+        """The same in bytes."""
+        account = self.dispatcher.account
+        max_bytes = min(PAGE_BYTES, max(1, self._window_bytes))
+        if account.size_bytes >= account.overdrawn_bytes:
+            return 1
+        if account.size_bytes >= account.full_bytes:
+            return min(FULL_PAGE_BYTES, max_bytes)
+        return min(TIGHT_PAGE_BYTES, max_bytes) if account.is_tight else max_bytes
 
     def fetch(self, tail: Tail, reference: Reference, page: Page) -> None:
         """Bring one reference of a page behind the frontier into memory, at its place in the list."""
@@ -290,6 +301,10 @@ class Backlog:
         self.cold_count -= 1
         if reference.message.expires_ms:
             self._queue.expiry.note(reference.message.expires_ms)
+        if reference.message.has_group and not self._queue.has_groups:
+            self._queue.find_groups()
+        if self._queue.assignment is not None:
+            self._queue.assignment.entered(self._queue, reference)
         due_ms = page.due.get(reference.sequence, 0) if page.due else 0
         if due_ms > self.dispatcher.now_ms:
             self.count -= 1

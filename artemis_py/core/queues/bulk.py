@@ -181,6 +181,8 @@ def take_out(queue: "Queue") -> tuple[int, Steps]:
     for consumer in queue.consumers:
         if consumer.cursor is not None:
             consumer.cursor.reset()
+    if queue.assignment is not None:
+        queue.assignment.emptied(queue)
     removed = backlog.count + queue.schedule.count
     if queue.guard is not None:
         removed += queue.guard.emptied(queue)

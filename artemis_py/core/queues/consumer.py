@@ -85,6 +85,7 @@ class Consumer:
         "is_browser",
         "is_closed",
         "is_starved",
+        "mark",
         "outstanding",
         "presettled",
         "priority",
@@ -132,6 +133,8 @@ class Consumer:
         """Size of the messages in `outstanding` and `shown`, in bytes."""
         self.is_starved: bool = False
         """Whether it gets nothing until it settles something or memory is free."""
+        self.mark: str | None = None
+        """Name of a property that the next delivery is to have, with the value true (`group-first-key`)."""
         self.accepted: int = 0
         """Number of deliveries it acknowledged."""
 
@@ -223,6 +226,8 @@ class Consumer:
         else:
             self.outstanding[reference.sequence] = reference
         self.unsettled_bytes += reference.message.size
+        if self.queue.assignment is not None:
+            self.queue.assignment.adopted(self.queue, self, reference)
 
     def feed(self) -> None:
         """Continue deliveries that were stopped because memory was short."""

@@ -9,7 +9,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from artemis_py.core.queues.consumer import Consumer
+from artemis_py.core.queues.cursors.cursor import Cursor
+from artemis_py.core.queues.cursors.group_cursor import GroupCursor
 from artemis_py.core.queues.cursors.range_reader import serve_apart
+from artemis_py.core.queues.cursors.selective import SelectiveCursor
 from artemis_py.core.queues.dispatcher import Dispatchable, Dispatcher
 from artemis_py.core.queues.gate import Gate
 from artemis_py.core.queues.reference import DELIVERING, Reference
@@ -17,6 +20,7 @@ from artemis_py.core.queues.settlement import acknowledge, show
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
+    from artemis_py.core.queues.rules.assignment import Assignment
 
 # Messages examined for cursors before other queues and the sockets are served: about 2 ms in pure Python, too short to
 # be noticed.
@@ -62,8 +66,9 @@ class Dispatch(Dispatchable):
             self.apart.append(consumer)
         elif consumer.cursor is not None:
             self.cursor_count += 1
-        elif self._queue.assignment is not None and self._queue.assignment.is_by_message:
-            consumer.keep_cursor()
+        assignment = self._queue.assignment
+        if assignment is not None and assignment.is_by_message:
+            self._give_cursor(consumer, assignment.make_cursor(consumer))
         for index, level in enumerate(self.levels):
             if level.priority == consumer.priority:
                 break
@@ -88,11 +93,43 @@ class Dispatch(Dispatchable):
                 break
         consumer.in_ring = False
 
-    def follow_assignment(self) -> None:
-        """Give consumers cursors if the assignment rule, which has changed, needs them."""
-        if self._queue.assignment is not None and self._queue.assignment.is_by_message:
-            for consumer in self._queue.consumers:
-                consumer.keep_cursor()
+    def change_assignment(self, assignment: "Assignment | None") -> None:
+        """Use another assignment rule, or none, and give consumers the cursors that it needs."""
+        queue = self._queue
+        if queue.assignment is not None:
+            queue.assignment.ended(queue)
+        queue.assignment = assignment
+        for consumer in queue.consumers:
+            consumer.mark = None
+            if assignment is not None and assignment.is_by_message:
+                self._give_cursor(consumer, assignment.make_cursor(consumer))
+            elif isinstance(consumer.cursor, GroupCursor):
+                # Messages may be hidden from it.
+                self._give_cursor(consumer, SelectiveCursor())
+        if assignment is not None:
+            assignment.began(queue)
+        self.mark_ready()
+
+    def _give_cursor(self, consumer: Consumer, cursor: Cursor) -> None:
+        """Replace the cursor of a consumer, unless its creator passed one or it browses."""
+        if consumer.browse:
+            return
+        if consumer.cursor is None:
+            self.cursor_count += 1
+        elif isinstance(consumer.cursor, (SelectiveCursor, GroupCursor)):
+            consumer.cursor.reset()
+        else:
+            return
+        consumer.cursor = cursor
+
+    def enter(self, consumer: Consumer) -> None:
+        """Put a consumer with credit into its ring."""
+        if not consumer.in_ring and consumer.credit > 0 and not consumer.is_closed:
+            consumer.in_ring = True
+            for level in self.levels:
+                if level.priority == consumer.priority:
+                    level.ring.append(consumer)
+                    break
 
     def mark_ready(self) -> None:
         """Have `deliver` called in this iteration of the loop."""
@@ -105,12 +142,7 @@ class Dispatch(Dispatchable):
         if not consumer.reads_apart:
             if consumer.draining and consumer not in self._draining:
                 self._draining.append(consumer)
-            if not consumer.in_ring and consumer.credit > 0:
-                consumer.in_ring = True
-                for level in self.levels:
-                    if level.priority == consumer.priority:
-                        level.ring.append(consumer)
-                        break
+            self.enter(consumer)
         self.mark_ready()
 
     def deliver(self, budget: int) -> int:
@@ -130,6 +162,8 @@ class Dispatch(Dispatchable):
         ):
             self._dispatcher.scan.left = SCAN_BUDGET
             self._is_cut = False
+            if queue.assignment is not None:
+                queue.assignment.begin(queue)
             for level in self.levels:
                 if level.ring:
                     delivered = self._serve(level.ring, delivered, budget)
@@ -143,7 +177,7 @@ class Dispatch(Dispatchable):
             self._end_drains()
         return delivered
 
-    # One loop of nearly 60 lines, because it runs once per message: if its steps were methods, each would have to look
+    # One loop of 60 lines, because it runs once per message: if its steps were methods, each would have to look
     # up again what is a local variable here.
     def _serve(self, ring: deque[Consumer], delivered: int, budget: int) -> int:
         """Let the consumers of one ring take turns; return how many messages this visit has delivered so far."""
@@ -151,7 +185,6 @@ class Dispatch(Dispatchable):
         dispatcher = self._dispatcher
         backlog = queue.backlog
         assignment = queue.assignment
-        scan = dispatcher.scan
         free_bytes = dispatcher.free_unsettled_bytes
         stored_batch = dispatcher.stored_batch
         misses = 0
@@ -170,12 +203,16 @@ class Dispatch(Dispatchable):
             if assignment is not None and not consumer.browse and not assignment.may_take(queue, consumer):
                 pass
             elif consumer.cursor is not None:
-                if scan.left > 0:
-                    reference = consumer.cursor.next(consumer, scan)
-                if reference is None and scan.left <= 0:
+                reference = self._ask(consumer, consumer.cursor, assignment)
+                if self._is_cut:
                     return self._cut(delivered)
+                if not consumer.in_ring:
+                    ring.popleft()
+                    continue
             elif backlog.cold_mask:
                 reference = backlog.head()
+                if queue.assignment is not assignment:
+                    return self._cut(delivered)
             elif backlog.mask:
                 reference = backlog.lists[backlog.mask.bit_length() - 1].head
             elif self.cursor_count == 0:
@@ -193,20 +230,31 @@ class Dispatch(Dispatchable):
                 continue
             expires_ms = reference.message.expires_ms
             if expires_ms and expires_ms <= dispatcher.now_ms:
-                # A browser skips it: browsing changes nothing in a queue.
-                if not consumer.browse:
+                if not consumer.browse:  # Browsing changes nothing in a queue.
                     queue.expiry.expire(reference)
                 elif not consumer.is_browser:
                     queue.expiry.expire_anywhere(reference)
                 continue
             misses = 0
             delivered += 1
-            if len(ring) > 1:
+            if len(ring) > 1 and (assignment is None or assignment.takes_turns):
                 ring.rotate(-1)
-            if assignment is not None and not consumer.browse:
-                assignment.delivered(queue, consumer, reference)
             self._hand_over(consumer, reference)
         return delivered
+
+    def _ask(self, consumer: Consumer, cursor: Cursor, assignment: "Assignment | None") -> Reference | None:
+        """Return what a cursor chooses; the visit may have to end (`_is_cut`), or the consumer to leave its ring.
+
+        The visit ends as well if the first message of a group, which came from disk, has changed the assignment rule.
+        """
+        scan = self._dispatcher.scan
+        queue = self._queue
+        reference = cursor.next(consumer, scan) if scan.left > 0 else None
+        if (reference is None and scan.left <= 0) or queue.assignment is not assignment:
+            self._is_cut = True
+        elif reference is None and assignment is not None and assignment.rests(queue, consumer):
+            consumer.in_ring = False
+        return reference
 
     def _cut(self, delivered: int) -> int:
         """End this visit because a budget is used up, and ask for another."""
@@ -219,6 +267,8 @@ class Dispatch(Dispatchable):
         consumer.credit -= 1
         queue = self._queue
         if not consumer.browse:
+            if queue.assignment is not None:
+                queue.assignment.delivered(queue, consumer, reference)
             queue.backlog.unlink(reference)
             reference.state = DELIVERING
             reference.consumer = consumer

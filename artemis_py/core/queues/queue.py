@@ -76,6 +76,8 @@ class Queue(Binding):
         """What a service has put around the entry rule (`kinds.set_guard`); None for nearly every queue."""
         self.assignment: Assignment | None = None
         """The rule that says which consumer gets a message; None for most queues."""
+        self.has_groups: bool = False
+        """Whether a message that may belong to a group has come; until then a queue needs no rule for groups."""
         self.keeps_messages: bool = False
         """Whether deliveries remove nothing: each consumer gets all messages, as a browser does."""
         self.is_shrinking: bool = False
@@ -248,6 +250,8 @@ class Queue(Binding):
             self.messages_replaced += 1
             forget(reference)
             return False
+        if reference.message.has_group and not self.has_groups:
+            self.find_groups()
         sequence = self.next_sequence
         reference.sequence = sequence
         self.next_sequence = sequence + 1
@@ -259,6 +263,11 @@ class Queue(Binding):
             dispatch.is_ready = True
             self.dispatcher.ready.append(dispatch)
         return True
+
+    def find_groups(self) -> None:
+        """Use the rule for message groups from now on, if the attributes ask for it: the first such message is here."""
+        self.has_groups = True
+        choose_rules(self)
 
     def _on_due(self, reference: Reference) -> None:
         """Make a message that has become due visible."""
@@ -322,9 +331,6 @@ class Queue(Binding):
         self.backlog.set_window(self.address.settings.max_read_page_messages, self.address.settings.max_read_page_bytes)
         choose_rules(self)
         shrink(self)
-        for consumer in self.consumers:
-            consumer.follow_queue()
-        self.dispatch.follow_assignment()
         self.dispatch.gate.check()
         self.dispatch.mark_ready()
 
@@ -367,6 +373,9 @@ class Queue(Binding):
         for holder in list(self.holders):
             holder.sink.ended(reason)
         self.purge()
+        if self.assignment is not None:
+            self.assignment.ended(self)
+            self.assignment = None
         self.schedule.cancel()
         self.dispatch.gate.cancel()
         if self.is_stored:

@@ -18,6 +18,8 @@ def acknowledge(reference: Reference) -> None:
     queue = reference.queue
     queue.delivering_count -= 1
     queue.messages_acknowledged += 1
+    if queue.assignment is not None:
+        queue.assignment.settled(queue, reference)
     # The same as `forget`, without the calls, because nearly every message ends here.
     reference.state = GONE
     reference.consumer = None
@@ -47,6 +49,8 @@ def give_back(reference: Reference, outcome: int) -> None:
         return
     queue = reference.queue
     queue.delivering_count -= 1
+    if queue.assignment is not None:
+        queue.assignment.settled(queue, reference)
     consumer = reference.consumer
     reference.consumer = None
     reference.was_acquired = True
@@ -91,7 +95,9 @@ def put_back(reference: Reference, near: Reference | None) -> None:
         forget(reference)
         return
     queue.backlog.insert(reference, near)
-    if queue.dispatch.cursor_count > 0:
+    if queue.assignment is not None:
+        queue.assignment.came_back(queue, reference)
+    elif queue.dispatch.cursor_count > 0:
         for consumer in queue.consumers:
             if consumer.cursor is not None:
                 consumer.cursor.came_back(consumer, reference)
@@ -218,6 +224,8 @@ def forget(reference: Reference) -> None:
     reference.consumer = None
     if queue.aside:
         queue.aside.pop(reference.sequence, None)
+    if queue.assignment is not None:
+        queue.assignment.removed(queue, reference)
     if reference.handle and not queue.is_deleted:
         unstore(reference)
     if queue.entry is not None:

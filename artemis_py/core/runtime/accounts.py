@@ -25,6 +25,8 @@ ADDRESS_BYTES = 1024
 QUEUE_BYTES = 4096
 CONSUMER_BYTES = 2560
 TAIL_BYTES = 2048
+GROUP_BYTES = 320
+LISTED_BYTES = 160
 NAME_FACTOR = 4
 
 # A key of a last-value queue whose message is in memory: 64 octets at most, the note of it and its place in a table.

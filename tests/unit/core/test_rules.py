@@ -58,8 +58,8 @@ class OneConsumerPerColour(Assignment):
         self.is_by_message = True
         self._owners: dict[object, Consumer] = {}
 
-    def owner(self, queue: Queue, reference: Reference) -> Consumer | None:
-        return self._owners.get(reference.message.lookup("colour"))
+    def may_have(self, queue: Queue, consumer: Consumer, reference: Reference) -> bool:
+        return self._owners.get(reference.message.lookup("colour")) in (None, consumer)
 
     def delivered(self, queue: Queue, consumer: Consumer, reference: Reference) -> None:
         self._owners[reference.message.lookup("colour")] = consumer

@@ -62,7 +62,6 @@ def wants(consumer: "Consumer", reference: Reference) -> bool:
         return False
     assignment = consumer.queue.assignment
     if assignment is not None and assignment.is_by_message and not consumer.browse:
-        owner = assignment.owner(consumer.queue, reference)
-        if owner is not None and owner is not consumer:
+        if not assignment.may_have(consumer.queue, consumer, reference):
             return False
     return consumer.filter is None or consumer.filter.matches(reference)

@@ -36,6 +36,15 @@ class ListCursor(Cursor):
         """Return the last reference it examined."""
         return self.places[priority]
 
+    def go_back(self, to: "ListCursor | None") -> None:
+        """Examine everything again that is behind the places of another cursor; None: everything."""
+        for priority in range(PRIORITIES):
+            place = self.places[priority]
+            other = None if to is None else to.places[priority]
+            if place is not None and (other is None or other.sequence < place.sequence):
+                self.move(priority, other)
+            self.reach[priority] = 0 if to is None else min(self.reach[priority], to.reach[priority])
+
     def reset(self) -> None:
         """Forget all references."""
         for priority in range(PRIORITIES):

@@ -1,7 +1,13 @@
-"""Exclusive queues: one consumer at a time gets all messages; the others wait until it leaves (artemis-model §2.2)."""
+"""Exclusive queues: one consumer gets all messages; the others wait until it leaves (artemis-model §3.6.1).
+
+The first consumer that gets a message is pinned. When it has left, and all that it had is settled or back in the queue,
+the next one is pinned: of those that can take a message now, the one with the highest priority, and of those the one
+that has been attached longest.
+"""
 
 from typing import TYPE_CHECKING
 
+from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.rules.assignment import Assignment
 
 if TYPE_CHECKING:
@@ -10,17 +16,49 @@ if TYPE_CHECKING:
 
 
 class Exclusive(Assignment):
-    """Pins the first consumer that is ready to take a message."""
+    """Gives all messages to one consumer."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.takes_turns = False
         self._pinned: Consumer | None = None
 
+    def begin(self, queue: "Queue") -> None:
+        """Let the pinned consumer be asked first; if none is pinned, ask in the order in which they attached."""
+        pinned = self._pinned
+        for level in queue.dispatch.levels:
+            ring = level.ring
+            if len(ring) < 2:
+                continue
+            if pinned is None:
+                waiting = [consumer for consumer in queue.consumers if consumer.in_ring]
+                ring.clear()
+                ring.extend([consumer for consumer in waiting if consumer.priority == level.priority])
+            elif pinned.in_ring and pinned.priority == level.priority and ring[0] is not pinned:
+                ring.remove(pinned)
+                ring.appendleft(pinned)
+
     def may_take(self, queue: "Queue", consumer: "Consumer") -> bool:
-        """Tell whether this is the pinned consumer; if none is pinned, pin it."""
+        """Tell whether this is the pinned consumer; if none is pinned, whether it may be.
+
+        It may if no other has anything unsettled: a consumer that left, a link that was detached, a transaction.
+        """
+        if self._pinned is not None:
+            return self._pinned is consumer
+        return queue.delivering_count == 0 or queue.delivering_count == len(consumer.outstanding)
+
+    def delivered(self, queue: "Queue", consumer: "Consumer", reference: Reference) -> None:
+        """Pin the consumer if none is pinned, and mark its first message."""
         if self._pinned is None:
             self._pinned = consumer
-        return self._pinned is consumer
+            consumer.mark = queue.settings.group_first_key
+        else:
+            consumer.mark = None
+
+    def settled(self, queue: "Queue", reference: Reference) -> None:
+        """Let dispatch choose the next consumer if the last one has left and this was its last delivery."""
+        if self._pinned is None:
+            queue.dispatch.mark_ready()
 
     def left(self, queue: "Queue", consumer: "Consumer") -> None:
         """Let the next consumer be pinned if the pinned one left."""

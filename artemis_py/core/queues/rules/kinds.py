@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from artemis_py.core.queues.rules.assignment import Assignment
 from artemis_py.core.queues.rules.entry import Entry, EntryRules, rules_of
 from artemis_py.core.queues.rules.exclusive import Exclusive
+from artemis_py.core.queues.rules.groups import Groups
 from artemis_py.core.queues.rules.guard import Guard
 from artemis_py.core.queues.rules.last_value import LastValue
 from artemis_py.core.queues.rules.ring import Ring, size_of
@@ -80,7 +81,19 @@ class ExclusiveKind(QueueKind):
         return queue.assignment if isinstance(queue.assignment, Exclusive) else Exclusive()
 
 
-KINDS: Final[list[QueueKind]] = [ExclusiveKind(), LastValueKind(), RingKind(), NonDestructiveKind()]
+class GroupKind(QueueKind):
+    """Queues with messages of groups, unless `group-buckets` is 0. Internal and exclusive ones ignore groups."""
+
+    def assignment(self, queue: "Queue") -> Assignment | None:
+        """Return the rule that the queue has, so that groups keep their owners, or a new one."""
+        buckets = queue.settings.group_buckets
+        if not queue.has_groups or buckets == 0 or queue.internal or queue.settings.exclusive:
+            return None
+        current = queue.assignment
+        return current if isinstance(current, Groups) and current.buckets == buckets else Groups(queue, buckets)
+
+
+KINDS: Final[list[QueueKind]] = [ExclusiveKind(), LastValueKind(), RingKind(), NonDestructiveKind(), GroupKind()]
 """All kinds. A program that embeds the broker may append more before queues are created.
 
 Last values come before rings: what a newer message replaces makes room in the ring first.
@@ -104,11 +117,24 @@ def choose_rules(queue: "Queue") -> None:
         keeps_messages = keeps_messages or kind.keeps_messages(queue)
     entry: Entry | None = EntryRules(entries) if len(entries) > 1 else entries[0] if entries else None
     queue.entry = entry
-    queue.assignment = assignment
-    queue.keeps_messages = keeps_messages
+    if keeps_messages:
+        # Everybody gets everything, so nobody owns a message.
+        assignment = None
+    else:
+        # Consumers take messages again before the rule gives them the cursors that it needs.
+        _keep(queue, False)
+    if assignment is not queue.assignment:
+        queue.dispatch.change_assignment(assignment)
+    _keep(queue, keeps_messages)
     if guard is not None:
         guard.inner = entry
         queue.entry = guard
+
+
+def _keep(queue: "Queue", keeps_messages: bool) -> None:
+    queue.keeps_messages = keeps_messages
+    for consumer in queue.consumers:
+        consumer.follow_queue()
 
 
 def set_guard(queue: "Queue", guard: Guard | None) -> None:
