@@ -21,7 +21,7 @@ from artemis_amqp.engine.performatives import (
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.messages.amendments import amended
 from artemis_amqp.messages.conversion import from_view
-from artemis_amqp.messages.delivery import annotations_bytes, header_bytes
+from artemis_amqp.messages.delivery import annotations_bytes, header_bytes, marked
 from artemis_amqp.messages.format import AMQP_FORMAT
 from artemis_amqp.messages.large import OutgoingBody
 from artemis_py.core.messages.message import Message
@@ -95,6 +95,9 @@ class Deliveries(Sink):
                 consumer.refuse(reference, REJECTED)
                 return
         head = self.head(reference, annotations)
+        if consumer.mark is not None:
+            front, bare = marked(bare, consumer.mark)
+            head += front
         if self._max_message_size and len(head) + len(bare) > self._max_message_size:
             # It must not be sent on this link (AMQP 1.0 §2.7.3, max-message-size); another consumer may take it.
             consumer.refuse(reference, RELEASED)
@@ -111,11 +114,18 @@ class Deliveries(Sink):
     def _deliver_large(self, reference: Reference, consumer: Consumer) -> None:
         message = reference.message
         head = self.head(reference, message.annotations)
-        if self._max_message_size and len(head) + message.content_size > self._max_message_size:
+        leading = message.data
+        if consumer.mark is not None:
+            front, leading = marked(leading, consumer.mark)
+            head += front
+        if (
+            self._max_message_size
+            and len(head) + len(leading) + message.content_size - len(message.data) > self._max_message_size
+        ):
             consumer.refuse(reference, RELEASED)
             return
         try:
-            self.send_large(reference, head, self._settled, None)
+            self.send_large(reference, head, leading, self._settled, None)
         except StoreError as error:
             self.log_damage(reference, error)
             consumer.refuse(reference, FAILED)
@@ -123,9 +133,12 @@ class Deliveries(Sink):
         if consumer.credit > 0 and not self._link.can_send:
             consumer.blocked = True
 
-    def send_large(self, reference: Reference, head: bytes, settled: bool, resumed_tag: bytes | None) -> None:
+    def send_large(
+        self, reference: Reference, head: bytes, leading: bytes, settled: bool, resumed_tag: bytes | None
+    ) -> None:
         """Begin to send a large message that AMQP brought; with `resumed_tag` as the resumed delivery of that tag.
 
+        `leading` is what stands between `head` and the body.
         Raises StoreError if the body cannot be read.
         """
         message = reference.message
@@ -134,7 +147,7 @@ class Deliveries(Sink):
         source = self._source = OutgoingBody(body)
         self._link.send(
             head,
-            message.data,
+            leading,
             reference,
             settled,
             tag=resumed_tag,
@@ -331,7 +344,7 @@ class OutgoingLink(SenderLinkHandler):
     def _resume_large(self, tag: bytes, reference: Reference, consumer: Consumer) -> None:
         head = self.deliveries.head(reference, reference.message.annotations)
         try:
-            self.deliveries.send_large(reference, head, False, tag)
+            self.deliveries.send_large(reference, head, reference.message.data, False, tag)
         except StoreError as error:
             self.deliveries.log_damage(reference, error)
             consumer.settle(reference, FAILED, here=False)

@@ -6,7 +6,14 @@ from typing import Final
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value, write_compound, write_value
 from artemis_amqp.engine.extensions import DELIVERY_TIME, INGRESS_TIME, ROUTING_TYPE, SEQUENCE_NUMBER
 from artemis_amqp.engine.types import Byte, Symbol, UByte, UInt
-from artemis_amqp.messages.sections import NOT_KEPT, count_of
+from artemis_amqp.messages.sections import (
+    APPLICATION_PROPERTIES,
+    NOT_KEPT,
+    PROPERTIES,
+    count_of,
+    items_at,
+    section_at,
+)
 from artemis_py.core.messages.message import DEFAULT_PRIORITY
 
 AMENDED: Final = "m."
@@ -120,6 +127,36 @@ def merge_annotations(annotations_raw: bytes, added: dict[str, object]) -> bytes
             write_value(content, value)
             count += 2
     return _U32.pack(count) + bytes(content) if count else b""
+
+
+def marked(bare: bytes, name: str) -> tuple[bytes, bytes]:
+    """Return a bare message with the application property `name`, true, in two parts: the sections in front of the
+    body, written for this delivery, and the rest as it came. Raises MalformedValue.
+    """
+    end = len(bare)
+    offset = 0
+    front = bytearray()
+    content = bytearray()
+    count = 0
+    while offset < end:
+        code, body = section_at(bare, offset, end)
+        if code > APPLICATION_PROPERTIES:
+            break
+        stop = skip_value(bare, body, end, 1)
+        if code == PROPERTIES:
+            front += bare[offset:stop]
+        else:
+            items, body, stop = items_at(0xC1, bare, body, end)
+            # In the form of kept annotations.
+            kept = _without(_U32.pack(items) + bare[body:stop], {name: True})
+            count = count_of(kept)
+            content += kept[4:]
+        offset = stop
+    write_value(content, name)
+    content += b"\x41"
+    front += b"\x00\x53\x74"
+    write_compound(front, 0xC1, count + 2, content)
+    return bytes(front), bare[offset:]
 
 
 def _without(annotations_raw: bytes, names: dict[str, object]) -> bytes:

@@ -19,6 +19,7 @@ from artemis_mqtt.broker.format import (
     RETAINED_COPY,
     MqttFormat,
     converted,
+    marked,
 )
 from artemis_mqtt.engine.flight import SENT, Delivery, OutgoingFlight
 from artemis_mqtt.engine.publish import encode_publish, expiry_property
@@ -55,7 +56,7 @@ UNLIMITED_CREDIT: Final = 1 << 60
 class Sent:
     """The token of an engine's `Delivery`: the message and subscription that it is under way for."""
 
-    __slots__ = ("is_stored", "order", "reference", "subscription", "was_sent")
+    __slots__ = ("is_stored", "mark", "order", "reference", "subscription", "was_sent")
 
     def __init__(self, reference: Reference | None, subscription: "Subscription", order: int) -> None:
         self.reference: Reference | None = reference
@@ -64,6 +65,8 @@ class Sent:
         self.order: int = order
         self.was_sent: bool = False
         """Whether the client may have seen it."""
+        self.mark: str | None = None
+        """See `Consumer.mark`."""
         self.is_stored: bool = True
         """Whether its record, if it has one, is durable."""
 
@@ -143,7 +146,9 @@ class Subscription(Sink):
                     outlet.unconverted(reference, error)
                     consumer.refuse(reference, REJECTED)
                     return
-            if not outlet.send_at_most_once(self, message, annotations, payload):
+            if consumer.mark is not None:
+                annotations = marked(annotations, consumer.mark)
+            if not outlet.send_at_most_once(self, message, annotations, payload, consumer.mark is None):
                 outlet.unreadable(self, reference)
             if not consumer.presettled:
                 consumer.settle(reference, ACCEPTED)
@@ -258,11 +263,20 @@ class Outlet:
         return self._topic_field
 
     def send_at_most_once(
-        self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes
+        self, subscription: Subscription, message: Message, annotations: bytes, payload: bytes, is_usual: bool
     ) -> bool:
-        """Send with QoS 0; False: the topic cannot be sent. A message that is too large for the client is left out."""
+        """Send with QoS 0; False: the topic cannot be sent. A message that is too large for the client is left out.
+
+        `is_usual`: whether others may get the same octets.
+        """
         retain = self._retain(subscription, message, annotations)
-        if message.references > 1 and not message.expires_ms and not subscription.identifier and message.large is None:
+        if (
+            is_usual
+            and message.references > 1
+            and not message.expires_ms
+            and not subscription.identifier
+            and message.large is None
+        ):
             # A fan-out: the same octets for everybody with this version and retain flag.
             if self.is_v5:
                 key = PACKET_V5_RETAINED if retain else PACKET_V5
@@ -303,6 +317,8 @@ class Outlet:
             # Its acknowledgement has to be read.
             self.handler.read_on()
         token = Sent(reference, subscription, session.next_order())
+        if subscription.consumer is not None:
+            token.mark = subscription.consumer.mark
         packet_id = outgoing.add(qos, token)
         if qos == 2 and self.stores and reference.handle:
             token.is_stored = False
@@ -330,6 +346,8 @@ class Outlet:
                 self.unconverted(reference, error)
                 self._give_up(packet_id, qos, reference, REJECTED)
                 return
+        if token.mark is not None:
+            annotations = marked(annotations, token.mark)
         subscription = token.subscription
         field = self.topic_field(message.address)
         if field and self.writer.send(
