@@ -1,10 +1,12 @@
 """Management of one queue: the resource `queue.<name>`."""
 
+import json
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from artemis_py.core.queues import bulk
 from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.rules.groups import Groups
 from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
@@ -12,6 +14,10 @@ from artemis_py.management.control import Control, Kind, Operation, Parameter
 from artemis_py.management.queue_attributes import SHOWN
 
 FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
+GROUP = Parameter("groupID", Kind.TEXT)
+
+# Groups in one answer: it is built at once, in some 10 ms.
+LISTED_GROUPS: Final = 10_000
 
 
 def _of_queue(read: Callable[[Queue], object]) -> Callable[["QueueControl"], object]:
@@ -56,6 +62,27 @@ class QueueControl(Control):
             return self.queue.message_count
         return bulk.count(self.queue, parse_filter(filter))
 
+    @property
+    def groups(self) -> Groups | None:
+        """The queue's rule for message groups; None if no message of a group came, or groups mean nothing here."""
+        rule = self.queue.assignment
+        return rule if isinstance(rule, Groups) else None
+
+    def reset_group(self, name: str) -> None:
+        """Take a group from its owner; the next consumer gets it when its deliveries are settled."""
+        if self.groups is not None:
+            self.groups.reset(name)
+
+    def reset_all_groups(self) -> None:
+        """Take all groups from their owners."""
+        if self.groups is not None:
+            self.groups.reset_all()
+
+    def list_groups(self) -> str:
+        """Return the groups that have owners, and the ids of these consumers, as JSON text."""
+        owners = [] if self.groups is None else self.groups.table.owners(LISTED_GROUPS)
+        return json.dumps([{"groupID": name, "consumerID": owner.id} for name, owner in owners])
+
     attributes: ClassVar = {
         **{name: _of_queue(read) for name, read in SHOWN.items()},
         "ID": lambda control: control.queue.id,
@@ -71,6 +98,7 @@ class QueueControl(Control):
         "MessagesExpired": lambda control: control.queue.messages_expired,
         "MessagesKilled": lambda control: control.queue.messages_killed,
         "MessagesReplaced": lambda control: control.queue.messages_replaced,
+        "GroupCount": lambda control: 0 if control.groups is None else len(control.groups.table.groups),
     }
 
     operations: ClassVar[Mapping[str, tuple[Operation, ...]]] = {
@@ -82,4 +110,7 @@ class QueueControl(Control):
         "purge": (Operation(remove_all),),
         "removeMessages": (Operation(remove, FILTER),),
         "countMessages": (Operation(count), Operation(count, FILTER)),
+        "resetGroup": (Operation(reset_group, GROUP),),
+        "resetAllGroups": (Operation(reset_all_groups),),
+        "listGroupsAsJSON": (Operation(list_groups),),
     }
