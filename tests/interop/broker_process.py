@@ -78,16 +78,19 @@ class Instance:
         etc = directory / "etc"
         etc.mkdir(parents=True)
         (directory / "data").mkdir()
-        text = CONFIGURATION.format(
+        (etc / "broker.xml").write_text(self.configuration(), encoding="utf-8")
+        (etc / "artemis-users.properties").write_text(self.users, encoding="utf-8")
+        (etc / "artemis-roles.properties").write_text(self.roles, encoding="utf-8")
+
+    def configuration(self) -> str:
+        """Return the text of its `broker.xml`."""
+        return CONFIGURATION.format(
             core=self.core,
             persistence=self.persistence,
             parameters=self.parameters,
             addresses=self.addresses,
             settings=self.settings,
         )
-        (etc / "broker.xml").write_text(text, encoding="utf-8")
-        (etc / "artemis-users.properties").write_text(self.users, encoding="utf-8")
-        (etc / "artemis-roles.properties").write_text(self.roles, encoding="utf-8")
 
 
 class BrokerFailed(AssertionError):
