@@ -44,10 +44,7 @@ PARTS = Parts(
             queue("divert.ring"),
             queue("divert.ring.to", 'ring-size="2"'),
             *(address(f"divert.types.{kind}", (), ()) for kind in TYPES),
-            *(
-                address(f"divert.types.{kind}.to", [f"{kind}.anycast"], [f"{kind}.multicast"])
-                for kind in TYPES
-            ),
+            *(address(f"divert.types.{kind}.to", [f"{kind}.anycast"], [f"{kind}.multicast"]) for kind in TYPES),
             address("divert.only", None, ()),
             queue("divert.only.to"),
             queue("divert.nowhere"),
@@ -88,8 +85,12 @@ PARTS = Parts(
             divert("d-auto", "divert.auto", "divert.auto.to"),
             divert("d-large", "divert.large", "divert.large.to"),
             *(
-                divert(f"d-{kind}", f"divert.types.{kind}", f"divert.types.{kind}.to",
-                       f"<routing-type>{kind}</routing-type>")
+                divert(
+                    f"d-{kind}",
+                    f"divert.types.{kind}",
+                    f"divert.types.{kind}.to",
+                    f"<routing-type>{kind}</routing-type>",
+                )
                 for kind in TYPES
             ),
             divert("d-loop-1", "divert.loop", "divert.loop.two"),

@@ -120,8 +120,8 @@ def anycast(site: Site) -> Seen:
 
 def routing_types(site: Site) -> Seen:
     """Messages of each routing type and of none are sent; then a queue of each type is created."""
-    for body, kind in (("anycast", ["queue"]), ("multicast", ["topic"]), ("none", [])):
-        site.send("retro.types", body, capabilities=kind)
+    for body, capabilities in (("anycast", ["queue"]), ("multicast", ["topic"]), ("none", [])):
+        site.send("retro.types", body, capabilities=capabilities)
     for kind in ("ANYCAST", "MULTICAST"):
         _create(site, "retro.types", f"retro.types.{kind}", kind)
 

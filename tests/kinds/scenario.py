@@ -58,7 +58,9 @@ def divert(name: str, source: str, target: str, content: str = "") -> str:
 
 def setting(match: str, **elements: object) -> str:
     """Declare settings of addresses; `_` in a name is `-`."""
-    content = "".join(f"<{name.replace('_', '-')}>{value}</{name.replace('_', '-')}>" for name, value in elements.items())
+    content = "".join(
+        f"<{name.replace('_', '-')}>{value}</{name.replace('_', '-')}>" for name, value in elements.items()
+    )
     return f'<address-setting match="{match}">{content}</address-setting>\n'
 
 

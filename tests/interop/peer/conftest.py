@@ -45,20 +45,24 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / f"apache-artemis-{ARTEMIS}"
 
 
-@pytest.fixture(scope="session")
-def artemis(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a broker that asks for a login and keeps messages on disk."""
-    instance = tmp_path_factory.mktemp("instance") / "broker"
-    port = free_port()
-    create = [
+def create(distribution: Path, instance: Path, port: int) -> list[str]:
+    """Make an instance in a folder that does not exist; the command that becomes its broker, a single process."""
+    command = [
         *(str(distribution / "bin" / "artemis"), "create", str(instance), "--silent", "--host", HOST),
         *("--user", USER, "--password", PASSWORD, "--require-login", "--default-port", str(port)),
         *("--no-web", "--no-autotune", "--nio", "--java-memory", "512M"),
         *("--no-amqp-acceptor", "--no-mqtt-acceptor", "--no-stomp-acceptor", "--no-hornetq-acceptor"),
     ]
-    subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=CREATE_TIMEOUT_S)
-    # The script becomes the broker: one process.
-    with running([str(instance / "bin" / "artemis"), "run"], port, instance):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=CREATE_TIMEOUT_S)
+    return [str(instance / "bin" / "artemis"), "run"]
+
+
+@pytest.fixture(scope="session")
+def artemis(distribution: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a broker that asks for a login and keeps messages on disk."""
+    instance = tmp_path_factory.mktemp("instance") / "broker"
+    port = free_port()
+    with running(create(distribution, instance, port), port, instance):
         yield f"amqp://{HOST}:{port}"
 
 
