@@ -16,7 +16,9 @@ def higher_first(site: Site) -> Seen:
             client.sync()
         site.send("priority.higher", *"abcde")
 
-        return {f"priority {priority}": arrived(receiver) for priority, receiver in receivers.items()}
+        return {"sent": [*"abcde"]} | {
+            f"priority {priority}": arrived(receiver) for priority, receiver in receivers.items()
+        }
 
 
 def busy_again_and_free(site: Site) -> Seen:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from proton import Timeout
+from proton import Timeout, byte
 
 from tests.interop.proton.client import Refused
 from tests.kinds.scenario import Parts, Restarting, Seen, address, divert, queue, setting
@@ -124,9 +124,10 @@ def exclusive(site: Site) -> Seen:
 
 def filters(site: Site) -> Seen:
     """An exclusive divert for levels above 5 and an ordinary one for levels above 2."""
-    site.send("divert.filter", *(text(f"m{level}", properties={"level": level}) for level in (1, 4, 9)))
+    levels = (1, 4, 9)
+    site.send("divert.filter", *(text(f"m{level}", properties={"level": level}) for level in levels))
 
-    return _in(site, ("filter", "filter.high", "filter.all"))
+    return {"sent": [f"m{level}" for level in levels]} | _in(site, ("filter", "filter.high", "filter.all"))
 
 
 def exclusive_beside_an_ordinary_one(site: Site) -> Seen:
@@ -151,11 +152,16 @@ def list_of_addresses(site: Site) -> Seen:
 
 
 def routing_types(site: Site) -> Seen:
-    """Diverts of each `routing-type` forward to an address with queues of both types."""
+    """Diverts of each `routing-type` forward to an address with queues of both types.
+
+    Messages have a type because their link asks for it or because an annotation says so, or have none.
+    """
     seen: Seen = {}
     for kind in TYPES:
-        for body, capabilities in (("anycast", ["queue"]), ("multicast", ["topic"]), ("none", [])):
+        for body, capabilities in (("queue", ["queue"]), ("topic", ["topic"]), ("none", [])):
             site.send(f"divert.types.{kind}", body, capabilities=capabilities)
+        for body, number in (("anycast", 1), ("multicast", 0)):
+            site.send(f"divert.types.{kind}", text(body, annotations={"x-opt-routing-type": byte(number)}))
         seen[f"{kind}, anycast queue"] = site.waiting(f"divert.types.{kind}.to::{kind}.anycast")
         seen[f"{kind}, multicast queue"] = site.waiting(f"divert.types.{kind}.to::{kind}.multicast")
     return seen

@@ -53,6 +53,7 @@ def owner_closes_with_unsettled_messages(site: Site) -> Seen:
 
         taken = second.receive_many(4)
         return {
+            "sent": [*"abcd"],
             "owner": got,
             "other before": waited,
             "other after": bodies(taken),

@@ -43,10 +43,10 @@ def pinning(site: Site) -> Seen:
     with site.connect() as one, site.connect() as two:
         first, second = one.receiver("groups.pin"), two.receiver("groups.pin")
         _flow(first, second)
-        for number in (1, 2, 3):
-            site.send("groups.pin", *_numbered("abcd", number))
+        sent = [grouped(f"{group}{number}", group) for number in (1, 2, 3) for group in "abcd"]
+        site.send("groups.pin", *sent)
 
-        return {"first": arrived(first), "second": arrived(second)}
+        return {"sent": [message.body for message in sent], "first": arrived(first), "second": arrived(second)}
 
 
 def busy_owner(site: Site) -> Seen:
@@ -57,12 +57,23 @@ def busy_owner(site: Site) -> Seen:
         site.send("groups.busy", *_numbered("a", 1))
         owned = bodies(first.receive_many(1))
         _flow(second)
-        site.send("groups.busy", grouped("a2", "a"), grouped("b1", "b"), grouped("a3", "a"), grouped("b2", "b"))
+        waiting = ["a2", "b1", "a3", "b2"]
+        site.send("groups.busy", *(grouped(body, body[0]) for body in waiting))
         during = arrived(second)
+        left = [site.waiting("groups.busy")]
         _flow(second)
         after = bodies(first.drain(1))
+        afterwards = arrived(second)
+        left.append(site.waiting("groups.busy"))
 
-        return {"owner": owned, "other": during, "owner with credit": after, "other afterwards": arrived(second)}
+        return {
+            "sent": owned + waiting,
+            "owner": owned,
+            "other": during,
+            "owner with credit": after,
+            "other afterwards": afterwards,
+            "waiting": left,
+        }
 
 
 def ungrouped_behind_a_busy_owner(site: Site) -> Seen:

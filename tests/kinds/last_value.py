@@ -25,10 +25,11 @@ PARTS = Parts(
 
 def replacing(site: Site) -> Seen:
     """Values of three keys are sent, then newer ones of two of them."""
-    messages = [keyed(body, body[0]) for body in ("a1", "b1", "c1", "a2", "b2", "a3")]
-    waiting = site.after_each("lv.replace", messages)
+    sent = ["a1", "b1", "c1", "a2", "b2", "a3"]
+    waiting = site.after_each("lv.replace", [keyed(body, body[0]) for body in sent])
 
     return {
+        "sent": sent,
         "waiting after each message": waiting,
         "messages of the queue": site.count("lv.replace"),
         "dead letters": site.waiting("lv.dead"),

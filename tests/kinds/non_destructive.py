@@ -58,7 +58,7 @@ def late_consumer(site: Site) -> Seen:
         late = second.bodies()
         site.send("keep.late", "c")
 
-        return {"first": [early, first.bodies()], "second": [late, second.bodies()]}
+        return {"sent": [*"abc"], "first": [early, first.bodies()], "second": [late, second.bodies()]}
 
 
 def outcomes(site: Site) -> Seen:
@@ -95,7 +95,6 @@ def failed_attempts(site: Site) -> Seen:
         return {
             "delivered": got,
             "another consumer": two.bodies("keep.failed"),
-            "messages of the queue": site.count("keep.failed"),
         }
 
 
@@ -167,11 +166,10 @@ def with_last_value_unsettled(site: Site) -> Seen:
         during = two.bodies("keep.values.held")
         held.release()
 
-        # Artemis delivers a value twice at times, so only the values count.
         return {
-            "another consumer meanwhile": sorted({*during}),
-            "the same afterwards": sorted({*first.bodies()}),
-            "another afterwards": sorted({*two.bodies("keep.values.held")}),
+            "another consumer meanwhile": during,
+            "the same afterwards": first.bodies(),
+            "another afterwards": two.bodies("keep.values.held"),
         }
 
 

@@ -31,6 +31,7 @@ def overflow(site: Site) -> Seen:
     waiting = site.after_each("ring.overflow", "abcde")
 
     return {
+        "sent": [*"abcde"],
         "waiting after each message": waiting,
         "messages of the queue": site.count("ring.overflow"),
         "dead letters": site.waiting("ring.dead"),
