@@ -4,11 +4,11 @@ from typing import Any
 
 from tests.interop.proton.client import Receiver
 from tests.kinds.scenario import Parts, Restarting, Seen, queue
-from tests.kinds.site import Site, arrived, bodies, grouped, text
+from tests.kinds.site import Site, accepted, arrived, bodies, grouped, text
 
 NAMES = (
-    *("pin", "busy", "ungrouped", "close", "close.unpinned", "leave", "unsettled", "stay", "update", "restart"),
-    *("priority", "consumer", "selector", "released"),
+    *("pin", "busy", "ungrouped", "close", "close.held", "close.unpinned", "leave", "unsettled"),
+    *("stay", "update", "restart", "priority", "consumer", "selector", "released"),
 )
 PARTS = Parts(
     addresses="".join(
@@ -90,16 +90,39 @@ def ungrouped_behind_a_busy_owner(site: Site) -> Seen:
 
 
 def closed_group(site: Site) -> Seen:
-    """A message with group sequence -1 ends the group; more messages of it follow."""
+    """A message with group sequence -1 ends the group, and everything is accepted; more messages of it follow."""
     with site.connect() as one, site.connect() as two:
         first, second = one.receiver("groups.close"), two.receiver("groups.close")
         _flow(first, second)
         site.send("groups.close", grouped("a1", "a"), grouped("a2", "a"), grouped("a3", "a", group_sequence=LAST))
-        before = [arrived(first), arrived(second)]
+        before = [accepted(first), accepted(second)]
         _flow(first, second)
         site.send("groups.close", grouped("a4", "a"), grouped("a5", "a"))
 
-        return {"until the end": before, "after it": [arrived(first), arrived(second)]}
+        after = [arrived(first), arrived(second)]
+        return {"until the end": before, "a new owner gets": [each for each in after if each]}
+
+
+def closed_group_with_unsettled_messages(site: Site) -> Seen:
+    """A message with group sequence -1 is not settled yet when more messages of the group follow."""
+    with site.connect() as one, site.connect() as two:
+        first, second = one.receiver("groups.close.held"), two.receiver("groups.close.held")
+        _flow(first, second)
+        site.send("groups.close.held", grouped("a1", "a"), grouped("a2", "a", group_sequence=LAST))
+        held = first.drain(0)
+        _flow(first, second)
+        site.send("groups.close.held", grouped("a3", "a"))
+        during = [arrived(first), arrived(second)]
+        _flow(first, second)
+        for one_held in held:
+            one_held.accept()
+
+        after = [arrived(first), arrived(second)]
+        return {
+            "until the end": bodies(held),
+            "while it is unsettled": [body for each in during for body in each],
+            "then": [body for each in after for body in each],
+        }
 
 
 def closed_without_an_owner(site: Site) -> Seen:
@@ -226,7 +249,7 @@ def buckets_changed(site: Site) -> Seen:
         first, second = one.receiver("groups.update"), two.receiver("groups.update")
         _flow(first, second)
         site.send("groups.update", *(grouped(f"a{number}", "a") for number in (1, 2)))
-        before = [arrived(first), arrived(second)]
+        before = [accepted(first), accepted(second)]
         site.update("groups.update", group_buckets=0)
         _flow(first, second)
         site.send("groups.update", *(grouped(f"a{number}", "a") for number in (3, 4, 5, 6)))

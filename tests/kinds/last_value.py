@@ -111,6 +111,7 @@ def superseded_then_rejected(site: Site) -> Seen:
         held = client.receiver("lv.rejected").receive()
         site.send("lv.rejected", keyed("r2", "r"))
         held.reject()
+        site.wait_until(lambda: site.count("lv.dead") == 1, "a dead letter")
 
         return {"waiting": site.waiting("lv.rejected"), "dead letters": client.bodies("lv.dead")}
 
