@@ -1,16 +1,20 @@
-"""Apache Artemis does what tests/kinds/artemis.json says. For another version, record it: `ARTEMIS_PY_RECORD=1`."""
+"""Apache Artemis does what `artemis.json` of tests/interop/kinds says.
 
+For another version of it, set `ARTEMIS_PY_RECORD=1`: the run then writes the file.
+"""
+
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.interop.java_server import HOST, free_port, running
+from tests.interop.kinds.instance import KINDS, configuration_of_artemis
+from tests.interop.kinds.recorded import ARTEMIS, check, without_varying
+from tests.interop.kinds.scenario import FAILED, observe, programs
+from tests.interop.kinds.site import Site
 from tests.interop.peer.conftest import create
-from tests.kinds.instance import KINDS, configuration_of_artemis
-from tests.kinds.recorded import ARTEMIS, check, without_varying
-from tests.kinds.scenario import FAILED, observe, programs
-from tests.kinds.site import Site
 
 
 @pytest.mark.timeout(600)
@@ -19,13 +23,15 @@ def test_programs_see_what_is_recorded(distribution: Path, tmp_path: Path) -> No
     folder = tmp_path / "artemis"
     port = free_port()
     command = create(distribution, folder, port)
+    # It runs for a minute at most: what its compiler does for long runs is not worth its time.
+    environment = os.environ | {"JAVA_ARGS_APPEND": "-XX:TieredStopAtLevel=1"}
     with ExitStack() as broker:
 
         def start(is_restarted: bool) -> str:
             broker.close()
             text = configuration_of_artemis(KINDS, port, is_restarted=is_restarted)
             (folder / "etc" / "broker.xml").write_text(text, encoding="utf-8")
-            broker.enter_context(running(command, port, folder))
+            broker.enter_context(running(command, port, folder, environment))
             return f"amqp://{HOST}:{port}"
 
         seen = observe(Site(start(False)), lambda: start(True), programs(KINDS))

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from proton import Timeout, byte
 
+from tests.interop.kinds.scenario import Parts, Restarting, Seen, address, divert, queue, setting
+from tests.interop.kinds.site import Site, text
 from tests.interop.proton.client import Refused
-from tests.kinds.scenario import Parts, Restarting, Seen, address, divert, queue, setting
-from tests.kinds.site import Site, text
 
 TYPES: Final = ("STRIP", "PASS", "ANYCAST", "MULTICAST")
 EXCLUSIVE: Final = "<exclusive>true</exclusive>"

@@ -1,7 +1,7 @@
 """Last-value queues: the last message of each key."""
 
-from tests.kinds.scenario import Parts, Restarting, Seen, queue, setting
-from tests.kinds.site import Site, arrived, bodies, keyed, text
+from tests.interop.kinds.scenario import Parts, Restarting, Seen, queue, setting
+from tests.interop.kinds.site import Site, arrived, bodies, keyed, text
 
 PARTS = Parts(
     addresses="".join(

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tests.interop.kinds.scenario import Parts, Restarting, Seen, queue
+from tests.interop.kinds.site import Site, accepted, arrived, bodies, grouped, text
 from tests.interop.proton.client import Receiver
-from tests.kinds.scenario import Parts, Restarting, Seen, queue
-from tests.kinds.site import Site, accepted, arrived, bodies, grouped, text
 
 NAMES = (
     *("pin", "busy", "ungrouped", "close", "close.held", "close.unpinned", "leave", "unsettled"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from tests.kinds.scenario import Seen
+from tests.interop.kinds.scenario import Seen
 
 HERE: Final = Path(__file__).parent
 ARTEMIS: Final = HERE / "artemis.json"

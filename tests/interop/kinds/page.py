@@ -1,16 +1,16 @@
 """Write what is generated of docs/queue-kinds.md: the table of differences and the pictures.
 
-Run `python -m tests.kinds.page` after ours.json, artemis.json or differences.toml has changed.
+Run `python -m tests.interop.kinds.page` after ours.json, artemis.json or differences.toml has changed.
 """
 
 import re
 from typing import Any, Final
 
 from tests.interop.broker_process import REPOSITORY
-from tests.kinds.instance import KINDS
-from tests.kinds.pictures import drawn
-from tests.kinds.recorded import ARTEMIS, OURS, differences, load
-from tests.kinds.scenario import programs, title
+from tests.interop.kinds.instance import KINDS
+from tests.interop.kinds.pictures import drawn
+from tests.interop.kinds.recorded import ARTEMIS, OURS, differences, load
+from tests.interop.kinds.scenario import programs, title
 
 PAGE: Final = REPOSITORY / "docs" / "queue-kinds.md"
 PICTURES: Final = REPOSITORY / "docs" / "pictures"

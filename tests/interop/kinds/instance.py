@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Final
 
 from tests.interop.broker_process import Instance
-from tests.kinds import (
+from tests.interop.kinds import (
     consumer_priority,
     diverts,
     exclusive,
@@ -15,7 +15,7 @@ from tests.kinds import (
     retroactive,
     ring,
 )
-from tests.kinds.scenario import Parts
+from tests.interop.kinds.scenario import Parts
 
 KINDS: Final[tuple[ModuleType, ...]] = (
     *(ring, last_value, non_destructive, exclusive, groups, consumer_priority, diverts, retroactive),

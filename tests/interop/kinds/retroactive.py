@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from proton import byte
 
+from tests.interop.kinds.scenario import Parts, Restarting, Seen, address, setting
+from tests.interop.kinds.site import Site, text
 from tests.interop.mqtt.paho_client import Paho
 from tests.interop.proton.client import Refused
-from tests.kinds.scenario import Parts, Restarting, Seen, address, setting
-from tests.kinds.site import Site, text
 
 PREFIX: Final = "$.artemis.internal."
 BOTH: Final = ("types", "untyped", "anycast", "resources", "deleted")

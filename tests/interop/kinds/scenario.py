@@ -12,8 +12,8 @@ from typing import Any, Final
 from attrs import frozen
 from proton import ProtonException
 
+from tests.interop.kinds.site import Site
 from tests.interop.proton.client import Refused
-from tests.kinds.site import Site
 
 Seen = dict[str, Any]
 """What a program saw: JSON values by what they are."""

@@ -1,7 +1,7 @@
 """Consumer priorities: a message goes to a lower priority only while no consumer of a higher one can take it."""
 
-from tests.kinds.scenario import Parts, Seen, queue
-from tests.kinds.site import Site, arrived, bodies
+from tests.interop.kinds.scenario import Parts, Seen, queue
+from tests.interop.kinds.site import Site, arrived, bodies
 
 NAMES = ("higher", "busy", "equal", "option", "negative", "selector")
 PARTS = Parts(addresses="".join(queue(f"priority.{name}") for name in NAMES))

@@ -1,7 +1,7 @@
 """Ring queues: at most `ring-size` messages wait."""
 
-from tests.kinds.scenario import Parts, Restarting, Seen, queue, setting
-from tests.kinds.site import Site, bodies, text
+from tests.interop.kinds.scenario import Parts, Restarting, Seen, queue, setting
+from tests.interop.kinds.site import Site, bodies, text
 
 PARTS = Parts(
     addresses="".join(

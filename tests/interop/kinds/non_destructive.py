@@ -1,7 +1,7 @@
 """Non-destructive queues: every consumer gets every message, and acknowledging removes nothing."""
 
-from tests.kinds.scenario import Parts, Restarting, Seen, queue, setting
-from tests.kinds.site import Site, accepted, bodies, keyed, text
+from tests.interop.kinds.scenario import Parts, Restarting, Seen, queue, setting
+from tests.interop.kinds.site import Site, accepted, bodies, keyed, text
 
 KEEPS = 'non-destructive="true"'
 PARTS = Parts(

@@ -1,7 +1,7 @@
 """Exclusive queues: one consumer at a time gets the messages, the others wait to take over."""
 
-from tests.kinds.scenario import Parts, Seen, queue
-from tests.kinds.site import Site, arrived, bodies
+from tests.interop.kinds.scenario import Parts, Seen, queue
+from tests.interop.kinds.site import Site, arrived, bodies
 
 NAMES = ("wait", "credit", "handover", "released", "next", "priority", "late", "off", "selector")
 PARTS = Parts(
