@@ -77,7 +77,7 @@ def busy_owner(site: Site) -> Seen:
 
 
 def ungrouped_behind_a_busy_owner(site: Site) -> Seen:
-    """As before, with a message without a group behind one of the busy owner."""
+    """The owner of group a has no credit left; messages without a group are behind one of group a."""
     with site.connect() as one, site.connect() as two:
         first, second = one.receiver("groups.ungrouped"), two.receiver("groups.ungrouped")
         _flow(first, credit=1)
@@ -180,7 +180,7 @@ def new_consumer(site: Site) -> Seen:
 
 
 def rebalancing(site: Site) -> Seen:
-    """As before, with `group-rebalance`."""
+    """With `group-rebalance` a consumer owns three groups when another one attaches; more messages of them follow."""
     return _with_a_new_consumer(site, "groups.rebalance")
 
 

@@ -45,8 +45,10 @@ def table() -> str:
     lines = []
     for program, facts in rows.items():
         names = "<br>".join(fact for fact, _ in facts)
-        theirs = "<br>".join(shown(artemis[program].get(fact)) for fact, _ in facts)
-        own = "<br>".join(shown(ours[program].get(fact)) for fact, _ in facts)
+        theirs, own = (
+            "<br>".join(shown(seen[program][fact]) if fact in seen[program] else "-" for fact, _ in facts)
+            for seen in (artemis, ours)
+        )
         why = " ".join(dict.fromkeys(why for _, why in facts))
         lines.append(f"| `{program}`: {title(known[program])} | {names} | {theirs} | {own} | {why} |\n")
     return HEAD + "".join(lines)

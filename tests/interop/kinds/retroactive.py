@@ -181,7 +181,7 @@ def mqtt_subscriber(site: Site) -> Seen:
         client.subscribe("retro/mqtt", 1)
         _numbered(site, "mqtt", range(5, 6))
 
-        return {"delivered": _until(client, "5")}
+        return {"delivered, and whether as retained": _until(client, "5")}
 
 
 def mqtt_publisher_and_subscriber(site: Site) -> Seen:
@@ -193,7 +193,7 @@ def mqtt_publisher_and_subscriber(site: Site) -> Seen:
             client.subscribe("retro/published", 1)
             publisher.publish("retro/published", "5", 1)
 
-            return {"delivered": _until(client, "5")}
+            return {"delivered, and whether as retained": _until(client, "5")}
 
 
 def mqtt_with_a_retained_message(site: Site) -> Seen:
@@ -205,7 +205,7 @@ def mqtt_with_a_retained_message(site: Site) -> Seen:
             client.subscribe("retro/retained", 1)
             publisher.publish("retro/retained", "4", 1)
 
-            return {"delivered": _until(client, "4")}
+            return {"delivered, and whether as retained": _until(client, "4")}
 
 
 def _until(client: Paho, last: str) -> list[Any]:
@@ -289,27 +289,27 @@ def settings_changed_by_management(site: Site) -> Seen:
 
 
 def restart(site: Site) -> Restarting:
-    """The broker restarts after five messages; one more is sent, and a subscriber comes."""
+    """The broker restarts after five messages; a subscriber comes, two more are sent, and another one comes."""
     return _over_a_restart(site, "restart")
 
 
 def raised_at_a_restart(site: Site) -> Restarting:
-    """As before; the count becomes 4 after 2."""
+    """Five messages, a restart, a subscriber, two messages, and another subscriber; the count becomes 4 after 2."""
     return _over_a_restart(site, "raised")
 
 
 def lowered_at_a_restart(site: Site) -> Restarting:
-    """As before; the count becomes 2 after 5."""
+    """Five messages, a restart, a subscriber, two messages, and another subscriber; the count becomes 2 after 5."""
     return _over_a_restart(site, "lowered")
 
 
 def setting_for_an_address_that_exists(site: Site) -> Restarting:
-    """As before; the count becomes 3 after 0."""
+    """Five messages, a restart, a subscriber, two messages, and another subscriber; the count becomes 3 after 0."""
     return _over_a_restart(site, "new")
 
 
 def setting_that_is_taken_away(site: Site) -> Restarting:
-    """As before; the count becomes 0 after 3."""
+    """Five messages, a restart, a subscriber, two messages, and another subscriber; the count becomes 0 after 3."""
     return _over_a_restart(site, "removed")
 
 

@@ -1,5 +1,6 @@
 """docs/queue-kinds.md and its pictures say what the programs saw; the differences from Artemis are the wanted ones."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from artemis_py.cli import main
 from artemis_py.config.reader import parse
+from artemis_py.management.queue_request import queue_config
 from tests.interop.broker_process import Instance
 from tests.interop.kinds.instance import KINDS
 from tests.interop.kinds.page import PAGE, PICTURES, page
@@ -67,6 +69,14 @@ def test_the_page_shows_every_picture() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
     assert {*re.findall(r"\(pictures/([\w.-]+)\)", text)} == {*drawn(load(OURS))}
+
+
+def test_the_example_for_management_is_valid() -> None:
+    (example,) = _blocks("json")
+
+    config = queue_config(json.loads(example))
+
+    assert (config.name, config.last_value_key, config.non_destructive) == ("prices", "symbol", True)
 
 
 def _blocks(language: str) -> list[str]:
