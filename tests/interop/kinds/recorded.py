@@ -86,8 +86,8 @@ def without_varying(seen: Mapping[str, Seen]) -> dict[str, Seen]:
     }
 
 
-def check(seen: Mapping[str, Seen], path: Path) -> None:
-    """Compare what was seen with a file, or write the file if `ARTEMIS_PY_RECORD` is 1."""
+def compare(seen: Mapping[str, Seen], path: Path) -> list[str]:
+    """Return how what was seen differs from a file; write the file first if `ARTEMIS_PY_RECORD` is 1."""
     if IS_RECORDING:
         save(path, seen)
-    assert unlike(seen, load(path)) == []
+    return unlike(seen, load(path))
