@@ -196,7 +196,7 @@ class BrokerControl(Control):
         return f"Address [name={name}, routingTypes={{{','.join(routing_types(address))}}}]"
 
     def bindings(self, name: str) -> str:
-        """Return a line of text for each queue, divert and history of an address. Raises LimitExceeded beyond MAX_NAMES."""
+        """Return a line for each queue, divert and history of an address. Raises LimitExceeded beyond MAX_NAMES."""
         address = self.find_address(name)
         if len(address.bindings) > MAX_NAMES:
             raise LimitExceeded(f"more than {MAX_NAMES} bindings: use listQueues and listDiverts, which have pages")

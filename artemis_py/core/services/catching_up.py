@@ -89,22 +89,12 @@ class Pins(Guard):
 
     def admit(self, queue: Queue, reference: Reference) -> bool:
         """Let the message in, and evict the oldest ones as far as they were read."""
-        evict(queue, queue.settings.ring_size - 1, PER_ARRIVAL)
+        for _ in range(PER_ARRIVAL):
+            oldest = queue.backlog.oldest() if queue.waiting_count >= queue.settings.ring_size else None
+            if oldest is None or not self.may_go(oldest):
+                break
+            replace(oldest)
         return True
-
-
-def evict(ring: Queue, size: int, limit: int) -> bool:
-    """Evict the oldest messages of a ring, at most `limit`, until it has `size`; tell whether more can be evicted."""
-    guard = ring.guard
-    while ring.waiting_count > size:
-        if limit == 0:
-            return True
-        oldest = ring.backlog.oldest()
-        if oldest is None or (isinstance(guard, Pins) and not guard.may_go(oldest)):
-            return False
-        replace(oldest)
-        limit -= 1
-    return False
 
 
 class CatchUp(Guard):

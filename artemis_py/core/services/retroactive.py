@@ -11,12 +11,13 @@ from typing import Final
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue, queues_of
+from artemis_py.core.queues.rules.ring import shrink
 from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.background import SLICE_MESSAGES, Steps
 from artemis_py.core.runtime.events import HistoryRefused
 from artemis_py.core.runtime.meter import QUEUE_UNITS
-from artemis_py.core.services.catching_up import AT_ONCE, SPACE, CatchUp, evict, read_record
+from artemis_py.core.services.catching_up import AT_ONCE, SPACE, CatchUp, read_record
 from artemis_py.core.services.history import History, HistoryNames, HistoryReader, ring_config
 from artemis_py.errors import QueueExists, Refusal
 
@@ -72,7 +73,7 @@ class Retroactive(Companion):
                 self._remove_left_over(address, needed)
         for history in self._histories.values():
             for ring in (history.multicast, history.anycast):
-                self._shorten(ring)
+                shrink(ring)
         for address in list(domain.addresses.values()):
             self._check(address)
 
@@ -154,7 +155,6 @@ class Retroactive(Companion):
             history.size = size
             for ring in (history.multicast, history.anycast):
                 self.domain.update_queue(ring.name, {"ring_size": size})
-                self._shorten(ring)
         return True
 
     def _size_for(self, address: Address) -> int:
@@ -211,10 +211,6 @@ class Retroactive(Companion):
         if not history.address.is_deleted:
             self._check(history.address)
 
-    def _shorten(self, ring: Queue) -> None:
-        if ring.waiting_count > ring.settings.ring_size:
-            self.domain.dispatcher.slices.start(_shorten(ring))
-
     # -- queues -----------------------------------------------------------------------------------------------
 
     def queue_created(self, queue: Queue) -> None:
@@ -254,11 +250,4 @@ class Retroactive(Companion):
         if history is not None:
             self._end(history)
         elif not ring.is_deleted:
-            self._shorten(ring)
-
-
-def _shorten(ring: Queue) -> Steps:
-    """Evict what is too much, in slices; while queues copy from the ring, only what they have."""
-    while not ring.is_deleted and evict(ring, ring.settings.ring_size, SLICE_MESSAGES):
-        yield None
-    return None
+            shrink(ring)

@@ -89,7 +89,6 @@ ARTEMIS_DEFAULTS = {
     "enable-ingress-timestamp": False,
     "retroactive-message-count": 0,
     "id-cache-size": -1,
-    "retroactive-message-count": 0,
 }
 
 ARTEMIS_BROKER_DEFAULTS = {

@@ -118,6 +118,9 @@ def _shrink(queue: "Queue") -> Steps:
             continue
         if backlog.count <= size_of(queue):
             break
+        if queue.guard is not None and not queue.guard.may_go(victim):
+            # Its service calls `shrink` again when it needs the message no longer.
+            break
         replace(victim)
         left -= 1
         if left == 0:
