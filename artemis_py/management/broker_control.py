@@ -318,7 +318,7 @@ class BrokerControl(Control):
         """Delete a queue with its messages and, if asked to, its auto-created address if no queue is left on it."""
         address = self.find_queue(name).address
         self.session.delete_queue(name, remove_consumers)
-        if auto_delete_address and address.auto_created and not address.bindings and not address.is_deleted:
+        if auto_delete_address and address.auto_created and address.is_unbound and not address.is_deleted:
             self.session.delete_address(address.name)
 
     def describe_queue(self, name: str) -> str:

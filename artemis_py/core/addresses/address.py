@@ -83,7 +83,7 @@ class Address(MessageAccount):
         self.bindings: list[Binding] = []
         """Bindings to exactly this address, in the order of their creation."""
         self.accessories: tuple[Binding, ...] = ()
-        """Bindings to exactly this address that do not keep it in use (`Binding.is_accessory`)."""
+        """Bindings to exactly this address that belong to it (`Binding.is_accessory`)."""
         self.router: Router | None = None
         """Router that chooses the bindings for a message, including wildcard bindings; made when first needed."""
         self.make_router: RouterMaker | None = None
@@ -123,6 +123,14 @@ class Address(MessageAccount):
     def message_count(self) -> int:
         """Messages sent to this address; one in memory counts once, one on disk only counts once for each queue."""
         return self.account.message_count + (self.paged_count if self.pages else 0)
+
+    @property
+    def is_unbound(self) -> bool:
+        """Whether nothing is bound to it, except for accessories without messages."""
+        for each in self.accessories:
+            if each.has_messages:
+                return False
+        return not self.bindings
 
     @property
     def pages(self) -> bool:

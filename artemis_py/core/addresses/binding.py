@@ -56,6 +56,11 @@ class Binding:
         """Whether it keeps the messages that it takes, and does not discard them at once."""
         return True
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether an accessory has messages, so that its address is not deleted by itself."""
+        return False
+
     def take(self, message: Message) -> None:
         """Take a message that was routed here. Raises nothing: its limits were checked before it was routed."""
         raise NotImplementedError

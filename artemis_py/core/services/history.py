@@ -58,6 +58,11 @@ class History(Binding):
         """Return the ring for queues of this type."""
         return self.multicast if routing_type is RoutingType.MULTICAST else self.anycast
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether a ring has messages."""
+        return self.multicast.waiting_count + self.anycast.waiting_count > 0
+
     def take(self, message: Message) -> None:
         """Put a copy into the rings."""
         copy = message.copy(message.address)

@@ -119,7 +119,7 @@ class Reaper:
                 else:
                     self._domain.delete_queue(queue.name, reason="empty at start")
         for address in list(self._domain.addresses.values()):
-            if self._may_go(address) and not address.bindings:
+            if self._may_go(address) and address.is_unbound:
                 if address.settings.auto_delete_addresses_delay > 0:
                     address.binding_removed_ms = now_ms
                 else:
@@ -193,7 +193,7 @@ class Reaper:
         return not self._is_needed(queue.address)
 
     def _is_unused_address(self, address: Address) -> bool:
-        if not self._may_go(address) or address.bindings:
+        if not self._may_go(address) or not address.is_unbound:
             return False
         settings = address.settings
         sent = address.routed + address.unrouted

@@ -238,7 +238,7 @@ class Session(Sender):
         if (
             address.auto_created
             and not address.is_deleted
-            and not address.bindings
+            and address.is_unbound
             and settings.auto_delete_addresses
             and settings.auto_delete_addresses_delay == 0
         ):

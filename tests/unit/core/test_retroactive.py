@@ -10,6 +10,7 @@ from artemis_py.core.routing.divert import create_divert
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.events import Events, HistoryRefused
+from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.subscriptions import SubscriptionSpec
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
@@ -103,19 +104,37 @@ def test_everything_ends_with_the_address() -> None:
     assert (domain.account.size_bytes, domain.dispatcher.tables.size_bytes) == (0, tables)
 
 
-def test_a_history_does_not_keep_an_address_in_use() -> None:
-    """The reaper and `delete_address` see the bindings of clients only."""
-    domain, services = world_of(auto_delete_addresses_skip_usage_check=True)
-    domain.addresses["a"].auto_created = True
-    send(domain, "a", "1")
+def reap(services: Services) -> None:
     for _ in range(4):
         services.reaper.reap()
-        settle_down(domain)
+        settle_down(services.sessions.domain)
+
+
+def test_an_address_with_a_history_is_not_deleted_by_itself() -> None:
+    """It would lose what later subscribers are to get; an empty history does not keep it."""
+    domain, services = world_of(auto_delete_addresses_skip_usage_check=True)
+    domain.addresses["a"].auto_created = True
+    route(domain, make_message("1", expires_ms=START_MS + 10))
+    session = make_session(domain)
+    session.delete_queue(create(domain).name)
+    reap(services)
+    services.reaper.reap_at_start()
+    assert "a" in domain.addresses
+
+    pass_time(domain, 10)
+    services.reaper.expire_messages()
+    reap(services)
 
     assert domain.addresses == {}
-    domain.create_address("a", BOTH)
+
+
+def test_a_history_does_not_stand_in_the_way_of_a_deletion_by_request() -> None:
+    domain, _ = world_of()
+    send(domain, "a", "1")
+
     domain.delete_address("a")
-    assert domain.addresses == {}
+
+    assert (domain.addresses, domain.queues) == ({}, {})
 
 
 def test_a_name_that_is_taken_is_reported_and_does_no_harm() -> None:
