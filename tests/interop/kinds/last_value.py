@@ -173,7 +173,7 @@ def scheduled(site: Site) -> Seen:
 def expired(site: Site) -> Seen:
     """The value of a key expires; the key then has none until one is sent."""
     site.send("lv.expiry", keyed("a1", "a"), keyed("a2", "a", ttl=0.2))
-    site.wait_until(lambda: site.count("lv.expiry") == 0, "the expiry of a value")
+    site.wait_until(lambda: (site.count("lv.expiry"), site.count("lv.expired")) == (0, 1), "the expiry of a value")
     expired = site.waiting("lv.expired")
     site.send("lv.expiry", keyed("a3", "a"))
 

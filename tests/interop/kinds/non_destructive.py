@@ -205,7 +205,8 @@ def expired(site: Site) -> Seen:
         receiver = client.receiver("keep.expiry")
         site.send("keep.expiry", text("a", ttl=0.3), "b")
         seen = receiver.bodies()
-        site.wait_until(lambda: site.count("keep.expiry") == 1, "the expiry of a message")
+        left = ("keep.expiry", "keep.expired")
+        site.wait_until(lambda: [site.count(queue) for queue in left] == [1, 1], "the expiry of a message")
 
         return {
             "delivered": seen,
