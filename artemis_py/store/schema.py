@@ -192,7 +192,7 @@ SHARING: Final = b"\x02"
 """First octets of a reference's content: it contains its message, or only the id of a shared one."""
 KEYED: Final = b"\x03"
 """First octet of a reference's content if a last-value key comes before the rest."""
-CONTENT_OFFSET: Final = U32.size
+CONTENT_OFFSET: Final[int] = U32.size
 
 
 def handle_of(priority: int, sequence: int) -> int:
