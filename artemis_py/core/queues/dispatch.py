@@ -223,10 +223,11 @@ class Dispatch(Dispatchable):
                     break
                 reference = None
             if reference is None:
+                # After a whole round without a message the turn is whose it was.
+                ring.rotate(-1)
                 misses += 1
                 if misses >= len(ring):
                     break
-                ring.rotate(-1)
                 continue
             expires_ms = reference.message.expires_ms
             if expires_ms and expires_ms <= dispatcher.now_ms:

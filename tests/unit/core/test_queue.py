@@ -51,6 +51,19 @@ def test_consumers_with_credit_take_turns() -> None:
     assert (first.bodies(), second.bodies()) == (["a", "c"], ["b", "d"])
 
 
+def test_consumers_with_selectors_take_turns_as_messages_come_one_by_one() -> None:
+    """A visit in which everybody was asked in vain afterwards leaves the turn where it was."""
+    domain = make_domain()
+    queue = make_queue(domain)
+    first, _ = attach(domain, queue, filter=parse_filter("1 = 1"))
+    second, _ = attach(domain, queue, filter=parse_filter("2 = 2"))
+
+    for text in "abcd":
+        send(domain, "q", text)
+
+    assert (first.bodies(), second.bodies()) == (["a", "c"], ["b", "d"])
+
+
 def test_a_lower_consumer_priority_is_served_only_when_the_higher_is_busy() -> None:
     """artemis-model §3.1: a lower level is only tried when all of the higher ones are busy or do not match."""
     domain = make_domain()
