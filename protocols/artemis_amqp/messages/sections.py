@@ -202,16 +202,27 @@ def count_of(annotations_raw: bytes) -> int:
 
 def find_value(data: bytes, count: int, offset: int, stop: int, name: str) -> object:
     """Return the value of the string or symbol `name` among the keys and values from `offset` to `stop`."""
-    wanted = name.encode(errors="replace")
+    wanted = _octets_of(name)
     # Most names that a selector asks for are in no message or in every message: a search in C decides the first case.
     if data.find(wanted, offset, stop) < 0:
         return None
+    size = len(wanted)
     for _ in range(count >> 1):
         value_offset = skip_items(1, data, offset, stop)
         # Never a negative index: compiled, such a slice of bytes fails.
-        if value_offset - len(wanted) >= offset and data[value_offset - len(wanted) : value_offset] == wanted:
-            key, _ = read_value(data, offset, stop, 2)
-            if key == name:
+        if value_offset - size >= offset and data[value_offset - size : value_offset] == wanted:
+            code = data[offset]
+            # A short string or symbol, which nearly all names are, is not decoded.
+            is_short = (code == 0xA1 or code == 0xA3) and value_offset - size == offset + 2
+            if is_short or read_value(data, offset, stop, 2)[0] == name:
                 return read_value(data, value_offset, stop, 2)[0]
         offset = skip_items(1, data, value_offset, stop)
     return None
+
+
+def _octets_of(name: str) -> bytes:
+    """Return a name in UTF-8; what UTF-8 cannot write is in no message."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        return name.encode(errors="replace")

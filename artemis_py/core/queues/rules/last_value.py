@@ -46,7 +46,7 @@ def key_of(message: Message, name: str) -> bytes | None:
     if value is None and name != LAST_VALUE_PROPERTY:
         value = message.lookup(LAST_VALUE_PROPERTY)
     if isinstance(value, str):
-        key = value.encode("utf-8", "surrogatepass")
+        key = _octets_of(value)
     elif isinstance(value, bool):
         key = b"true" if value else b"false"
     elif isinstance(value, (int, float)):
@@ -55,9 +55,16 @@ def key_of(message: Message, name: str) -> bytes | None:
         key = bytes(value)
     else:
         return None
-    if len(key) > LONGEST_KEY or key.startswith(_DIGEST):
+    if len(key) > LONGEST_KEY or (key and key[0] == _DIGEST[0]):
         return _DIGEST + sha256(key).digest()
     return key
+
+
+def _octets_of(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def property_of(config: QueueConfig, settings: QueueSettings) -> str | None:
@@ -107,11 +114,15 @@ class LastValue(Entry):
         if key is None:
             return True
         last = self._last.get(key)
-        if last is not None:
-            self._supersede(queue, last)
-        elif queue.backlog.cold_mask:
-            self._remove_from_disk(queue, key)
-        self._know(queue, key, reference)
+        if last is None:
+            if queue.backlog.cold_mask:
+                self._remove_from_disk(queue, key)
+            self._know(queue, key, reference)
+        else:
+            before, was_emptied = last.reference, last.emptied != queue.backlog.emptied
+            last.reference = reference
+            last.emptied = queue.backlog.emptied
+            self._supersede(queue, before, was_emptied)
         return True
 
     def readmit(self, queue: "Queue", reference: Reference) -> bool:
@@ -164,12 +175,11 @@ class LastValue(Entry):
             last.reference = reference
             last.emptied = queue.backlog.emptied
 
-    def _supersede(self, queue: "Queue", last: _Last) -> None:
-        """Remove a message in memory because there is a newer one."""
-        reference = last.reference
+    def _supersede(self, queue: "Queue", reference: Reference, was_emptied: bool) -> None:
+        """Remove a message in memory because there is a newer one; `was_emptied`: a purge has removed it already."""
         backlog = queue.backlog
         state = reference.state
-        if state == WAITING and last.emptied == backlog.emptied:
+        if state == WAITING and not was_emptied:
             replace(reference)
         elif state == COLD:
             priority = backlog.priority_of(reference)
