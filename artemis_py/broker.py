@@ -29,9 +29,10 @@ from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.deployment.apply import Deployment
 from artemis_py.deployment.lifecycle import Lifecycle, Part, State
-from artemis_py.deployment.logins import AuthenticatorOf, open_to_all, parts_of_logins
+from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, open_to_all
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
+from artemis_py.deployment.reload import Reloaded
 from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
@@ -102,6 +103,7 @@ class Broker:
         self.node_id = ""
         """Identifier of this broker, the same after a restart if it has a store; empty until it has started."""
         self._turn: Turn | None = None
+        self._logins: Logins | None = None
         self._acceptors: list[Acceptor] = []
         self._hurry: Final = asyncio.Event()
         self._farewell = "the broker stops", GOODBYE_S
@@ -131,6 +133,19 @@ class Broker:
         problems = self.deployment.apply(plan)
         self._turn.plan()
         return problems
+
+    def reload(self, config: BrokerConfig) -> Reloaded:
+        """Follow another configuration as far as a running broker can, and read users and certificates again."""
+        wanted = plan(self.deployment.running(config), config)
+        problems = self.change(wanted)
+        if self._logins is not None:
+            self._logins.watch.look_now()
+        for acceptor in self._acceptors:
+            try:
+                acceptor.renew_certificates()
+            except ConfigError as error:
+                problems += error.problems
+        return Reloaded(wanted, problems)
 
     def hurry(self) -> None:
         """Stop waiting for clients to leave by themselves (`graceful-shutdown-enabled`)."""
@@ -174,9 +189,10 @@ class Broker:
         if problems:
             raise ConfigError(problems)
         authenticator: AuthenticatorOf = open_to_all
-        logins: list[Part] = []
+        logins: tuple[Part, ...] = ()
         if config.security_enabled:
-            authenticator, logins = parts_of_logins(config.login, services.sessions, self.connections, loop, turn)
+            self._logins = make_logins(config.login, services.sessions, self.connections, loop, turn)
+            authenticator, logins = self._logins.authenticator, self._logins.parts
         self._acceptors = [Acceptor(self._context(each, managers, authenticator, turn)) for each in config.acceptors]
         store: list[Part] = []
         if self._store is not None and self._disk is not None:

@@ -16,7 +16,7 @@ from artemis_py.broker import Broker
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.serving import serve
-from artemis_py.config import load, load_default
+from artemis_py.config import BrokerConfig, load, load_default
 from artemis_py.errors import ConfigError, StoreError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -44,7 +44,8 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
 
     Without DIR it keeps its messages in the folder data below the current one.
 
-    It prints where it listens, then "ready", logs to standard error, and stops cleanly on SIGTERM and Ctrl-C.
+    It prints where it listens, then "ready", logs to standard error, and stops cleanly on SIGTERM and Ctrl-C. On SIGHUP
+    it reads its files again and follows them as far as it can while it runs; the log says what it did.
     """
     logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
     tell_fatal_signals()
@@ -54,10 +55,14 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
         brokers.append(broker)
         announce(broker, port_file)
 
+    def source() -> BrokerConfig:
+        if folder is None:
+            # The folder of the shipped configuration is not ours to write data to.
+            return evolve(load_default(), home=Path.cwd())
+        return load(configuration_file(folder))
+
     try:
-        # The folder of the shipped configuration is not ours to write data to.
-        config = evolve(load_default(), home=Path.cwd()) if folder is None else load(configuration_file(folder))
-        asyncio.run(serve(config, ready))
+        asyncio.run(serve(source, ready))
     except ConfigError as error:
         raise Misconfigured(error) from None
     except StoreError as error:

@@ -1,4 +1,4 @@
-"""Runs a broker as the only task of a process, until a signal ends it."""
+"""Runs a broker as the only task of a process: SIGTERM and SIGINT end it, SIGHUP has it read its files again."""
 
 import asyncio
 import signal
@@ -7,6 +7,7 @@ from typing import Final
 
 from artemis_py.broker import Broker
 from artemis_py.config import BrokerConfig
+from artemis_py.deployment.reload import Reloader
 from artemis_py.logs import named_logger
 
 LOGGER: Final = named_logger(__name__)
@@ -15,14 +16,18 @@ LOGGER: Final = named_logger(__name__)
 GOODBYE_S: Final = 3.0
 
 
-async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = None) -> None:
+async def serve(source: Callable[[], BrokerConfig], ready: Callable[[Broker], None] | None = None) -> None:
     """Run a broker until SIGTERM or SIGINT; a second signal ends the wait for clients that are still connected.
 
-    `ready` is called when all acceptors listen. Before that, ConfigError or StoreError may be raised.
+    `source` reads the configuration: at once, and again in a thread for each SIGHUP. One that arrives during the start
+    takes effect after it. `ready` is called when all acceptors listen. Before that, ConfigError or StoreError may be
+    raised.
     """
     loop = asyncio.get_running_loop()
     signalled = asyncio.Event()
+    config = source()
     broker = Broker(config)
+    reloader = Reloader(source, broker.reload)
 
     def receive(name: str) -> None:
         LOGGER.info("signal received: name=%s", name)
@@ -30,16 +35,25 @@ async def serve(config: BrokerConfig, ready: Callable[[Broker], None] | None = N
             broker.hurry()
         signalled.set()
 
+    def reload() -> None:
+        LOGGER.info("signal received: name=%s", signal.SIGHUP.name)
+        reloader.request()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, receive, number.name)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    reloading: asyncio.Task[None] | None = None
     try:
         await broker.start()
         if not config.persistence_enabled:
             LOGGER.warning("messages are kept in memory: those that are still queued when the broker stops are lost")
         if ready is not None:
             ready(broker)
+        reloading = loop.create_task(reloader.run())
         await signalled.wait()
         await broker.stop(goodbye_s=GOODBYE_S)
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        if reloading is not None:
+            reloading.cancel()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.remove_signal_handler(number)

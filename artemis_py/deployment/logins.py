@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from attrs import frozen
+
 from artemis_py.config.broker_config import LoginConfig
 from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.deployment.lifecycle import Part, State
@@ -30,13 +32,20 @@ def open_to_all(acceptor: AcceptorConfig) -> Authenticator:
     return _OPEN
 
 
-def parts_of_logins(
-    config: LoginConfig, sessions: Sessions, connections: Connections, loop: asyncio.AbstractEventLoop, turn: Turn
-) -> tuple[AuthenticatorOf, list[Part]]:
-    """Return the function that creates authenticators, and the parts that check passwords and watch the users files.
+@frozen
+class Logins:
+    """What a broker with `security-enabled` has to check logins."""
 
-    Raises ConfigError if these files cannot be used.
-    """
+    authenticator: AuthenticatorOf
+    watch: UsersWatch
+    parts: tuple[Part, ...]
+    """The parts that check passwords and watch the users' files."""
+
+
+def make_logins(
+    config: LoginConfig, sessions: Sessions, connections: Connections, loop: asyncio.AbstractEventLoop, turn: Turn
+) -> Logins:
+    """Make the login service. Raises ConfigError if the users' files cannot be used."""
     files = UserFiles(config.folder / config.users_file, config.folder / config.roles_file)
     worker = Worker(loop, turn.enter)
     logins = LoginService(files.load(), worker.submit, loop.call_later, loop.time)
@@ -48,8 +57,8 @@ def parts_of_logins(
     def authenticator(acceptor: AcceptorConfig) -> Authenticator:
         return AcceptorAuthenticator(logins, acceptor.sasl_mechanisms, config.anonymous_access, roles)
 
-    parts = [
+    parts = (
         Part("login worker", State.STANDBY, stop=worker.stop),
         Part("users", State.STANDBY, lambda: looks.start(REFRESH_S), looks.stop),
-    ]
-    return authenticator, parts
+    )
+    return Logins(authenticator, watch, parts)

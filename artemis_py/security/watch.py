@@ -44,6 +44,11 @@ class UsersWatch:
         """Read the files if they changed and are complete; return the seconds until the next call."""
         if not self._files.is_settled():
             return SETTLE_S
+        self.look_now()
+        return REFRESH_S
+
+    def look_now(self) -> None:
+        """Read the files if they changed, however recently."""
         users = self._files.reload()
         if users is not None:
             old = self._logins.users
@@ -58,4 +63,3 @@ class UsersWatch:
                 revoked.ended,
                 revoked.changed,
             )
-        return REFRESH_S

@@ -1,6 +1,7 @@
 """A listening socket."""
 
 import asyncio
+import ssl
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.driver import Driver
 from artemis_py.transport.encryption import TlsLayer
+from artemis_py.transport.tls import server_context
 
 LOGGER: Final = named_logger(__name__)
 
@@ -27,6 +29,7 @@ class Acceptor:
 
     def __init__(self, context: AcceptorContext) -> None:
         self._context = context
+        self._tls = context.tls
         self._server: asyncio.Server | None = None
 
     @property
@@ -56,7 +59,7 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: accept(self._context), config.host, config.port, backlog=config.backlog
+                lambda: accept(self._context, self._tls), config.host, config.port, backlog=config.backlog
             )
         except OSError as error:
             text = f"cannot listen on {config.host}:{config.port}: {error}; choose a free port of this machine"
@@ -64,6 +67,13 @@ class Acceptor:
         LOGGER.info(
             "listening: acceptor=%s address=%s:%d protocols=%s", config.name, config.host, self.port, self.protocols
         )
+
+    def renew_certificates(self) -> None:
+        """Read the files of TLS again, for connections that come from now on.
+
+        Raises ConfigError if one cannot be used; the certificates are those of before then.
+        """
+        self._tls = server_context(self._context.config)
 
     def stop(self) -> None:
         """Close the listening socket; connections stay."""
@@ -90,7 +100,7 @@ def managers_of(config: AcceptorConfig, installed: Sequence[ProtocolManager]) ->
     return [manager for manager in installed if not config.protocols or manager.name in config.protocols]
 
 
-def accept(acceptor: AcceptorContext) -> asyncio.Protocol:
+def accept(acceptor: AcceptorContext, tls: ssl.SSLContext | None) -> asyncio.Protocol:
     """Return the asyncio protocol for a socket that is being accepted."""
     driver = Driver(acceptor)
-    return driver if acceptor.tls is None else TlsLayer(driver, acceptor.tls)
+    return driver if tls is None else TlsLayer(driver, tls)

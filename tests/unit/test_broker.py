@@ -480,7 +480,7 @@ async def test_serve_ends_at_a_signal(number: signal.Signals) -> None:
         brokers.append(broker)
         os.kill(os.getpid(), number)
 
-    await serve(serving(), ready)
+    await serve(serving, ready)
 
     assert brokers[0].acceptor_facts() == []
 
@@ -489,7 +489,7 @@ async def test_serve_ends_at_a_signal(number: signal.Signals) -> None:
 async def test_graceful_shutdown_waits_for_clients_until_the_second_signal() -> None:
     """`graceful-shutdown-enabled` without a timeout: clients go on, and a second signal ends the wait."""
     started: asyncio.Future[Broker] = asyncio.get_running_loop().create_future()
-    serving_task = asyncio.ensure_future(serve(serving(graceful=True), started.set_result))
+    serving_task = asyncio.ensure_future(serve(lambda: serving(graceful=True), started.set_result))
     broker = await started
     client = await Client.connect(broker)
     assert await client.hear() == "HELLO alice"

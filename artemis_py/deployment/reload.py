@@ -1,0 +1,70 @@
+"""Reloading: a running broker follows its files again, because an operator asks for it.
+
+What is wrong with the files is logged, and never ends the broker: what cannot be used stays as it was.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.deployment.plan import Plan
+from artemis_py.errors import ConfigError, Problem
+from artemis_py.logs import named_logger
+
+LOGGER: Final = named_logger(__name__)
+
+
+@frozen
+class Reloaded:
+    """What a broker has changed to follow a configuration."""
+
+    plan: Plan
+    problems: Sequence[Problem]
+    """Changes that were refused, and files that could not be used."""
+
+    def log(self) -> None:
+        """Write one line for each change and problem, then the sum."""
+        made = [change for change in self.plan.changes if not change.needs_restart]
+        waiting = [change for change in self.plan.changes if change.needs_restart]
+        for change in made:
+            LOGGER.info("configuration changes: %s", change)
+        for change in waiting:
+            LOGGER.warning("configuration waits for the next start: %s", change)
+        for problem in self.problems:
+            LOGGER.error("configuration is not followed: %s", problem)
+        LOGGER.info(
+            "configuration reloaded: changes=%d waiting=%d problems=%d", len(made), len(waiting), len(self.problems)
+        )
+
+
+class Reloader:
+    """Reloads when it is asked to, once after another."""
+
+    def __init__(self, source: Callable[[], BrokerConfig], reload: Callable[[BrokerConfig], Reloaded]) -> None:
+        """Create it. `source` reads the configuration, in a thread, and `reload` has the broker follow it."""
+        self._source: Final = source
+        self._reload: Final = reload
+        self._requested: Final = asyncio.Event()
+
+    def request(self) -> None:
+        """Ask for a reload; requests that come while one is under way become one more."""
+        self._requested.set()
+
+    async def run(self) -> None:
+        """Serve requests until the task is cancelled."""
+        while True:
+            await self._requested.wait()
+            self._requested.clear()
+            try:
+                config = await asyncio.to_thread(self._source)
+                for problem in config.warnings:
+                    LOGGER.warning("%s", problem)
+                self._reload(config).log()
+            except ConfigError as error:
+                for problem in error.problems:
+                    LOGGER.error("configuration is not reloaded: %s", problem)
+            except Exception:  # the task must live: an operator would ask again and get no answer
+                LOGGER.exception("configuration is not reloaded")
