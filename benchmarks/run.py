@@ -54,6 +54,7 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
         <default-address-routing-type>ANYCAST</default-address-routing-type>
         <default-queue-routing-type>ANYCAST</default-queue-routing-type>
       </address-setting>
+      {settings}
     </address-settings>
   </core>
 </configuration>
@@ -63,7 +64,8 @@ CONFIGURATION: Final = """<?xml version="1.0" encoding="UTF-8"?>
 class Broker:
     """A broker process."""
 
-    def __init__(self, name: str, python: Path, folder: Path, persistence: bool = False) -> None:
+    def __init__(self, name: str, python: Path, folder: Path, persistence: bool = False, settings: str = "") -> None:
+        """`settings`: more elements of `<address-settings>`."""
         self.name = name
         self.folder = folder
         self.port_file = folder / "port"
@@ -74,7 +76,7 @@ class Broker:
             (folder / "etc").mkdir()
             (folder / "data").mkdir()
             (folder / "etc" / "broker.xml").write_text(
-                CONFIGURATION.format(persistence=str(persistence).lower()), encoding="utf-8"
+                CONFIGURATION.format(persistence=str(persistence).lower(), settings=settings), encoding="utf-8"
             )
             for file in ("artemis-users.properties", "artemis-roles.properties"):
                 (folder / "etc" / file).write_text("", encoding="utf-8")
