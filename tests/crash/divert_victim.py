@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from artemis_py.core.messages.builtin_format import plain_message
-from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
-from artemis_py.core.queues.queue import Queue
+from artemis_py.core.queues.reference import Reference
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.divert_config import DivertConfig
+from artemis_py.store.lmdb import LmdbStore
 from tests.core_harness import make_queue
 from tests.unit.store.world import World
 
@@ -52,20 +52,20 @@ def main(folder: Path) -> None:
 
 def late_copies() -> None:
     """A planted fault: what is for `b` is written in a later commit than the rest."""
-    take = Queue.take
-    late: list[tuple[Queue, Message]] = []
+    put = LmdbStore.put
+    late: list[Reference] = []
 
-    def take_later(self: Queue, message: Message) -> None:
-        if self.name == "a":
-            for queue, waiting in late:
-                take(queue, waiting)
+    def put_later(self: LmdbStore, reference: Reference) -> None:
+        if reference.queue.name == "a":
+            for waiting in late:
+                put(self, waiting)
             late.clear()
-        if self.name == "b":
-            late.append((self, message))
+        if reference.queue.name == "b":
+            late.append(reference)
         else:
-            take(self, message)
+            put(self, reference)
 
-    Queue.take = take_later  # type: ignore[method-assign]
+    setattr(LmdbStore, "put", put_later)  # noqa: B010  mypy forbids assigning to a function
 
 
 if __name__ == "__main__":

@@ -20,11 +20,15 @@ HISTORY: Final = 12
 LATER: Final = 4
 
 
-def open_world(folder: Path) -> World:
-    """A broker with small slices on this folder."""
+def take_small_steps() -> None:
+    """Make slices small; only for a process of its own."""
     retroactive.AT_ONCE = 2  # type: ignore[attr-defined]
     catching_up.SLICE = 2  # type: ignore[misc]
     catching_up.PER_ARRIVAL = 1  # type: ignore[misc]
+
+
+def open_world(folder: Path) -> World:
+    """A broker on this folder."""
     world = World(folder, SETTINGS)
     world.services.retroactive.restore()
     return world
@@ -81,4 +85,5 @@ FAULTS: Final = {"without-record": without_record, "record-first": record_first}
 if __name__ == "__main__":
     for fault in sys.argv[2:]:
         FAULTS[fault]()
+    take_small_steps()
     main(Path(sys.argv[1]))
