@@ -22,7 +22,9 @@ from struct import pack
 from typing import Final
 
 import run
-from load import BLOCK, HEADER, TRANSFER, U32, Consumer, Link, Producer, cpu_seconds
+from load import BLOCK, CREDIT, HEADER, TRANSFER, U32, WINDOW, Consumer, Link, Producer, cpu_seconds
+
+from artemis_amqp.engine.performatives import Flow, frame
 
 DEPTHS: Final = (10, 1_000_000)
 KEY: Final = "key"
@@ -78,13 +80,42 @@ class KeyedProducer(Producer):
             self.write(memoryview(self.block)[:stop])
 
 
+class PacedConsumer(Consumer):
+    """Takes no more than `limit` messages, so that the queue stays as deep as it is."""
+
+    limit = 0
+
+    def grant(self) -> None:
+        """Give credit up to the limit."""
+        credit = min(CREDIT, self.limit - self.delivered)
+        if credit <= 0:
+            return
+        self.granted = self.delivered + credit
+        flow = Flow(
+            next_incoming_id=self.delivered,
+            incoming_window=WINDOW,
+            next_outgoing_id=0,
+            outgoing_window=WINDOW,
+            handle=0,
+            delivery_count=self.delivered,
+            link_credit=credit,
+        )
+        self.answer(frame(0, flow))
+
+    def pace(self, limit: int) -> None:
+        """Raise the limit."""
+        self.limit = limit
+        if self.granted - self.delivered <= CREDIT // 2 and limit > self.granted:
+            self.grant()
+
+
 class KindLoad:
     """One queue: a producer, and for a plain queue a consumer."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options: Final = options
         self._producer: Final = KeyedProducer(options, options.address, options.depth)
-        self._consumer: Consumer | None = None
+        self._consumer: PacedConsumer | None = None
         self._selector: Final = selectors.DefaultSelector()
         self._writers: Final[set[Link]] = set()
         self._add(self._producer)
@@ -99,7 +130,7 @@ class KindLoad:
         while producer.settled < options.depth:
             self._turn(min(options.depth, producer.settled + AHEAD))
         if options.consumes:
-            self._consumer = Consumer(options, options.address)
+            self._consumer = PacedConsumer(options, options.address)
             self._add(self._consumer)
         self._until(time.monotonic() + options.warm_up)
         cpu, settled, start = cpu_seconds(options.pid), producer.settled, time.monotonic()
@@ -113,8 +144,8 @@ class KindLoad:
         while time.monotonic() < moment:
             limit = self._producer.settled + AHEAD
             if self._consumer is not None:
-                # The queue stays as deep as it is.
                 limit = min(limit, self._consumer.delivered + self._options.depth + AHEAD)
+                self._consumer.pace(self._producer.settled - self._options.depth)
             self._turn(limit)
 
     def _turn(self, limit: int) -> None:
