@@ -1,4 +1,4 @@
-"""Runs a broker as the only task of a process: SIGTERM and SIGINT end it, SIGHUP has it read its files again."""
+"""Runs a broker as the only task of a process: SIGTERM and SIGINT end it, on SIGHUP it reads its files again."""
 
 import asyncio
 import signal
@@ -51,6 +51,8 @@ async def serve(source: Callable[[], BrokerConfig], ready: Callable[[Broker], No
             ready(broker)
         reloading = loop.create_task(reloader.run())
         await signalled.wait()
+        # A broker that stops follows nothing any more.
+        reloading.cancel()
         await broker.stop(goodbye_s=GOODBYE_S)
     finally:
         if reloading is not None:
