@@ -48,7 +48,7 @@ class _Reader:
         """Place of each divert, by name."""
 
     def read(self, core: Any, taken: dict[str, str]) -> Iterator[DivertConfig]:
-        """Yield the diverts that are complete; `taken` says of each name what has it."""
+        """Yield the diverts that are complete; `taken` says what each name belongs to."""
         for element in core.iterfind(f"{in_core('diverts')}/{in_core('divert')}"):
             name = self._elements.name(element)
             values = self._elements.children(element, DIVERT_OPTIONS)

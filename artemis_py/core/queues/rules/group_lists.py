@@ -38,7 +38,7 @@ class GroupLists:
         self._free: list[int] = []
         """Keys of the first listed message of groups without an owner, as a heap; some may be out of date."""
         self.alone: list[GroupCursor] = []
-        """Those that may walk by themselves."""
+        """Cursors that may walk by themselves."""
         self.resting: dict[Consumer, None] = {}
         """Consumers with credit that left their ring, because there was nothing for them."""
         self.is_exhausted: bool = False

@@ -194,7 +194,7 @@ class LastValue(Entry):
             queue.messages_replaced += 1
             forget(reference)
         elif reference.handle:
-            # Somebody has it, or a purge that is not complete is going to end it. A crash from now on must not bring it
+            # A consumer or a transaction has it, or an unfinished purge is going to end it. A crash must not bring it
             # back beside the newer one.
             unstore(reference)
             reference.handle = 0
