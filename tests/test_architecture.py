@@ -64,6 +64,7 @@ ROOMS: Final = {
     "artemis_amqp.broker": 2,
     "artemis_mqtt.engine": 0,
     "artemis_mqtt.broker": 1,
+    "artemis_openwire.engine": 0,
 }
 """The rooms of the parts that have some: imports between them point to lower numbers only."""
 
