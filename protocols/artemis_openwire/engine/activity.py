@@ -1,0 +1,58 @@
+"""Signs of life in both directions (openwire §12.5).
+
+After an initial delay there are two checks: each interval, whether the client was heard since the last one, and each
+third of it, whether it was sent anything. Compiled.
+"""
+
+from typing import Final
+
+_NEVER: Final = float("inf")
+_KEEP_ALIVES: Final = 3
+"""Signs of life within the time after which silence counts."""
+
+
+class Activity:
+    """The checks of one connection."""
+
+    def __init__(self) -> None:
+        self.has_heard: bool = False
+        """Whether octets have come from the client since the last check."""
+        self.has_sent: bool = False
+        """Whether octets were sent to it."""
+        self.interval_s: float = 0.0
+        self.hears_at: float = _NEVER
+        """When it is checked next that the client was heard."""
+        self.sends_at: float = _NEVER
+        """When it is checked next that it was sent something."""
+
+    def begin(self, now: float, interval_s: float, delay_s: float, sends: bool) -> None:
+        """Check from `delay_s` on, every `interval_s`; 0: never. `sends`: whether we give signs of life as well."""
+        if interval_s > 0.0:
+            self.interval_s = interval_s
+            self.hears_at = now + delay_s + interval_s
+            if sends:
+                self.sends_at = now + min(delay_s, interval_s / _KEEP_ALIVES)
+
+    @property
+    def next_check(self) -> float | None:
+        """When the next check is due."""
+        due = min(self.hears_at, self.sends_at)
+        return None if due == _NEVER else due
+
+    def is_silent(self, now: float) -> bool:
+        """Check whether the client was heard, if that is due."""
+        if now < self.hears_at:
+            return False
+        heard = self.has_heard
+        self.has_heard = False
+        self.hears_at = now + self.interval_s
+        return not heard
+
+    def has_to_send(self, now: float) -> bool:
+        """Check whether the client was sent anything, if that is due."""
+        if now < self.sends_at:
+            return False
+        sent = self.has_sent
+        self.has_sent = False
+        self.sends_at = now + self.interval_s / _KEEP_ALIVES
+        return not sent
