@@ -65,6 +65,7 @@ ROOMS: Final = {
     "artemis_mqtt.engine": 0,
     "artemis_mqtt.broker": 1,
     "artemis_openwire.engine": 0,
+    "artemis_openwire.client": 1,
 }
 """The rooms of the parts that have some: imports between them point to lower numbers only."""
 
