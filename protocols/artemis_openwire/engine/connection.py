@@ -145,7 +145,7 @@ class OpenWireConnection:
             self._check_login_buffer()
 
     def work(self, now: float) -> None:
-        """Go on with what was kept. The client counts as heard: we did not read, so its silence means nothing."""
+        """Continue with what was kept. The client counts as heard: we did not read, so its silence means nothing."""
         self._now = now
         self._activity.has_heard = True
         if self.has_input:

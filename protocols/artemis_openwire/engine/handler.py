@@ -57,5 +57,5 @@ class OpenWireHandler:
         raise NotImplementedError
 
     def on_writable(self) -> None:
-        """Go on with deliveries: output was taken, and there is room again."""
+        """Continue with deliveries: output was taken, and there is room again."""
         raise NotImplementedError

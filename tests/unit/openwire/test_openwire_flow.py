@@ -178,6 +178,34 @@ def test_work_in_steps_comes_before_the_next_command() -> None:
     assert handler.done == ["step 0", "step 1", "step 2", "message"]
 
 
+def test_the_share_of_a_turn_ends_between_two_commands() -> None:
+    """What is left is done in the next ones."""
+    client = Conversation().log_in()
+    engine = client.engine
+    engine.meter.end = engine.meter.work + 2
+    client.send(*[text_message(number) for number in range(5)])
+    counts = [len(client.calls)]
+    while engine.has_input:
+        engine.meter.end = engine.meter.work + 2
+        engine.work(0.0)
+        counts.append(len(client.calls))
+
+    assert counts == [2, 4, 5]
+
+
+@pytest.mark.parametrize(("version", "is_told"), [(12, True), (9, False)])
+def test_the_first_message_of_a_group_is_marked(version: int, is_told: bool) -> None:
+    """In versions that have the field."""
+    client = Conversation(version).log_in()
+    client.send(text_message(1, group_id="g"))
+    _, _, header, body = client.calls[0]
+
+    assert client.engine.dispatch_writer(CONSUMER).send(header, body, b"\0", 1, 0, 0, True)
+
+    (dispatch,) = client.received()
+    assert dispatch.message.jmsx_group_first_for_consumer is is_told
+
+
 def test_a_full_output_stops_deliveries_until_it_is_taken() -> None:
     """The handler is told when there is room."""
     client = Conversation(limits=ConnectionLimits(output_limit_bytes=10)).log_in()

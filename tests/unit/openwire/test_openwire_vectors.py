@@ -97,6 +97,8 @@ def test_the_offsets_of_a_message_lead_to_its_fields(vector: Any) -> None:
     assert fields.original_destination == record.original_destination
     assert fields.message_id == record.message_id
     assert fields.producer_number == record.message_id.producer_sequence_id
+    number = record.message_id.producer_sequence_id.to_bytes(8, signed=True)
+    assert fields.message_key == write_nested(record.message_id.producer_id, version) + number
     assert fields.group_id == record.group_id
     assert fields.group_sequence == record.group_sequence
     assert fields.correlation_id == record.correlation_id
