@@ -15,6 +15,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.selectors.filter import Filter, parse_filter
 from artemis_py.core.sessions.subscriptions import without_own
 from artemis_py.errors import InvalidFilter, InvalidRequest
+from artemis_py.wire.prefixes import Prefixes
 
 QUEUE_CAPABILITIES: Final = frozenset(("queue", "temporary-queue"))
 TOPIC_CAPABILITIES: Final = frozenset(("topic", "temporary-topic"))
@@ -34,31 +35,6 @@ _SELECTOR_KEYS: Final = ("jms-selector", "apache.org:selector-filter:string")
 _PRIORITY_PARAMETER: Final = "consumer-priority="
 
 
-@frozen
-class Prefixes:
-    """An acceptor's `anycastPrefix` and `multicastPrefix`: they fix the routing type and are cut off
-    (artemis-model §1.6).
-    """
-
-    anycast: tuple[str, ...] = ()
-    multicast: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, anycast: str, multicast: str) -> "Prefixes":
-        """Return the prefixes of two comma separated lists."""
-        return cls(_split(anycast), _split(multicast))
-
-    def strip(self, address: str) -> tuple[str, RoutingType | None]:
-        """Return the address without its prefix, and the prefix's routing type; the longest matching prefix counts."""
-        best = ""
-        routing_type: RoutingType | None = None
-        for kind, prefixes in ((RoutingType.ANYCAST, self.anycast), (RoutingType.MULTICAST, self.multicast)):
-            for prefix in prefixes:
-                if len(prefix) > len(best) and address.startswith(prefix):
-                    best, routing_type = prefix, kind
-        return address[len(best) :], routing_type
-
-
 # Users of other ActiveMQ clients write these. Without such a prefix on the acceptor it is part of the name: sending
 # succeeds and nothing arrives, which is why the broker logs a warning (artemis-model §7.1).
 _SCHEMES: Final = (("queue://", "anycastPrefix"), ("topic://", "multicastPrefix"))
@@ -70,10 +46,6 @@ def missing_prefix(address: str, prefixes: Prefixes) -> str | None:
         if address.startswith(scheme) and prefixes.strip(address)[1] is None:
             return f"{parameter}={scheme}"
     return None
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def routing_type_of(capabilities: tuple[Symbol, ...]) -> RoutingType | None:

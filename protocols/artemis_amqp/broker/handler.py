@@ -6,7 +6,6 @@ link ends know what it means to the broker. Producing, consuming and transaction
 
 from typing import TYPE_CHECKING, Final
 
-from artemis_amqp.broker.addressing import Prefixes
 from artemis_amqp.broker.coordinator import Transactions
 from artemis_amqp.broker.link_end import Parting
 from artemis_amqp.broker.links import Links
@@ -24,6 +23,7 @@ from artemis_py.peers import address_of
 from artemis_py.protocol import ConnectionContext
 from artemis_py.wire.answers import Answers
 from artemis_py.wire.partial_input import PartialInput
+from artemis_py.wire.prefixes import Prefixes
 
 if TYPE_CHECKING:
     from artemis_amqp.broker.manager import AmqpProtocolManager, Parameters

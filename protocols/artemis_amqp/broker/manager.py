@@ -6,7 +6,6 @@ from typing import Final
 
 from attrs import Factory, field, frozen
 
-from artemis_amqp.broker.addressing import Prefixes
 from artemis_amqp.broker.handler import AmqpHandler
 from artemis_amqp.broker.lifetimes import Lifetimes
 from artemis_amqp.broker.producers import NEVER_LARGE
@@ -20,6 +19,7 @@ from artemis_py.core.settings.declaration import Kind, Option, option, options_o
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Host
 from artemis_py.wire.parameters import read_parameters
+from artemis_py.wire.prefixes import Prefixes
 
 _HEAD: Final = b"AMQP"
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from artemis_amqp.broker.addressing import Prefixes, missing_prefix
+from artemis_amqp.broker.addressing import missing_prefix
+from artemis_py.wire.prefixes import Prefixes
 
 NONE = Prefixes()
 
