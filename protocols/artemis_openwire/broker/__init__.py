@@ -1,0 +1,1 @@
+"""What OpenWire commands mean to the broker: clients' words mapped onto sessions, addresses and queues."""
