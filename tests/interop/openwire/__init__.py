@@ -1,0 +1,1 @@
+"""The genuine client of ActiveMQ against brokers that speak OpenWire."""

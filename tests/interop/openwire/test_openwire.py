@@ -1,0 +1,78 @@
+"""The genuine client of ActiveMQ, both generations of it, against each broker: everything seen is as expected.
+
+One line adds a broker to the table: `OURS` is not in it yet, as this broker does not speak OpenWire.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.interop.openwire import peers
+from tests.interop.openwire.expectations import disagreements, expected
+from tests.interop.openwire.peers import CLASSIC_5, CLASSIC_6, Build, Generation, Start
+
+TIMEOUT_S: Final = 600
+MOST: Final = r"(?!Scheduled\.cron$).*"
+"""All but the one that waits for a full minute: it need not do so with each client."""
+
+CLASSIC: Final = "classic"
+ARTEMIS: Final = "artemis"
+OURS: Final = "ours"
+BROKERS: Final = (CLASSIC, ARTEMIS)
+
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
+
+Builds = Callable[[Generation], Build]
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
+    """The scenarios for a generation, compiled once."""
+    built: dict[str, Build] = {}
+
+    def build(generation: Generation) -> Build:
+        if generation.name not in built:
+            try:
+                built[generation.name] = peers.build(generation, tmp_path_factory.mktemp(generation.name))
+            except peers.Unavailable as missing:
+                pytest.skip(str(missing))
+        return built[generation.name]
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Apache Artemis, unpacked."""
+    try:
+        return peers.artemis_distribution(tmp_path_factory.mktemp("apache-artemis"))
+    except peers.Unavailable as missing:
+        pytest.skip(str(missing))
+
+
+def starter(broker: str, build: Build, request: pytest.FixtureRequest) -> Start:
+    """What starts a broker of this name."""
+    match broker:
+        case "classic":
+            return peers.classic(build)
+        case "artemis":
+            return peers.artemis(request.getfixturevalue("distribution"))
+        case _:
+            return peers.ours
+
+
+@pytest.mark.parametrize("generation", [CLASSIC_5, CLASSIC_6], ids=lambda generation: generation.name)
+@pytest.mark.parametrize("broker", BROKERS)
+def test_all_that_is_seen_is_expected(
+    broker: str, generation: Generation, builds: Builds, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Every scenario in one process; a scenario that fails fails the test with its stack trace."""
+    build = builds(generation)
+    names = peers.EVERYTHING if generation is CLASSIC_5 else MOST
+
+    seen = peers.observe(build, starter(broker, build, request), tmp_path, names)
+
+    wrong = disagreements(expected(broker), seen)
+    assert not wrong, "\n".join(wrong)
