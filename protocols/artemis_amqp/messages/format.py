@@ -13,6 +13,7 @@ from artemis_amqp.messages.conversion import plain, to_view
 from artemis_amqp.messages.properties import typed_properties, with_properties
 from artemis_amqp.messages.sections import read_annotation, read_application_property, read_property
 from artemis_py.core.messages.changes import Changes
+from artemis_py.core.messages.jms_ids import jms_id
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.errors import MalformedFrame
@@ -38,33 +39,6 @@ _JMS_FIELDS: Final = {
     "JMSTimestamp": _FIELD_INDEXES["creation_time"],
 }
 """Names that JMS clients and Artemis give to fields of the properties section."""
-
-_ID_PREFIX: Final = "ID:"
-_TYPE_PREFIXES: Final = (
-    "ID:AMQP_BINARY:",
-    "ID:AMQP_NO_PREFIX:",
-    "ID:AMQP_STRING:",
-    "ID:AMQP_ULONG:",
-    "ID:AMQP_UUID:",
-)
-
-
-def jms_id(value: object, is_correlation: bool = False) -> str | None:
-    """Return a message id as JMS clients of AMQP spell it: a string from which the AMQP id can be restored.
-
-    A correlation id may be any string of the application: without `ID:` it stays as it is.
-    """
-    if isinstance(value, str):
-        if not value.startswith(_ID_PREFIX):
-            return str(value) if is_correlation else f"ID:AMQP_NO_PREFIX:{value}"
-        return f"ID:AMQP_STRING:{value}" if value.startswith(_TYPE_PREFIXES) else str(value)
-    if isinstance(value, UUID):
-        return f"ID:AMQP_UUID:{value}"
-    if isinstance(value, bytes):
-        return f"ID:AMQP_BINARY:{value.hex().upper()}"
-    if isinstance(value, int):
-        return f"ID:AMQP_ULONG:{int(value)}"
-    return None
 
 
 class AmqpFormat:

@@ -8,7 +8,8 @@ from artemis_amqp.engine.codec import encode_value
 from artemis_amqp.engine.performatives import Properties, encode
 from artemis_amqp.engine.types import Byte, MalformedValue, Symbol, Timestamp, UInt, ULong
 from artemis_amqp.messages.arrival import split_sections
-from artemis_amqp.messages.format import AMQP_FORMAT, jms_id
+from artemis_amqp.messages.format import AMQP_FORMAT
+from artemis_py.core.messages.jms_ids import jms_id, native_id
 from artemis_py.core.messages.message import Message
 
 AN_UUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -154,6 +155,15 @@ def test_ids_have_their_jms_form(value: object, message_id: str | None, correlat
     assert message.lookup("JMSMessageID") == message_id
     assert message.lookup("JMSCorrelationID") == correlation_id
     assert jms_id(value) == message_id
+    if message_id is not None and correlation_id is not None:
+        assert native_id(message_id) == value
+        assert native_id(correlation_id) == value
+
+
+@pytest.mark.parametrize("text", ["", "a", "ID:a", "ID:AMQP_UUID:a", "ID:AMQP_BINARY:A", "ID:AMQP_ULONG:-1"])
+def test_other_texts_are_ids_themselves(text: str) -> None:
+    """An application may write anything into a correlation id."""
+    assert native_id(text) == text
 
 
 def test_amqp_names_have_the_plain_id() -> None:
