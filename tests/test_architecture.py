@@ -65,7 +65,9 @@ ROOMS: Final = {
     "artemis_mqtt.engine": 0,
     "artemis_mqtt.broker": 1,
     "artemis_openwire.engine": 0,
-    "artemis_openwire.client": 1,
+    "artemis_openwire.messages": 1,
+    "artemis_openwire.client": 2,
+    "artemis_openwire.broker": 2,
 }
 """The rooms of the parts that have some: imports between them point to lower numbers only."""
 

@@ -31,6 +31,7 @@ class Changes:
     destination: ActiveMQDestination | None = None
     original_destination: ActiveMQDestination | None = None
     expiration_ms: int | None = None
+    priority: int | None = None
     properties: bytes | None = None
     """Encoded properties; empty for none."""
     user_id: str | None = None
@@ -50,6 +51,7 @@ def rewrite(header: bytes, body: bytes, changes: Changes) -> tuple[bytes, bytes]
         (fields.transaction_at, fields.original_destination_at, _NULL if changes.drops_transaction else None),
         (fields.original_destination_at, fields.message_id_at, _nested(changes.original_destination)),
         (fields.expiration_at, fields.expiration_at + 8, _number(changes.expiration_ms)),
+        (fields.reply_to_at - 1, fields.reply_to_at, _octet(changes.priority)),
         (fields.properties_at, fields.structure_at, _octets(changes.properties)),
         (user_at, skip_string(body, user_at), _text(changes.user_id)),
     ):
@@ -112,6 +114,10 @@ def _nested(destination: ActiveMQDestination | None) -> bytes | None:
 
 def _number(value: int | None) -> bytes | None:
     return None if value is None else I64.pack(value)
+
+
+def _octet(value: int | None) -> bytes | None:
+    return None if value is None else bytes((value,))
 
 
 def _octets(value: bytes | None) -> bytes | None:

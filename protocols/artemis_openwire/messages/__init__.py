@@ -1,0 +1,1 @@
+"""OpenWire messages: how they arrive and are delivered, and the core's neutral view of them."""
