@@ -48,7 +48,10 @@ def encoded(message: Message) -> tuple[bytes, bytes]:
         encodings = message.encodings = {}
     bare = encodings.get("AMQP")
     if bare is None:
-        annotations, bare = from_view(message.view)
+        try:
+            annotations, bare = from_view(message.view)
+        except (TypeError, ValueError) as error:
+            raise ProtocolError(f"the message has no form in AMQP: {error}") from error
         encodings["AMQP annotations"] = annotations
         encodings["AMQP"] = bare
     return encodings["AMQP annotations"], bare

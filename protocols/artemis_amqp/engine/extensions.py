@@ -43,6 +43,8 @@ DELIVERY_DELAY: Final = Symbol("x-opt-delivery-delay")
 ROUTING_TYPE: Final = Symbol("x-opt-routing-type")
 JMS_DESTINATION: Final = Symbol("x-opt-jms-dest")
 """0 queue, 1 topic, 2 temporary queue, 3 temporary topic (amqp10 §17)."""
+JMS_ANNOTATIONS: Final = (JMS_DESTINATION, "x-opt-jms-reply-to", "x-opt-jms-msg-type")
+"""Annotations that JMS clients want as an AMQP byte."""
 
 # --- annotations that the Spark connector writes or reads ---
 

@@ -1,21 +1,29 @@
 """Conversion between AMQP messages and the core's neutral view, for other protocols and for selectors."""
 
+from collections.abc import Callable
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from artemis_amqp.engine.codec import read_value, skip_value, write_compound, write_value
+from artemis_amqp.engine.extensions import JMS_ANNOTATIONS
 from artemis_amqp.engine.performatives import Properties, encode, read_composite
 from artemis_amqp.engine.types import (
     Array,
+    Byte,
     Decimal32,
     Decimal64,
     Decimal128,
     Described,
+    Float32,
+    Int,
     MalformedValue,
+    Short,
     Symbol,
     Timestamp,
+    UByte,
     ULong,
+    UShort,
 )
 from artemis_amqp.messages.sections import (
     APPLICATION_PROPERTIES,
@@ -30,8 +38,21 @@ from artemis_amqp.messages.sections import (
     section_at,
 )
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
 
 _U32: Final = Struct(">I")
+
+_WIDTHS: Final[dict[type, Callable[[Any], object]]] = {
+    Byte: Int8,
+    UByte: Int16,
+    Short: Int16,
+    UShort: Int32,
+    Int: Int32,
+    Float32: Binary32,
+}
+"""Numbers of AMQP in a neutral view; those that are not here are plain int and float."""
+_TYPES: Final[dict[type, Callable[[Any], object]]] = {Int8: Byte, Int16: Short, Int32: Int, Binary32: Float32}
+"""Numbers of a neutral view in AMQP."""
 
 
 def plain(value: object) -> object:
@@ -62,6 +83,34 @@ def plain(value: object) -> object:
     return value
 
 
+def portable(value: object) -> object:
+    """Return `value` as a neutral view has it: as `plain` does, and numbers keep their width."""
+    width = _WIDTHS.get(type(value))
+    if width is not None:
+        return width(value)
+    if isinstance(value, (list, tuple)):
+        return [portable(item) for item in value]
+    if isinstance(value, dict):
+        return {_plain_key(key): portable(item) for key, item in value.items()}
+    if isinstance(value, Array):
+        return [portable(item) for item in value.items]
+    if isinstance(value, Described):
+        return portable(value.value)
+    return plain(value)
+
+
+def typed(value: object) -> object:
+    """Return `value` of a neutral view with the AMQP types of its numbers."""
+    kind = _TYPES.get(type(value))
+    if kind is not None:
+        return kind(value)
+    if isinstance(value, (list, tuple)):
+        return [typed(item) for item in value]
+    if isinstance(value, dict):
+        return {typed(key): typed(item) for key, item in value.items()}
+    return value
+
+
 def _plain_key(key: object) -> object:
     """Return a map key without AMQP classes; it stays hashable, so lists within it become tuples."""
     result = plain(key)
@@ -73,7 +122,7 @@ def _frozen(items: list[object]) -> tuple[object, ...]:
 
 
 def _plain_map(items: dict[object, object]) -> dict[str, object]:
-    return {str(key): plain(value) for key, value in items.items()}
+    return {str(key): portable(value) for key, value in items.items()}
 
 
 def to_view(annotations_raw: bytes, bare: bytes) -> MessageView:
@@ -111,14 +160,14 @@ def to_view(annotations_raw: bytes, bare: bytes) -> MessageView:
                 items += value
                 view.body = items
             elif code == VALUE:
-                view.body = plain(value)
+                view.body = portable(value)
             else:
                 raise MalformedValue(f"0x{code:x} at octet {offset} is not a body section, or not of its type")
         offset = skip_value(bare, body, end, 1)
     if len(data) > 1:
         view.body = b"".join(data)
     elif view.body is items:
-        view.body = plain(items)
+        view.body = portable(items)
     return view
 
 
@@ -153,7 +202,7 @@ def from_view(view: MessageView) -> tuple[bytes, bytes]:
     for name, value in view.annotations.items():
         if name.isascii() and name not in NOT_KEPT:
             write_value(content, Symbol(name))
-            write_value(content, value)
+            write_value(content, _annotation(name, value))
             count += 2
     annotations_raw = _U32.pack(count) + bytes(content) if count else b""
     bare = bytearray()
@@ -165,14 +214,21 @@ def from_view(view: MessageView) -> tuple[bytes, bytes]:
     for name, value in view.properties.items():
         if _is_simple(value):
             write_value(content, name)
-            write_value(content, value)
+            write_value(content, typed(value))
             count += 2
     if count:
         bare += b"\x00\x53\x74"
         write_compound(bare, 0xC1, count, content)
     bare += b"\x00\x53\x75" if isinstance(view.body, bytes) else b"\x00\x53\x77"
-    write_value(bare, view.body)
+    write_value(bare, typed(view.body))
     return annotations_raw, bytes(bare)
+
+
+def _annotation(name: str, value: object) -> object:
+    """Return an annotation's value; JMS clients want theirs as bytes (amqp10 §17)."""
+    if name in JMS_ANNOTATIONS and isinstance(value, int) and 0 <= value < 128:
+        return Byte(value)
+    return typed(value)
 
 
 def _properties_of(view: MessageView) -> Properties:
@@ -210,4 +266,4 @@ def _is_simple(value: object) -> bool:
     """Tell whether an application property may have this value (AMQP 1.0 §3.2.5)."""
     if type(value) is int:
         return -(2**63) <= value < 2**63
-    return value is None or type(value) in (str, bool, float, bytes, UUID)
+    return value is None or type(value) in (str, bool, float, bytes, UUID) or type(value) in _TYPES

@@ -15,13 +15,16 @@ from artemis_amqp.engine.types import (
     Decimal32,
     Described,
     Float32,
+    Int,
     InvalidField,
     MalformedValue,
+    Short,
     Symbol,
     Timestamp,
     UByte,
     UInt,
     ULong,
+    UShort,
 )
 from artemis_amqp.messages.arrival import Sections, split_sections
 from artemis_amqp.messages.conversion import from_view, plain, to_view
@@ -35,6 +38,7 @@ from artemis_amqp.messages.sections import (
     read_to,
 )
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
 
 AN_UUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -655,3 +659,43 @@ def test_what_amqp_has_no_room_for_is_left_out() -> None:
     assert raw == b""
     assert read_properties(bare) == Properties(group_sequence=2**32 - 1)
     assert read_application_properties(bare) == {"small": -(2**63)}
+
+
+@pytest.mark.parametrize(
+    ("sent", "neutral", "written"),
+    [
+        (Byte(-1), Int8, Byte),
+        (UByte(255), Int16, Short),
+        (Short(-1), Int16, Short),
+        (UShort(65535), Int32, Int),
+        (Int(-1), Int32, Int),
+        (UInt(2**32 - 1), int, int),
+        (-1, int, int),
+        (Float32(0.5), Binary32, Float32),
+        (0.1, float, float),
+    ],
+)
+def test_numbers_keep_their_width(sent: float, neutral: type, written: type) -> None:
+    """A client of JMS that reads an int fails for a long; unsigned numbers get the next width that has room."""
+    view = to_view(b"", _section(0x74, {"p": sent}) + _section(0x77, {"b": [sent]}))
+
+    assert isinstance(view.body, dict)
+    for value in (view.properties["p"], view.body["b"][0]):
+        assert (type(value), value) == (neutral, sent)
+    raw, bare = from_view(view)
+    found = read_application_property(bare, "p")
+    assert (raw, type(found), found) == (b"", written, sent)
+    body, _ = read_value(bare, bare.index(b"\x00\x53\x77") + 3, len(bare))
+    assert isinstance(body, dict)
+    assert (type(body["b"][0]), body["b"][0]) == (written, sent)
+
+
+def test_annotations_of_jms_are_bytes() -> None:
+    """amqp10 §17: clients accept no other type for these."""
+    names = ("x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-jms-reply-to")
+
+    raw, _ = from_view(MessageView(annotations={name: 1 for name in names} | {"x-opt-other": 1}))
+
+    for name in names:
+        assert type(read_annotation(raw, name)) is Byte
+    assert type(read_annotation(raw, "x-opt-other")) is int
