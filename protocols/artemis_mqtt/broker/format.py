@@ -190,8 +190,8 @@ def from_view(view: MessageView, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     if view.group_id is not None:
         named[GROUP_ID] = view.group_id
     if view.group_sequence is not None:
-        # As in JMS, where it is a signed number: -1 closes the group.
-        named[GROUP_SEQUENCE] = view.group_sequence - ((view.group_sequence & 1 << 31) << 1)
+        # As in JMS, where it is a signed number: -1 closes the group. AMQP has no sign, and OpenWire has one.
+        named[GROUP_SEQUENCE] = (view.group_sequence + (1 << 31)) % (1 << 32) - (1 << 31)
     properties = Properties(
         payload_format_indicator=1 if is_text else None,
         content_type=_text(content_type),
@@ -245,6 +245,9 @@ def _user_property(item: tuple[str, object]) -> tuple[str, str]:
         text: str | None = "true" if value else "false"
     elif isinstance(value, bytes):
         text = value.hex()
+    elif isinstance(value, dict | list):
+        # OpenWire's properties may be maps and lists.
+        text = json.dumps(value, ensure_ascii=False, default=_json_value)
     else:
         text = "" if value is None else str(value)
     written, text = _text(name), _text(text)

@@ -122,3 +122,16 @@ def test_a_retained_copy_shares_its_octets() -> None:
 
     assert copy.data is made.data
     assert copy.annotations[0] == 1 | 8
+
+
+@pytest.mark.parametrize(("sequence", "expected"), [(5, "5"), (2**32 - 1, "-1"), (-1, "-1"), (2**31, str(-(2**31)))])
+def test_numbers_of_a_group_have_a_sign(sequence: int, expected: str) -> None:
+    """Whether the other protocol's have one or not: -1 closes the group."""
+    assert properties_of(MessageView(group_sequence=sequence)).user_properties == (("JMSXGroupSeq", expected),)
+
+
+def test_maps_and_lists_in_properties_are_json() -> None:
+    """OpenWire has them."""
+    view = MessageView(properties={"map": {"a": [1, b"\xff"]}, "list": [True, None]})
+
+    assert properties_of(view).user_properties == (("map", '{"a": [1, "ff"]}'), ("list", "[true, null]"))
