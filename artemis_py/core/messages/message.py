@@ -217,8 +217,12 @@ class Message:
                 return self.expires_ms
             if name == "AMQSize":
                 return self.content_size
-            if name in ("AMQAddress", "JMSDestination"):
+            if name == "AMQAddress":
                 return self.address
+            if name == "JMSDestination":
+                # A format whose destinations are more than an address answers itself.
+                found = self.format.lookup(self, name)
+                return self.address if found is None else found
             if name == "__AMQ_CID":
                 return self.producer
         return self.format.lookup(self, name)

@@ -181,3 +181,8 @@ def test_view_comes_from_both_parts() -> None:
     assert view.subject == "subject"
     assert view.annotations == {"x-opt-a": 16, "plain": "p"}
     assert view.properties["price"] == 5
+
+
+def test_destination_is_the_address() -> None:
+    """A message of AMQP does not say of which kind its destination is."""
+    assert FULL.lookup("JMSDestination") == FULL.lookup("AMQAddress") == "address"
