@@ -55,3 +55,9 @@ def delivered(message: Message, version: int = 12) -> Any:
 def properties(received: Command) -> dict[str, object]:
     """The properties of a message that a client gets."""
     return read_map(received.marshalled_properties)
+
+
+def text_id(received: Command) -> str | None:
+    """The id that a message has in the protocol it comes from."""
+    assert received.message_id is not None
+    return received.message_id.text_view

@@ -4,8 +4,8 @@ What neither side can represent is left out, or becomes text (docs/openwire.md h
 """
 
 import json
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from artemis_openwire.engine.bodies import read_body, write_text
 from artemis_openwire.engine.commands import (
@@ -27,7 +27,7 @@ from artemis_openwire.engine.structures import (
     ActiveMQTopic,
 )
 from artemis_openwire.engine.text import MAX_TEXT_BYTES, encode_text
-from artemis_openwire.engine.values import MAX_NESTING, write_map, write_values
+from artemis_openwire.engine.values import MAX_NESTING, Byte, Float, Long, Short, write_map, write_values
 from artemis_openwire.messages.names import (
     ANNOTATION_PREFIX,
     BYTES_KIND,
@@ -49,6 +49,7 @@ from artemis_openwire.messages.names import (
 from artemis_py.core.messages.jms_ids import native_id
 from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
 from artemis_py.errors import ProtocolError
 
 _KINDS: Final[dict[int, int]] = {
@@ -75,7 +76,24 @@ _DESTINATION_KINDS: Final[dict[type[ActiveMQDestination], int]] = {
     ActiveMQTempQueue: 2,
     ActiveMQTempTopic: 3,
 }
+_SURELY_FITS: Final = MAX_TEXT_BYTES // 6
+"""Characters whose encoding is never too long: none takes more than six octets."""
+
+_JAVA_NULL: Final = b"\xac\xed\x00\x05p"
+"""The serialised form of Java's null."""
+
 TOPIC_KINDS: Final = (1, 3)
+
+_WIDTHS: Final[dict[type, Callable[[Any], object]]] = {
+    Byte: Int8,
+    Short: Int16,
+    int: Int32,
+    Long: int,
+    Float: Binary32,
+}
+"""Numbers of OpenWire in a neutral view."""
+_TYPES: Final[dict[type, Callable[[Any], object]]] = {Int8: Byte, Int16: Short, Int32: int, Binary32: Float}
+"""Numbers of a neutral view in OpenWire; those that are not here get the size that they need."""
 
 _OWN_ANNOTATIONS: Final = (DESTINATION_KIND, REPLY_TO_KIND, MESSAGE_KIND)
 """Annotations that are fields of a message here."""
@@ -87,12 +105,12 @@ _OWN_ANNOTATIONS: Final = (DESTINATION_KIND, REPLY_TO_KIND, MESSAGE_KIND)
 def to_view(fields: MessageFields, address: str) -> MessageView:
     """Return a message as a neutral view. Raises MalformedFrame if it is damaged, or decompressed too large.
 
-    An object is its octets. The address of a blob is left out, and so is the subject of an advisory.
+    An object is its octets, and null is what Java writes for it. The address of a blob is left out, and so is the
+    subject of an advisory.
     """
-    content = fields.content
-    body = read_body(fields.code, content, fields.compressed, LOADED_BODY_LIMIT_BYTES)
-    if fields.code == ActiveMQObjectMessage.code and content is None:
-        body = None
+    body = read_body(fields.code, fields.content, fields.compressed, LOADED_BODY_LIMIT_BYTES)
+    if fields.code == ActiveMQObjectMessage.code and not body:
+        body = _JAVA_NULL
     view = MessageView(
         message_id=message_id_text(fields.message_id),
         to=address or None,
@@ -126,9 +144,9 @@ def to_view(fields: MessageFields, address: str) -> MessageView:
 
 def _set_property(view: MessageView, name: str, value: object) -> None:
     """Put a property into the view: those that stand for a field of another protocol into that field."""
-    if name.startswith(ANNOTATION_PREFIX):
+    if name.startswith(ANNOTATION_PREFIX) and name != ANNOTATION_PREFIX:
         view.annotations.setdefault(name[len(ANNOTATION_PREFIX) :], value)
-    elif name == GROUP_SEQUENCE and isinstance(value, int):
+    elif name == GROUP_SEQUENCE and isinstance(value, int) and not isinstance(value, bool):
         view.group_sequence = value
     elif not isinstance(value, str):
         view.properties[name] = value
@@ -145,14 +163,10 @@ def _set_property(view: MessageView, name: str, value: object) -> None:
 
 
 def neutral(value: object) -> object:
-    """Return a value without OpenWire's classes: numbers as int or float, a character as text."""
-    kind = type(value)
-    if value is None or kind is str or kind is int or kind is bool or kind is bytes or kind is float:
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value)
+    """Return a value as a neutral view has it: numbers keep their width, and a character becomes text."""
+    width = _WIDTHS.get(type(value))
+    if width is not None:
+        return width(value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, dict):
@@ -175,7 +189,7 @@ def body_of(view: MessageView) -> tuple[int, bytes | None]:
     try:
         if body is None:
             return _CODES_OF_EMPTY.get(kind, ActiveMQMessage.code), None
-        if isinstance(body, bytes | bytearray | memoryview):
+        if isinstance(body, (bytes, bytearray, memoryview)):
             octets = bytes(body)
             if view.content_type == JAVA_OBJECT:
                 return ActiveMQObjectMessage.code, octets
@@ -187,7 +201,7 @@ def body_of(view: MessageView) -> tuple[int, bytes | None]:
             value = to_value(body)
             assert isinstance(value, dict)
             return ActiveMQMapMessage.code, write_map(value)
-        if isinstance(body, list | tuple):
+        if isinstance(body, (list, tuple)):
             return ActiveMQStreamMessage.code, write_values([_element(item) for item in body])
         return ActiveMQTextMessage.code, write_text(_text_of(body))
     except ValueError as error:
@@ -233,48 +247,45 @@ def _text_of(value: object) -> str:
 
 def _element(value: object) -> object:
     """Return an element of a stream: what clients do not read there, lists and maps, becomes JSON."""
-    if isinstance(value, Mapping | list | tuple):
-        try:
-            return json.dumps(value, ensure_ascii=False, default=_json_value)
-        except (TypeError, RecursionError) as error:
-            raise ValueError(f"a stream contains what has no JSON: {error}") from error
+    if isinstance(value, (Mapping, list, tuple)):
+        return json.dumps(to_value(value, 1), ensure_ascii=False, default=_hexadecimal)
     return to_value(value)
 
 
-def _json_value(value: object) -> object:
-    return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
+def _hexadecimal(value: bytes) -> str:
+    """Return octets, which are all that JSON lacks, as text."""
+    return value.hex()
 
 
 def to_value(value: object, depth: int = 0) -> object:
     """Return a value of a neutral view as `values` encodes it. Raises ValueError for too many maps and lists.
 
-    A whole number of more than 64 bits becomes text, and so does what has no type here. In maps, entries without a
-    name, or with one that is too long, are left out.
+    A whole number of more than 64 bits becomes text, and so does what has no type here. In maps, entries with a name
+    that is too long are left out.
     """
-    if value is None or isinstance(value, bool | float | str | bytes):
+    kind = _TYPES.get(type(value))
+    if kind is not None:
+        return kind(value)
+    if value is None or isinstance(value, (bool, float, str, bytes)):
         return value
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 63 else str(value)
-    if isinstance(value, bytearray | memoryview):
+    if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    if depth == MAX_NESTING and isinstance(value, Mapping | list | tuple):
+    if depth == MAX_NESTING and isinstance(value, (Mapping, list, tuple)):
         raise ValueError(f"more than {MAX_NESTING} maps and lists within each other")
     if isinstance(value, Mapping):
         named = {_text_of(key): item for key, item in value.items()}
-        return {name: to_value(item, depth + 1) for name, item in named.items() if is_name(name)}
-    if isinstance(value, list | tuple):
+        return {name: to_value(item, depth + 1) for name, item in named.items() if fits(name)}
+    if isinstance(value, (list, tuple)):
         return [to_value(item, depth + 1) for item in value]
     return str(value)
 
 
-def is_name(name: str) -> bool:
-    """Tell whether an entry of a map may be called so."""
-    return 0 < len(name) <= MAX_TEXT_BYTES and (len(name) * 3 <= MAX_TEXT_BYTES or fits(name))
-
-
 def fits(text: str) -> bool:
-    """Tell whether a field of a message can hold a text."""
-    return len(encode_text(text)) <= MAX_TEXT_BYTES
+    """Tell whether a field of a message, or the name of a value, can be this text."""
+    size = len(text)
+    return size <= MAX_TEXT_BYTES and (size <= _SURELY_FITS or len(encode_text(text)) <= MAX_TEXT_BYTES)
 
 
 def properties_of(view: MessageView, extra: Mapping[str, object]) -> dict[str, object]:
@@ -284,7 +295,7 @@ def properties_of(view: MessageView, extra: Mapping[str, object]) -> dict[str, o
     """
     found: dict[str, object] = {}
     for name, value in view.annotations.items():
-        if name not in _OWN_ANNOTATIONS and not isinstance(value, Mapping | list | tuple):
+        if name not in _OWN_ANNOTATIONS and not isinstance(value, (Mapping, list, tuple)):
             found[ANNOTATION_PREFIX + name] = to_value(value)
     for name, text in (
         (CONTENT_TYPE, view.content_type),
@@ -296,12 +307,12 @@ def properties_of(view: MessageView, extra: Mapping[str, object]) -> dict[str, o
     for name, value in view.properties.items():
         found[name] = _property(value)
     found |= extra
-    return {name: value for name, value in found.items() if is_name(name)}
+    return {name: value for name, value in found.items() if name and fits(name)}
 
 
 def _property(value: object) -> object:
     try:
-        return to_value(value)
+        return to_value(value, 1)
     except ValueError:
         # Deeper than anyone reads it.
         return None

@@ -8,6 +8,7 @@ from typing import Final
 from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.composing import MessageDraft
 from artemis_openwire.engine.fields import read_i64
+from artemis_openwire.engine.message_fields import MessageFields
 from artemis_openwire.engine.rewriting import Changes, rewrite
 from artemis_openwire.engine.structure import LAST_VERSION
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQQueue, ActiveMQTopic, ProducerId
@@ -62,6 +63,17 @@ def delivery_of(message: Message, connection: str) -> tuple[bytes, bytes]:
         encodings[HEADER] = header
         encodings[BODY] = body
     return encodings[HEADER], body
+
+
+def redirected(header: bytes, body: bytes, destination: ActiveMQDestination) -> tuple[bytes, bytes]:
+    """Return a delivery with another destination; the first one stays in it as the original.
+
+    For consumers of virtual topics, which receive from a queue what was sent to a topic. Raises MalformedFrame.
+    """
+    fields = MessageFields()
+    fields.read(body, header[0])
+    original = fields.original_destination or fields.destination
+    return rewrite(header, body, Changes(destination=destination, original_destination=original))
 
 
 def _is_as_sent(message: Message) -> bool:

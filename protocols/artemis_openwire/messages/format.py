@@ -87,7 +87,7 @@ def _correlation_id(fields: MessageFields) -> object:
 
 
 def _destination(fields: MessageFields) -> object:
-    return _text_of(fields.destination)
+    return _text_of(fields.original_destination or fields.destination)
 
 
 def _reply_to(fields: MessageFields) -> object:
