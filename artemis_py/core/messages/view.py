@@ -8,6 +8,7 @@ class MessageView:
     """A message in a protocol-neutral form, which every converter reads or writes.
 
     `body` is bytes (opaque data), str (text), dict or list (structured), any other value, or None (no body).
+    Numbers in the body and in properties may be of a class of `widths`, which says how wide they are.
     `message_id` and `correlation_id` keep the Python type of their wire type: str, int, bytes or `uuid.UUID`.
     """
 

@@ -298,7 +298,8 @@ def properties_of(view: MessageView, extra: Mapping[str, object]) -> dict[str, o
         if name not in _OWN_ANNOTATIONS and not isinstance(value, (Mapping, list, tuple)):
             found[ANNOTATION_PREFIX + name] = to_value(value)
     for name, text in (
-        (CONTENT_TYPE, view.content_type),
+        # An object message says by its kind what its content is.
+        (CONTENT_TYPE, None if view.content_type == JAVA_OBJECT else view.content_type),
         (CONTENT_ENCODING, view.content_encoding),
         (REPLY_TO_GROUP_ID, view.reply_to_group_id),
     ):

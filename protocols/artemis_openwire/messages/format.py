@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from artemis_openwire.engine.message_fields import MessageFields
+from artemis_openwire.engine.message_fields import FIRST_CODE, HEADER, LAST_CODE, MessageFields
 from artemis_openwire.engine.names import message_id_text, qualified_name
 from artemis_openwire.engine.rewriting import Changes as FieldChanges
 from artemis_openwire.engine.rewriting import rewrite
@@ -69,8 +69,12 @@ class OpenWireFormat:
 
 def read_fields(message: Message) -> MessageFields:
     """Find the fields of a message that OpenWire brought. Raises MalformedFrame."""
+    body = message.data
+    header = message.annotations
+    if len(header) != HEADER.size or not body or not FIRST_CODE <= body[0] <= LAST_CODE:
+        raise MalformedFrame("not a message of OpenWire as it is kept")
     fields = MessageFields()
-    fields.read(message.data, message.annotations[0])
+    fields.read(body, header[0])
     return fields
 
 

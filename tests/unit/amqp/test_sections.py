@@ -694,7 +694,7 @@ def test_annotations_of_jms_are_bytes() -> None:
     """amqp10 §17: clients accept no other type for these."""
     names = ("x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-jms-reply-to")
 
-    raw, _ = from_view(MessageView(annotations={name: 1 for name in names} | {"x-opt-other": 1}))
+    raw, _ = from_view(MessageView(annotations={**dict.fromkeys(names, 1), "x-opt-other": 1}))
 
     for name in names:
         assert type(read_annotation(raw, name)) is Byte
