@@ -137,12 +137,13 @@ class Message:
     def view(self) -> MessageView:
         """The decoded message, decoded once. It is shared, so treat it as read-only.
 
-        A large message is loaded into memory and decoded each time. Raises StoreError if it is too large for that.
+        A large message is loaded into memory and decoded each time, and so is one that decodes to far more than it is
+        (`MessageView.is_kept`). Raises StoreError if it is too large for that.
         """
         view = self.view_cache
         if view is None:
             view = self.format.view(self)
-            if self.large is None:
+            if self.large is None and view.is_kept:
                 self.view_cache = view
         return view
 

@@ -29,3 +29,6 @@ class MessageView:
     annotations: dict[str, object] = field(factory=dict)
     """Notes of brokers and clients beside the message; not part of its content."""
     body: object = None
+    is_kept: bool = field(default=True, eq=False)
+    """Whether the message may keep this view, and what is made of it, for the next reader. False: it is much larger
+    than the message, which is counted as it came."""

@@ -48,10 +48,13 @@ def encoded(message: Message) -> tuple[bytes, bytes]:
         encodings = message.encodings = {}
     bare = encodings.get("AMQP")
     if bare is None:
+        view = message.view
         try:
-            annotations, bare = from_view(message.view)
+            annotations, bare = from_view(view)
         except (TypeError, ValueError) as error:
             raise ProtocolError(f"the message has no form in AMQP: {error}") from error
+        if not view.is_kept:
+            return annotations, bare
         encodings["AMQP annotations"] = annotations
         encodings["AMQP"] = bare
     return encodings["AMQP annotations"], bare

@@ -276,6 +276,7 @@ class Outlet:
             and not message.expires_ms
             and not subscription.identifier
             and message.large is None
+            and (message.format is self.format or message.view_cache is not None)
         ):
             # A fan-out: the same octets for everybody with this version and retain flag.
             if self.is_v5:

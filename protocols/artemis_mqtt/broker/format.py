@@ -272,7 +272,8 @@ def marked(annotations: bytes, name: str) -> bytes:
 def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
     """Convert a message that another protocol wrote to annotations and payload, once for all receivers.
 
-    A large one is converted each time, because its body must not stay in memory. Raises ProtocolError, and StoreError
+    A large one, and one that decodes to far more than it is, are converted each time, because the result must not stay
+    in memory. Raises ProtocolError, and StoreError
     if a body is too large for memory or cannot be read.
     """
     if message.large is not None:
@@ -282,7 +283,10 @@ def converted(message: Message, syntax: WildcardSyntax) -> tuple[bytes, bytes]:
         encodings = message.encodings = {}
     payload = encodings.get(PAYLOAD)
     if payload is None:
-        encodings[ANNOTATIONS], payload = from_view(message.view, syntax)
+        view = message.view
+        if not view.is_kept:
+            return from_view(view, syntax)
+        encodings[ANNOTATIONS], payload = from_view(view, syntax)
         encodings[PAYLOAD] = payload
     return encodings[ANNOTATIONS], payload
 

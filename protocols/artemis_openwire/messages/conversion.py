@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from artemis_openwire.engine.bodies import read_body, write_text
+from artemis_openwire.engine.bodies import inflate, read_body, write_text
 from artemis_openwire.engine.commands import (
     ActiveMQBlobMessage,
     ActiveMQBytesMessage,
@@ -48,6 +48,7 @@ from artemis_openwire.messages.names import (
 )
 from artemis_py.core.messages.jms_ids import native_id
 from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES
+from artemis_py.core.messages.message import MESSAGE_OVERHEAD_BYTES
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
 from artemis_py.errors import ProtocolError
@@ -76,6 +77,13 @@ _DESTINATION_KINDS: Final[dict[type[ActiveMQDestination], int]] = {
     ActiveMQTempQueue: 2,
     ActiveMQTempTopic: 3,
 }
+FREE_BYTES: Final = 1024 * 1024
+MAX_RATIO: Final = 100
+"""A body of more than `FREE_BYTES` must not be more than this many times as large as it was compressed. Text gives 5 to
+20, XML that repeats itself 50; zlib can do 1,000, which is what somebody sends to fill memory and time."""
+KEPT_RATIO: Final = 16
+"""A view that is this many times as large as the message is made for each reader again."""
+
 _SURELY_FITS: Final = MAX_TEXT_BYTES // 6
 """Characters whose encoding is never too long: none takes more than six octets."""
 
@@ -108,7 +116,13 @@ def to_view(fields: MessageFields, address: str) -> MessageView:
     An object is its octets, and null is what Java writes for it. The address of a blob is left out, and so is the
     subject of an advisory.
     """
-    body = read_body(fields.code, fields.content, fields.compressed, LOADED_BODY_LIMIT_BYTES)
+    content = fields.content
+    is_kept = True
+    if fields.compressed and content is not None:
+        limit = min(max(FREE_BYTES, MAX_RATIO * len(content)), LOADED_BODY_LIMIT_BYTES)
+        content = inflate(fields.code, content, limit)
+        is_kept = len(content) <= KEPT_RATIO * (len(fields.body) + MESSAGE_OVERHEAD_BYTES)
+    body = read_body(fields.code, content, False, 0)
     if fields.code == ActiveMQObjectMessage.code and not body:
         body = _JAVA_NULL
     view = MessageView(
@@ -117,6 +131,7 @@ def to_view(fields: MessageFields, address: str) -> MessageView:
         subject=fields.jms_type,
         body=neutral(body),
         annotations={MESSAGE_KIND: _KINDS[fields.code]},
+        is_kept=is_kept,
     )
     correlation_id = fields.correlation_id
     if correlation_id is not None:

@@ -7,7 +7,7 @@ import pytest
 from artemis_mqtt.broker.subscriptions import RETAINED_AHEAD, RETAINED_SLICE
 from artemis_mqtt.engine.packets import Connect, Unsubscribe, Will
 from artemis_mqtt.engine.properties import Properties
-from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.builtin_format import PLAIN_FORMAT, PlainFormat, plain_message
 from artemis_py.core.messages.large_body import LOADED_BODY_LIMIT_BYTES, LargeBody, LargeReader
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
@@ -680,3 +680,27 @@ def test_an_address_that_no_topic_can_name_is_left_out() -> None:
 
     assert bodies(client) == [b"a.b"]
     assert site.domain.queue("c.a.#").delivering_count == 1
+
+
+class WideFormat(PlainFormat):
+    """Messages that decode to far more than they are."""
+
+    def view(self, message: Message) -> MessageView:
+        return MessageView(body="x" * 100_000, is_kept=False)
+
+
+@pytest.mark.parametrize(("format", "is_kept"), [(PLAIN_FORMAT, True), (WideFormat(), False)])
+def test_a_message_does_not_keep_what_is_much_larger(format: PlainFormat, is_kept: bool) -> None:
+    """It is counted as it came, so each subscriber gets it converted again."""
+    site = Site()
+    clients = [connected(site, name) for name in ("a", "b")]
+    for client in clients:
+        client.subscribe("t")
+    message = plain_message("t", MessageView(body="x" * 100_000))
+    message.format = format
+    message.view_cache = None
+    Session(site.domain, Subject("s"), "s", "peer", "PLAIN").producer("t").send(message)
+
+    assert [bodies(client) for client in clients] == [[b"x" * 100_000]] * 2
+    assert bool(message.encodings) is is_kept
+    assert (message.view_cache is not None) is is_kept

@@ -2,11 +2,14 @@
 
 import zlib
 from collections.abc import Callable
+from random import Random
 from struct import pack
 from typing import Any
 
 import pytest
 
+from artemis_amqp.broker.consumers import encoded
+from artemis_mqtt.broker.format import converted
 from artemis_openwire.engine.bodies import write_text
 from artemis_openwire.engine.commands import (
     ActiveMQBlobMessage,
@@ -32,6 +35,7 @@ from artemis_py.core.messages.changes import REMOVED, PropertiesFormat
 from artemis_py.core.messages.draft import Draft
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
+from artemis_py.core.names.syntax import WildcardSyntax
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.errors import MalformedFrame, ProtocolError
 from tests.openwire_harness import CONNECTION
@@ -287,14 +291,39 @@ def test_damaged_bodies(kind: type[Command], content: bytes, compressed: bool) -
     assert delivered(message).content == octets
 
 
+def compressed_text(size: int, noise: int = 0) -> Message:
+    """A text message of this size, the first part of which is not easy to compress."""
+    text = Random(0).randbytes(noise // 2).hex().ljust(size, "x")
+    return arrived(content=zlib.compress(write_text(text) or b"", 9), compressed=True)
+
+
 def test_compressed_bodies_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small message must not become a large one."""
     monkeypatch.setattr(conversion, "LOADED_BODY_LIMIT_BYTES", 1000)
-    within, beyond = (zlib.compress(write_text("x" * size) or b"") for size in (996, 997))
 
-    assert arrived(content=within, compressed=True).view.body == "x" * 996
+    assert compressed_text(996).view.body == "x" * 996
     with pytest.raises(MalformedFrame, match="more than 1000"):
-        _ = arrived(content=beyond, compressed=True).view
+        _ = compressed_text(997).view
+
+
+def test_compressed_bodies_have_a_ratio() -> None:
+    """Beyond 1 MiB nobody sends what can be compressed to a thousandth, but for harm."""
+    assert len(str(compressed_text(1024 * 1024 - 4).view.body)) == 1024 * 1024 - 4
+    assert len(str(compressed_text(2_000_000, noise=80_000).view.body)) == 2_000_000
+    with pytest.raises(MalformedFrame, match="more than 1048576"):
+        _ = compressed_text(1024 * 1024).view
+
+
+def test_view_that_is_much_larger_is_not_kept() -> None:
+    """The message is counted as it came; what other protocols make of it is not kept either."""
+    usual, harmful = compressed_text(20_000, noise=8_000), compressed_text(200_000)
+
+    for message, is_kept in ((usual, True), (harmful, False)):
+        encoded(message)
+        converted(message, WildcardSyntax())
+        assert message.view.is_kept is is_kept
+        assert (message.view_cache is not None) is is_kept
+        assert bool(message.encodings) is is_kept
 
 
 @pytest.mark.parametrize("destination", [ActiveMQQueue, ActiveMQTopic, ActiveMQTempQueue, ActiveMQTempTopic])
