@@ -18,7 +18,7 @@ _NUMBER_AT: Final = 2
 """Where a header has the offset of the broker's number (`message_fields.HEADER`)."""
 
 # Octets of a value behind its type, by type; -2 and -4: a length of 2 or 4 octets first; -1: values within.
-_SIZES: Final = (0, 1, 1, 2, 2, 4, 8, 8, 4, -2, -4, -1, -1, -4)
+_SIZES: Final[tuple[int, ...]] = (0, 1, 1, 2, 2, 4, 8, 8, 4, -2, -4, -1, -1, -4)
 _NESTED: Final = -1
 _SHORT_LENGTH: Final = -2
 

@@ -10,6 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from artemis_amqp.broker.consumers import encoded
+from artemis_amqp.messages.conversion import to_view
+from artemis_mqtt.broker.format import converted
 from artemis_openwire.engine.ack_fields import AckFields
 from artemis_openwire.engine.bodies import read_body
 from artemis_openwire.engine.codec import TYPES, fields_of, read_frame, write_frame, write_nested
@@ -17,6 +20,9 @@ from artemis_openwire.engine.commands import Message, MessageAck
 from artemis_openwire.engine.message_fields import MessageFields
 from artemis_openwire.engine.structure import Structure, Throwable
 from artemis_openwire.engine.values import Byte, Char, Float, Long, Short, read_map, write_map, write_values
+from artemis_openwire.messages.arrival import message_of
+from artemis_openwire.messages.delivery import delivery_of
+from artemis_py.core.names.syntax import WildcardSyntax
 
 VECTORS: Final = [
     json.loads(line) for line in Path(__file__).with_name("vectors.jsonl").read_text(encoding="ascii").splitlines()
@@ -200,3 +206,21 @@ def test_bodies_are_decoded(vector: Any) -> None:
         assert body == vector["text"]
     else:
         assert body == fields.content
+
+
+@pytest.mark.parametrize("vector", MESSAGES, ids=name_of)
+def test_messages_of_the_client_can_be_converted(vector: Any) -> None:
+    """And those that are not converted stay octet by octet as they came."""
+    fields = MessageFields()
+    fields.read(bytes.fromhex(vector["hex"])[4:], vector["version"])
+    message = message_of(fields, 1000, "client")
+
+    view = message.view
+    _, bare = encoded(message)
+    converted(message, WildcardSyntax())
+
+    assert delivery_of(message, "ID:run") == (message.annotations, message.data)
+    assert to_view(b"", bare).body == view.body
+    for name in view.properties:
+        assert message.lookup(name) == view.properties[name]
+    assert message.lookup("JMSMessageID") == view.message_id
