@@ -64,10 +64,7 @@ def find_property(body: bytes, offset: int, name: bytes) -> object:
 
 def _skip_value(body: bytes, offset: int) -> int:
     """Return where the value at `offset` ends, perhaps behind the end of the octets."""
-    code = body[offset]
-    if code >= len(_SIZES):
-        raise MalformedFrame(f"a value of type {code}")
-    size = _SIZES[code]
+    size = _SIZES[body[offset]]
     offset += 1
     if size >= 0:
         return offset + size

@@ -19,11 +19,14 @@ from artemis_openwire.engine.rewriting import transcode
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQQueue, ActiveMQTempQueue, ActiveMQTopic
 from artemis_openwire.engine.values import Byte, Float, Long, Short
 from artemis_openwire.messages.delivery import delivery_of, redirected
-from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.builtin_format import PlainFormat, plain_message
+from artemis_py.core.messages.large_body import LargeBody
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.view import MessageView
 from artemis_py.core.messages.widths import Binary32, Int8, Int16, Int32
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.errors import ProtocolError
+from tests.core_harness import make_domain
 from tests.openwire_messages import RUN, arrived, delivered, properties, text_id
 
 AN_UUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -495,3 +498,46 @@ def test_every_version_can_read_it(version: int) -> None:
     received = delivered(Message(arrived().format, "", body, header_of(body, version, 0)), version)
     assert received.content == b"\0\0\0\4text"
     assert properties(received) == {"a": 1}
+
+
+class Body(LargeBody):
+    """A large body in memory."""
+
+    def load(self) -> bytes:
+        return b"x" * self.size
+
+    def discard(self) -> None:
+        """There is nothing."""
+
+
+class LargeFormat(PlainFormat):
+    """Needs the body for its view."""
+
+    def view(self, message: Message) -> MessageView:
+        return MessageView(body=message.content())
+
+
+def test_large_body_is_not_kept() -> None:
+    """A message whose body is on disk must not have it in memory as well."""
+    message = Message(LargeFormat(), "orders", b"")
+    message.large = Body(1, 200_000)
+
+    assert delivered(message).content == b"x" * 200_000
+    assert message.encodings is None
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ((RoutingType.MULTICAST,), ActiveMQTopic),
+        ((RoutingType.ANYCAST,), ActiveMQQueue),
+        ((RoutingType.ANYCAST, RoutingType.MULTICAST), ActiveMQQueue),
+    ],
+)
+def test_destination_of_an_address(types: tuple[RoutingType, ...], expected: type[ActiveMQDestination]) -> None:
+    """What nobody has sent to a topic or a queue is where its address has one."""
+    domain = make_domain()
+    message = foreign(MessageView())
+    message.origin = domain.create_address("orders", frozenset(types))
+
+    assert delivered(message).destination == expected(physical_name="orders")

@@ -168,6 +168,8 @@ def test_last_of_equal_names_counts() -> None:
         b"\0\0\0\1\0\1b\x0b\x7f\xff\xff\xff",
         b"\x7f\xff\xff\xff",
         b"\0\0",
+        # A length that leads back to where the entry begins, many times.
+        b"\x7f\xff\xff\xff\0\1b\x0a\xff\xff\xff\xf8",
     ],
 )
 def test_damaged_properties_are_unknown(properties: bytes) -> None:
@@ -360,6 +362,13 @@ def test_fields_of_another_type_stay_properties() -> None:
     odd = {"JMS_AMQP_ContentType": 5, "JMSXGroupID": 6, "JMSXGroupSeq": "x", "JMS_AMQP_ContentEncoding": None}
 
     assert arrived(properties=odd).view.properties == odd
+    assert arrived(properties={"JMSXGroupSeq": True}).view.properties == {"JMSXGroupSeq": True}
+
+
+def test_times_that_are_not_set() -> None:
+    """0 is what a client sends that switched timestamps off."""
+    assert arrived(timestamp=0).view.creation_time_ms is None
+    assert arrived(timestamp=-1).view.creation_time_ms is None
 
 
 # --- transformers ---
@@ -457,5 +466,17 @@ def test_damaged_octets_are_an_error() -> None:
 
     assert damaged.lookup("JMSType") is None
     assert damaged.lookup("JMSDestination") == "orders"
+    with pytest.raises(ProtocolError):
+        _ = damaged.view
+
+
+@pytest.mark.parametrize(
+    ("data", "annotations"), [(b"", FULL.annotations), (FULL.data, b""), (FULL.data, FULL.annotations[:-1])]
+)
+def test_parts_that_are_missing_are_an_error(data: bytes, annotations: bytes) -> None:
+    """As other damage."""
+    damaged = Message(OPENWIRE_FORMAT, "orders", data, annotations)
+
+    assert damaged.lookup("JMSType") is None
     with pytest.raises(ProtocolError):
         _ = damaged.view
