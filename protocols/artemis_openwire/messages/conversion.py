@@ -62,7 +62,7 @@ _KINDS: Final[dict[int, int]] = {
     ActiveMQStreamMessage.code: STREAM_KIND,
     ActiveMQTextMessage.code: TEXT_KIND,
 }
-_CODES_OF_EMPTY: Final[dict[object, int]] = {
+_CODES_OF_EMPTY: Final[dict[int, int]] = {
     OBJECT_KIND: ActiveMQObjectMessage.code,
     MAP_KIND: ActiveMQMapMessage.code,
     BYTES_KIND: ActiveMQBytesMessage.code,
@@ -203,7 +203,9 @@ def body_of(view: MessageView) -> tuple[int, bytes | None]:
     kind = view.annotations.get(MESSAGE_KIND)
     try:
         if body is None:
-            return _CODES_OF_EMPTY.get(kind, ActiveMQMessage.code), None
+            # An annotation may be anything, even what no dict can look up.
+            code = _CODES_OF_EMPTY.get(kind) if isinstance(kind, int) else None
+            return code or ActiveMQMessage.code, None
         if isinstance(body, (bytes, bytearray, memoryview)):
             octets = bytes(body)
             if view.content_type == JAVA_OBJECT:

@@ -342,6 +342,21 @@ def test_octets_that_are_a_text_for_a_client_that_said_otherwise() -> None:
     assert isinstance(delivered(foreign(view)), ActiveMQBytesMessage)
 
 
+@pytest.mark.parametrize("odd", [None, "5", [5], {"a": 5}, b"5", 1.5, -1, 2**70])
+@pytest.mark.parametrize("body", [None, b"x", "x"])
+def test_annotations_of_jms_may_be_anything(odd: object, body: bytes | str | None) -> None:
+    """Any client of AMQP may write them."""
+    names = ("x-opt-jms-msg-type", "x-opt-jms-dest", "x-opt-jms-reply-to")
+    message = foreign(MessageView(reply_to="r", body=body))
+    message.view.annotations.update(dict.fromkeys(names, odd))
+
+    received = delivered(message)
+
+    assert received.destination == ActiveMQQueue(physical_name="orders")
+    assert received.reply_to == ActiveMQQueue(physical_name="r")
+    assert type(received) is {None: ActiveMQMessage, b"x": ActiveMQBytesMessage, "x": ActiveMQTextMessage}[body]
+
+
 def test_object_stays_opaque() -> None:
     """Whatever its octets are."""
     view = MessageView(content_type="application/x-java-serialized-object", body=b"anything")
