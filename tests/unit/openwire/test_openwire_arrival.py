@@ -6,10 +6,13 @@ from artemis_openwire.engine.message_fields import HEADER
 from artemis_openwire.engine.structures import ActiveMQQueue, ActiveMQTopic
 from artemis_openwire.engine.values import Byte, Long, read_map, write_map
 from artemis_openwire.messages.arrival import duplicate_id_of, message_of
+from artemis_openwire.messages.delivery import delivery_of
+from artemis_openwire.messages.format import OPENWIRE_FORMAT
 from artemis_py.core.messages.message import LATEST_MS
+from artemis_py.core.messages.record import decode_message, encode_message
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.errors import MalformedFrame
-from tests.openwire_messages import arrived, command, delivered, fields_of
+from tests.openwire_messages import RUN, arrived, command, delivered, fields_of
 
 
 def test_facts_are_those_of_the_producer() -> None:
@@ -142,3 +145,14 @@ def test_versions(version: int) -> None:
 
     assert (message.priority, message.expires_ms, message.delivery_time_ms) == (6, 7, 1005)
     assert message.annotations[0] == version
+
+
+def test_stored_message_is_the_same() -> None:
+    """A restart finds the format by its name."""
+    message = arrived(properties={"a": 1}, content=b"\0\0\0\2hi", persistent=True, group_id="g", priority=7)
+
+    stored = decode_message(encode_message(message), {"openwire": OPENWIRE_FORMAT}, None)
+
+    assert delivery_of(stored, RUN) == delivery_of(message, RUN) == (message.annotations, message.data)
+    assert stored.has_group
+    assert stored.lookup("a") == 1
