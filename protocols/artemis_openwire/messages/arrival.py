@@ -27,7 +27,7 @@ def message_of(
     `producer` is the client id, for consumers that want nothing from their own connection. A `target` replaces the
     destination, which stays in the message as the original one: for each destination of a list. A message with a delay
     loses the property, so that a client that sends on what it received does not ask for the delay again. Raises
-    MalformedFrame if its properties are damaged and something in them matters.
+    MalformedFrame if its properties are damaged and something in them matters. Long because it names each fact.
     """
     body = fields.body
     header = fields.header(arrived_ms)

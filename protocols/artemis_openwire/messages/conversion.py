@@ -114,7 +114,7 @@ def to_view(fields: MessageFields, address: str) -> MessageView:
     """Return a message as a neutral view. Raises MalformedFrame if it is damaged, or decompressed too large.
 
     An object is its octets, and null is what Java writes for it. The address of a blob is left out, and so is the
-    subject of an advisory.
+    subject of an advisory. Long because it names each of the fields.
     """
     content = fields.content
     is_kept = True
