@@ -23,6 +23,7 @@ from artemis_openwire.messages.names import (
     FAILURE_CAUSE,
     ORIGINAL_ADDRESS,
     ORIGINAL_EXPIRATION,
+    ORIGINAL_ROUTING_TYPE,
     REPLY_TO_KIND,
 )
 from artemis_py.core.addresses.address import Address
@@ -127,7 +128,10 @@ def _compose(message: Message, connection: str) -> tuple[bytes, bytes]:
     code, content = body_of(view)
     number = message.id - 1 if message.id > 0 else 0
     producer = ProducerId(connection_id=connection, session_id=-1, value=number // _NUMBERS)
-    destination = _destination_of(message, view.annotations.get(DESTINATION_KIND))
+    extra = message.extra or {}
+    is_moved = ORIGINAL_ADDRESS in extra
+    kind = view.annotations.get(DESTINATION_KIND)
+    destination = _destination_of(message, None if is_moved else kind)
     draft = MessageDraft(
         code,
         write_nested(producer, LAST_VERSION),
@@ -155,10 +159,20 @@ def _compose(message: Message, connection: str) -> tuple[bytes, bytes]:
     if view.user_id is not None:
         draft.user_id = _fitting(view.user_id.decode("utf-8", "replace"))
     draft.content = content
-    properties = properties_of(view, _additions(message.extra or {}))
+    properties = properties_of(view, _additions(extra))
     if properties:
         draft.properties = write_map(properties)
-    return draft.encode(draft.timestamp_ms)
+    header, body = draft.encode(draft.timestamp_ms)
+    if is_moved:
+        return rewrite(header, body, Changes(original_destination=_original_of(extra, kind)))
+    return header, body
+
+
+def _original_of(extra: dict[str, object], kind: object) -> ActiveMQDestination:
+    """Return where a message was sent that the broker has moved."""
+    routing_type = extra.get(ORIGINAL_ROUTING_TYPE)
+    is_topic = kind in TOPIC_KINDS if routing_type is None else routing_type == _MULTICAST
+    return _destination(str(extra[ORIGINAL_ADDRESS]), is_topic)
 
 
 def _fitting(text: str | None) -> str | None:

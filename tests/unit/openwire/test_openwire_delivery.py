@@ -496,6 +496,33 @@ def test_broker_properties() -> None:
     assert properties(delivered(message)) == {"_AMQ_ORIG_ADDRESS": "here", "a": 1, "dlqDeliveryFailureCause": "why"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "routing_type", "expected"),
+    [
+        (None, None, ActiveMQQueue),
+        (1, None, ActiveMQTopic),
+        (None, 0, ActiveMQTopic),
+        (None, 1, ActiveMQQueue),
+        (1, 1, ActiveMQQueue),
+        (0, 0, ActiveMQTopic),
+    ],
+)
+def test_dead_letter_of_another_protocol(
+    kind: int | None, routing_type: int | None, expected: type[ActiveMQDestination]
+) -> None:
+    """It is in a queue now, and names its original destination as others do."""
+    message = plain_message("DLQ", MessageView(annotations={} if kind is None else {"x-opt-jms-dest": kind}, body="m"))
+    message.extra = {"_AMQ_ORIG_ADDRESS": "orders"}
+    if routing_type is not None:
+        message.extra["_AMQ_ORIG_ROUTING_TYPE"] = routing_type
+
+    received = delivered(message)
+
+    assert received.destination == ActiveMQQueue(physical_name="DLQ")
+    assert received.original_destination == expected(physical_name="orders")
+    assert received.content == b"\0\0\0\1m"
+
+
 def test_conversion_is_done_once() -> None:
     """For all receivers."""
     message = foreign(MessageView(body="text"))
