@@ -112,5 +112,25 @@ class UnknownTransaction(Refusal):
     """No transaction with this id is open here, or it has ended."""
 
 
+class UnknownBranch(UnknownTransaction):
+    """No transaction branch with this xid is known here (XAER_NOTA)."""
+
+
+class DuplicateBranch(Refusal):
+    """A transaction branch with this xid exists already (XAER_DUPID)."""
+
+
+class BranchMisused(Refusal):
+    """The request does not fit the state of the branch, for example a commit before the prepare (XAER_PROTO)."""
+
+
+class HeuristicOutcome(Refusal):
+    """Management has ended the prepared branch; `is_committed` says how (XA_HEURCOM, XA_HEURRB)."""
+
+    def __init__(self, text: str, is_committed: bool) -> None:
+        super().__init__(text)
+        self.is_committed: Final = is_committed
+
+
 class StoreError(Refusal):
     """The requested change could not be made durable."""

@@ -224,6 +224,8 @@ class Host:
         self.sessions: Final = services.sessions
         """Opens sessions for clients that have logged in."""
         self.staging: Final = services.staging
+        self.branches: Final = services.branches
+        """Transaction branches (XA), which are prepared before they are committed."""
         self.retained: Final = services.retained
         self.events: Final = domain.events
         self.dispatcher: Final = dispatcher

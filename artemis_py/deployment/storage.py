@@ -12,7 +12,7 @@ from artemis_py.deployment.lifecycle import Part, State
 from artemis_py.protocol import ProtocolManager
 from artemis_py.store.disk import DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
-from artemis_py.store.recovery import restore, restore_retained
+from artemis_py.store.recovery import restore, restore_branches, restore_retained
 from artemis_py.transport.repeated import Repeated
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.worker import Worker
@@ -80,6 +80,8 @@ def parts_of_store(
         Part("retained messages", State.RECOVERING, lambda: restore_retained(services.retained, formats)),
         # The disk is checked before clients can connect.
         Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
+        # Before anything is delivered or expires.
+        Part("prepared branches", State.RECOVERING, lambda: restore_branches(services.branches)),
         Part("stages", State.RECOVERING, services.staging.restore),
         Part("diverts", State.RECOVERING, lambda: restore_diverts(services.diverts)),
         # Before addresses and queues of the configuration are created.

@@ -31,6 +31,8 @@ from artemis_py.core.queues.page import SCHEDULED_RANK
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES
 from artemis_py.core.routing.domain import Domain
+from artemis_py.core.services.branches import Branches
+from artemis_py.core.services.prepared_messages import PREPARED
 from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.errors import DamagedValue, Refusal, StoreError
 from artemis_py.logs import named_logger
@@ -92,6 +94,28 @@ def restore_retained(retained: RetainedMessages, formats: Mapping[str, MessageFo
     lost = retained.load(formats)
     if lost:
         LOGGER.error("retained messages that cannot be read were forgotten: count=%d", lost)
+
+
+def restore_branches(branches: Branches) -> None:
+    """Bring back the prepared transaction branches, and log what was found. The store must have started."""
+    found = branches.restore()
+    if found.prepared or found.outcomes:
+        LOGGER.info(
+            "prepared transaction branches found: count=%d ended_by_management=%d deliveries_gone=%d",
+            found.prepared,
+            found.outcomes,
+            found.missing,
+        )
+    if found.lost:
+        LOGGER.error(
+            "records of transaction branches cannot be read, their deliveries wait again: count=%d", found.lost
+        )
+    if found.orphans > 0:
+        LOGGER.warning(
+            "messages of transaction branches that are not known stay where they are: queue=%s count=%d",
+            PREPARED,
+            found.orphans,
+        )
 
 
 def recover(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat]) -> Recovered:

@@ -11,6 +11,8 @@ from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Referenc
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
+    from artemis_py.core.queues.page import Page
+    from artemis_py.core.queues.queue import Queue
 
 
 def acknowledge(reference: Reference) -> None:
@@ -212,6 +214,27 @@ def unclaim(reference: Reference) -> bool:
     reference.state = DELIVERING
     consumer.adopt(reference)
     return True
+
+
+def claim_stored(queue: "Queue", priority: int, sequence: int) -> Reference | None:
+    """Claim a message that an earlier run left on disk, for the transaction that had claimed it then.
+
+    It counts as in delivery, to nobody. None if the queue no longer has it, or if it cannot be read.
+    """
+    backlog = queue.backlog
+    tail = backlog.tails[priority]
+    if tail is None:
+        return None
+    page: Page | None = backlog.scan(tail, sequence - 1, sequence, 1)
+    if page is None or not page.references:
+        return None
+    reference: Reference = page.references[0]
+    backlog.pull(tail, reference)
+    reference.state = CLAIMED
+    queue.aside[sequence] = reference
+    queue.delivering_count += 1
+    backlog.close(tail, priority)
+    return reference
 
 
 # -- the end of a reference ------------------------------------------------------------------------------------

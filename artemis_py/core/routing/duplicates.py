@@ -90,6 +90,17 @@ class DuplicateCache:
         self._append(id)
         self._shorten(size)
 
+    def remove(self, id: bytes) -> None:
+        """Forget one id, because its message was not sent after all. It costs as much as there are ids."""
+        if id not in self._known:
+            return
+        self._known.discard(id)
+        index = self._ids.index(id)
+        # Its number stays taken.
+        self._ids[index] = b""
+        if self._storage is not None:
+            self._storage.forget_duplicate(self._address, self._next_number - len(self._ids) + index)
+
     def clear(self) -> int:
         """Forget all ids; return how many there were."""
         count = len(self._known)
@@ -152,6 +163,11 @@ class Duplicates:
         """Remember an id for an address, unless the address was deleted."""
         if not address.is_deleted:
             self.of(address).add(id, durable, self.size_of(address))
+
+    def remove(self, address: "Address", id: bytes) -> None:
+        """Forget an id that an address remembers for a message that is not sent after all."""
+        if not address.is_deleted:
+            self.of(address).remove(id)
 
     def size_of(self, address: "Address") -> int:
         """Return how many ids an address remembers."""

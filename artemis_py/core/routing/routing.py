@@ -146,7 +146,15 @@ class Routing(Directory):
         if not claims:
             transaction.commit()
             return
+        self.check_claims(transaction)
+        durable = transaction.is_durable
+        transaction.commit()
         for address, id in claims:
+            self.duplicates.add(address, id, durable)
+
+    def check_claims(self, transaction: Transaction) -> None:
+        """Let a transaction fail if an address took a message under one of its ids in the meantime."""
+        for address, id in transaction.claims:
             if self.duplicates.knows(address, id):
                 self.events.emit(Duplicate(address.name, readable(id)))
                 transaction.fail(
@@ -154,10 +162,6 @@ class Routing(Directory):
                         f"address '{address.name}' has accepted a message with the same id in the meantime"
                     )
                 )
-        durable = transaction.is_durable
-        transaction.commit()
-        for address, id in claims:
-            self.duplicates.add(address, id, durable)
 
     def _hand_over(
         self,

@@ -4,6 +4,8 @@ A message is routed when it is sent, and the queues get it at the commit. A sett
 transaction ends: no other consumer gets the message, and it counts as in delivery.
 """
 
+from collections.abc import Callable
+
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
@@ -13,7 +15,7 @@ from artemis_py.core.queues.settlement import acknowledge, amend, claim, end_cla
 from artemis_py.errors import Refusal, TransactionRolledBack
 
 
-class _Settlement:
+class Settlement:
     """The settlement of one delivery at the commit."""
 
     __slots__ = ("amended", "here", "is_final", "outcome", "reference")
@@ -24,6 +26,29 @@ class _Settlement:
         self.outcome = outcome
         self.here = here
         self.is_final = is_final
+
+    def carry_out(self) -> None:
+        """Settle the claimed delivery."""
+        reference = self.reference
+        end_claim(reference)
+        consumer = reference.consumer
+        if self.outcome == ACCEPTED:
+            if consumer is not None:
+                consumer.accepted += 1
+            acknowledge(reference)
+        else:
+            if consumer is not None and not self.here:
+                consumer.hide(reference)
+            if self.amended is not None:
+                amend(reference, self.amended)
+            give_back(reference, self.outcome)
+
+    def undo(self) -> None:
+        """Return the delivery as a failed attempt, or to the client that keeps it."""
+        reference = self.reference
+        end_claim(reference)
+        if self.is_final or not unclaim(reference):
+            give_back(reference, FAILED)
 
 
 class Transaction:
@@ -36,8 +61,10 @@ class Transaction:
         self.claims: dict[tuple[Address, bytes], None] = {}
         """Duplicate ids of its messages, each with the address that remembers it from the commit on."""
         self._failure: Refusal | None = None
+        self.on_end: Callable[[Transaction], None] | None = None
+        """Called when it has ended, in whatever way."""
         self._sends: list[tuple[Message, list[Binding]]] = []
-        self._settlements: list[_Settlement] = []
+        self._settlements: list[Settlement] = []
 
     def send(self, message: Message, targets: list[Binding]) -> None:
         """Keep a routed message until the transaction ends; it counts for the memory limits from now on."""
@@ -78,7 +105,7 @@ class Transaction:
         if consumer is None or consumer.outstanding.get(reference.sequence) is not reference:
             return False
         claim(reference)
-        self._settlements.append(_Settlement(reference, outcome, here, is_final, amended))
+        self._settlements.append(Settlement(reference, outcome, here, is_final, amended))
         return True
 
     def fail(self, reason: Refusal) -> None:
@@ -88,10 +115,7 @@ class Transaction:
 
     def commit(self) -> None:
         """Carry out everything. Raises TransactionRolledBack, after undoing everything, if a part of it had failed."""
-        if self._failure is not None:
-            reason = self._failure
-            self.rollback()
-            raise TransactionRolledBack(f"transaction {self.id} was rolled back: {reason}")
+        self.check()
         self.is_open = False
         for message, targets in self._sends:
             message.stored_first = True
@@ -100,19 +124,7 @@ class Transaction:
                     target.take(message)
             unhold(message)
         for settlement in self._settlements:
-            reference = settlement.reference
-            end_claim(reference)
-            consumer = reference.consumer
-            if settlement.outcome == ACCEPTED:
-                if consumer is not None:
-                    consumer.accepted += 1
-                acknowledge(reference)
-            else:
-                if consumer is not None and not settlement.here:
-                    consumer.hide(reference)
-                if settlement.amended is not None:
-                    amend(reference, settlement.amended)
-                give_back(reference, settlement.outcome)
+            settlement.carry_out()
         self._clear()
 
     def rollback(self) -> None:
@@ -122,13 +134,40 @@ class Transaction:
             unhold(message)
         # Newest first, so that each finds its place at the head of its queue at once.
         for settlement in reversed(self._settlements):
-            reference = settlement.reference
-            end_claim(reference)
-            if settlement.is_final or not unclaim(reference):
-                give_back(reference, FAILED)
+            settlement.undo()
+        self._clear()
+
+    @property
+    def sends(self) -> list[tuple[Message, list[Binding]]]:
+        """Its messages, each with the bindings that get it at the commit. Each message is held once for it."""
+        return self._sends
+
+    @property
+    def settlements(self) -> list[Settlement]:
+        """Its claimed deliveries, in the order in which they were settled."""
+        return self._settlements
+
+    @property
+    def has_work(self) -> bool:
+        """Whether it has anything to carry out, or has failed."""
+        return bool(self._sends or self._settlements or self.claims) or self._failure is not None
+
+    def check(self) -> None:
+        """Raise TransactionRolledBack, after undoing everything, if a part of it had failed."""
+        if self._failure is not None:
+            reason = self._failure
+            self.rollback()
+            raise TransactionRolledBack(f"transaction {self.id} was rolled back: {reason}")
+
+    def hand_over(self) -> None:
+        """End it without doing anything: the caller has taken over its messages, its claims and its settlements."""
+        self.is_open = False
         self._clear()
 
     def _clear(self) -> None:
         self.claims = {}
         self._sends = []
         self._settlements = []
+        if self.on_end is not None:
+            self.on_end(self)
+            self.on_end = None

@@ -5,6 +5,7 @@ A new service is created here, beside the others; protocols and management get a
 
 from typing import Final
 
+from artemis_py.core.services.branches import Branches
 from artemis_py.core.services.diverts import ManagedDiverts
 from artemis_py.core.services.leases import Leases
 from artemis_py.core.services.reaper import Reaper
@@ -21,6 +22,7 @@ class Services:
         domain = sessions.domain
         self.sessions: Final = sessions
         self.staging: Final = Staging(domain)
+        self.branches: Final = Branches(domain)
         self.retained: Final = RetainedMessages(domain.dispatcher, domain.options.wildcards, domain.addresses)
         self.diverts: Final = ManagedDiverts(domain)
         self.retroactive: Final = Retroactive(domain)
