@@ -1,0 +1,487 @@
+"""Prepared branches on a real store: nothing of them is lost, seen or done twice, through restarts and crashes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from artemis_py.core.messages.builtin_format import plain_message
+from artemis_py.core.messages.message import Message
+from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.queues.consumer import ACCEPTED, RELEASED
+from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.duplicates import duplicate_id
+from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.access import Subject
+from artemis_py.core.services.branches import Branches
+from artemis_py.core.services.prepared_messages import PREPARED
+from artemis_py.core.services.xid import Xid
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.divert_config import DivertConfig
+from artemis_py.errors import HeuristicOutcome, StoreError, UnknownBranch
+from artemis_py.storetools.check import check_folder
+from tests.core_harness import Recorder, attach, pass_time, settle_down
+from tests.unit.store.world import World, bodies
+
+SETTINGS = {"#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=-1)}
+ONE, OTHER = Xid(7, b"global", b"one"), Xid(7, b"global", b"other")
+
+
+class Life:
+    """A broker on a folder, ended and started again, and a client of it."""
+
+    def __init__(self, folder: Path, settings: dict[str, AddressSettings] | None = None) -> None:
+        self.folder = folder
+        self.settings = SETTINGS if settings is None else settings
+        self.open()
+
+    def open(self) -> None:
+        self.world = World(self.folder, self.settings)
+        self.found = self.branches.restore()
+        self.session = Session(self.world.domain, Subject("tester"), "client")
+        self.world.settle()
+
+    @property
+    def branches(self) -> Branches:
+        return self.world.services.branches
+
+    def restart(self) -> None:
+        self.world.settle()
+        self.world.stop()
+        self.open()
+
+    def crash(self) -> None:
+        self.world.settle()
+        self.world.crash()
+        self.open()
+
+    def send(self, transaction: Transaction | None, *texts: str, to: str = "q", **options: object) -> None:
+        producer = self.session.producer(to)
+        for text in texts:
+            producer.send(make(text, to, **options), transaction)
+
+    def receive(self, name: str, count: int) -> list[Reference]:
+        """The next deliveries to a new consumer of the session."""
+        recorder = Recorder()
+        self.session.consume(self.world.queue(name), recorder).grant(count)
+        self.world.settle()
+        return recorder.take()
+
+    def prepare(self, xid: Xid, *texts: str, settle: int = 0) -> None:
+        """A branch that sends to q and settles as many of what is in p."""
+        transaction = self.branches.start(self.session, xid)
+        self.send(transaction, *texts)
+        if settle:
+            for reference in self.receive("p", settle):
+                assert transaction.settle(reference, ACCEPTED)
+        assert self.branches.prepare(self.session, xid)
+        self.session.close(failed=True)
+        self.session = Session(self.world.domain, Subject("tester"), "client")
+        self.world.settle()
+
+    def commit(self, xid: Xid) -> None:
+        self.branches.commit(self.session, xid)
+        self.world.settle()
+
+    def rollback(self, xid: Xid) -> None:
+        self.branches.rollback(self.session, xid)
+        self.world.settle()
+
+    def bodies(self, name: str) -> list[object]:
+        return bodies(self.world.queue(name))
+
+    def left(self) -> tuple[int, int, int]:
+        """Messages in the queue of prepared ones, records, and what tables count beyond queues and addresses."""
+        queue = self.world.domain.queues.get(PREPARED)
+        records = self.world.store.load_records("branches")
+        return 0 if queue is None else queue.message_count, len(records), len(self.branches.prepared())
+
+
+def make(text: str, address: str = "q", durable: bool = True, **options: object) -> Message:
+    message = plain_message(address, MessageView(body=text), durable)
+    for name, value in options.items():
+        setattr(message, name, value)
+    return message
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    life = Life(tmp_path)
+    life.world.queue("q")
+    life.world.queue("p")
+    yield life
+    life.world.settle()
+    life.world.audit()
+    life.world.crash()
+    assert check_folder(tmp_path) == []
+
+
+@pytest.mark.parametrize("end", ["restart", "crash", "none"])
+def test_a_prepared_branch_is_committed_after_the_start_that_follows(life: Life, end: str) -> None:
+    life.send(None, "1", "2", "3", "4", "5", to="p")
+    life.prepare(ONE, "a", "b", "c", "d", settle=3)
+    before = life.bodies("q"), life.bodies("p"), life.world.queue("p").message_count
+    if end != "none":
+        getattr(life, end)()
+    after = life.bodies("q"), life.bodies("p"), life.world.queue("p").message_count
+    delivered = [reference.message.view.body for reference in life.receive("p", 10)]
+    life.session.close()
+    recovered = life.branches.recover(life.session)
+    life.commit(ONE)
+
+    assert before == after == ([], ["4", "5"], 5)
+    assert delivered == ["4", "5"]
+    assert recovered == [ONE]
+    assert (life.bodies("q"), life.bodies("p"), life.world.queue("p").message_count) == (
+        ["a", "b", "c", "d"],
+        ["4", "5"],
+        2,
+    )
+    assert life.left() == (0, 0, 0)
+    life.crash()
+    assert (life.bodies("q"), life.bodies("p"), life.left()) == (["a", "b", "c", "d"], ["4", "5"], (0, 0, 0))
+
+
+@pytest.mark.parametrize("end", ["restart", "crash", "none"])
+def test_a_prepared_branch_is_rolled_back_after_the_start_that_follows(life: Life, end: str) -> None:
+    life.send(None, "1", "2", "3", "4", "5", to="p")
+    life.prepare(ONE, "a", "b", "c", "d", settle=3)
+    if end != "none":
+        getattr(life, end)()
+    life.rollback(ONE)
+    came_back = life.receive("p", 3)
+
+    assert [reference.message.view.body for reference in came_back] == ["1", "2", "3"]
+    assert [reference.delivery_count for reference in came_back] == [1, 1, 1]
+    assert life.left() == (0, 0, 0)
+    life.crash()
+    assert (life.bodies("q"), life.bodies("p")) == ([], ["1", "2", "3", "4", "5"])
+
+
+def test_what_was_not_prepared_before_a_crash_never_was(life: Life) -> None:
+    life.send(None, "1", to="p")
+    life.world.settle()
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a")
+    transaction.settle(life.receive("p", 1)[0], ACCEPTED)
+    life.branches.prepare(life.session, ONE)
+    life.world.crash()
+    life.open()
+
+    assert (life.bodies("q"), life.bodies("p"), life.branches.recover(life.session)) == ([], ["1"], [])
+
+
+def test_a_commit_that_was_not_written_is_repeated(life: Life) -> None:
+    life.send(None, "1", to="p")
+    life.prepare(ONE, "a", settle=1)
+    life.branches.commit(life.session, ONE)
+    life.world.crash()
+    life.open()
+    again = life.branches.recover(life.session)
+    life.commit(ONE)
+
+    assert again == [ONE]
+    assert (life.bodies("q"), life.bodies("p")) == (["a"], [])
+
+
+def test_branches_are_independent_of_each_other(life: Life) -> None:
+    life.send(None, "1", "2", "3", to="p")
+    life.prepare(ONE, *[f"a{number}" for number in range(20)], settle=1)
+    life.prepare(OTHER, *[f"b{number}" for number in range(20)], settle=1)
+    life.crash()
+    life.commit(OTHER)
+    middle = life.bodies("q"), life.bodies("p")
+    life.crash()
+    life.rollback(ONE)
+
+    assert middle == ([f"b{number}" for number in range(20)], ["3"])
+    assert (life.bodies("q"), life.bodies("p")) == ([f"b{number}" for number in range(20)], ["1", "3"])
+
+
+def test_a_purge_leaves_what_a_prepared_branch_has(life: Life) -> None:
+    life.send(None, "1", "2", "3", "4", "5", "6", to="p")
+    life.prepare(ONE, settle=2)
+    life.restart()
+    purged = life.world.queue("p").purge()
+    life.crash()
+    life.rollback(ONE)
+
+    assert (purged, life.bodies("p")) == (4, ["1", "2"])
+
+
+def test_what_a_prepared_branch_has_does_not_expire(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    expires_ms = life.world.domain.dispatcher.now_ms + 50
+    life.world.queue("p")
+    life.world.queue("q")
+    life.send(None, "1", "2", "3", to="p", expires_ms=expires_ms)
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a", "b", "c", expires_ms=expires_ms)
+    transaction.settle(life.receive("p", 1)[0], ACCEPTED)
+    life.branches.prepare(life.session, ONE)
+    life.session.close()
+    life.restart()
+    pass_time(life.world.domain, 100)
+    for queue in list(life.world.domain.queues.values()):
+        queue.expiry.expire_due()
+        while not queue.expiry.sweep(10):
+            pass
+    counts = life.world.queue("p").message_count, life.world.domain.queues[PREPARED].message_count
+    life.commit(ONE)
+    life.world.crash()
+
+    assert counts == (1, 3)
+
+
+def test_delivery_times_apply_from_the_commit_on(life: Life) -> None:
+    due_ms = life.world.domain.dispatcher.now_ms + 50
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "later", delivery_time_ms=due_ms)
+    life.branches.prepare(life.session, ONE)
+    life.crash()
+    life.commit(ONE)
+    queue = life.world.queue("q")
+    before = queue.scheduled_count
+    pass_time(life.world.domain, 100)
+
+    assert (before, queue.scheduled_count, life.bodies("q")) == (1, 0, ["later"])
+
+
+def test_messages_reach_each_queue_they_were_routed_to_and_no_later_one(life: Life) -> None:
+    for name in ("s1", "s2"):
+        life.world.queue(name, routing_type=RoutingType.MULTICAST, address="news")
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a", "b", to="news")
+    life.branches.prepare(life.session, ONE)
+    life.restart()
+    life.world.queue("s3", routing_type=RoutingType.MULTICAST, address="news")
+    life.commit(ONE)
+
+    assert [life.bodies(name) for name in ("s1", "s2", "s3")] == [["a", "b"], ["a", "b"], []]
+
+
+def test_what_is_not_durable_is_gone_after_a_restart_and_the_rest_is_there(life: Life) -> None:
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a")
+    life.send(transaction, "volatile", durable=False)
+    life.send(transaction, "b")
+    life.branches.prepare(life.session, ONE)
+    life.restart()
+    life.commit(ONE)
+
+    assert life.bodies("q") == ["a", "b"]
+    assert life.left() == (0, 0, 0)
+
+
+def test_without_a_restart_messages_that_are_not_durable_are_sent(life: Life) -> None:
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a")
+    life.send(transaction, "volatile", durable=False)
+    life.send(transaction, "b", "c", "d")
+    life.branches.prepare(life.session, ONE)
+    life.world.settle()
+    life.commit(ONE)
+
+    assert life.bodies("q") == ["a", "volatile", "b", "c", "d"]
+
+
+def test_a_deleted_queue_takes_its_part_of_the_branch_with_it(life: Life) -> None:
+    life.send(None, "1", "2", to="p")
+    life.prepare(ONE, "a", settle=1)
+    life.world.domain.delete_queue("p", force=True)
+    life.world.domain.delete_queue("q", force=True)
+    life.world.settle()
+    life.world.queue("q")
+    life.commit(ONE)
+    discarded = life.world.domain.discards.count
+
+    assert (life.bodies("q"), discarded, life.left()) == ([], 1, (0, 0, 0))
+
+
+def test_a_queue_of_the_same_name_is_another_one_after_a_restart(life: Life) -> None:
+    life.send(None, "1", "2", to="p")
+    life.prepare(ONE, "a", settle=1)
+    for name in ("p", "q"):
+        life.world.domain.delete_queue(name, force=True)
+    life.world.settle()
+    for name in ("p", "q"):
+        life.world.queue(name)
+    life.send(None, "new", to="p")
+    life.restart()
+    missing = life.found.missing
+    life.commit(ONE)
+
+    assert (missing, life.bodies("p"), life.bodies("q")) == (1, ["new"], [])
+
+
+def test_an_id_of_a_prepared_branch_is_taken_until_it_is_rolled_back(life: Life) -> None:
+    id = duplicate_id("id-1")
+    transaction = life.branches.start(life.session, ONE)
+    life.session.producer("q").send(make("a"), transaction, id)
+    life.branches.prepare(life.session, ONE)
+    life.restart()
+    life.session.producer("q").send(make("again"), None, id)
+    life.rollback(ONE)
+    life.restart()
+    life.session.producer("q").send(make("after"), None, id)
+    life.world.settle()
+
+    assert life.bodies("q") == ["after"]
+
+
+def test_what_a_consumer_changed_is_kept_for_the_commit(life: Life) -> None:
+    life.send(None, "1", to="p")
+    transaction = life.branches.start(life.session, ONE)
+    reference = life.receive("p", 1)[0]
+    transaction.settle(reference, RELEASED, amended=reference.message.amended(b"note", {"seen": True}))
+    life.branches.prepare(life.session, ONE)
+    life.crash()
+    life.commit(ONE)
+    came_back = life.receive("p", 1)[0]
+
+    assert (came_back.message.annotations, came_back.message.extra, came_back.delivery_count) == (
+        b"note",
+        {"seen": True},
+        0,
+    )
+
+
+def test_a_newer_last_value_removes_what_a_prepared_branch_has_claimed(tmp_path: Path) -> None:
+    """As it does with any delivery; a commit settles the rest."""
+    life = Life(tmp_path)
+    life.world.queue("q")
+    life.world.queue("p", last_value=True, last_value_key="key")
+
+    def valued(text: str) -> None:
+        message = plain_message("p", MessageView(body=text, properties={"key": "k"}), True)
+        life.session.producer("p").send(message)
+
+    valued("old")
+    life.prepare(ONE, "a", settle=1)
+    life.restart()
+    valued("new")
+    life.crash()
+    missing = life.found.missing
+    life.rollback(ONE)
+    life.world.settle()
+    life.world.audit()
+    found = life.bodies("p")
+    life.world.crash()
+
+    assert (missing, found) == (1, ["new"])
+
+
+def test_a_group_waits_for_its_message_in_a_prepared_branch(life: Life) -> None:
+    """No consumer gets the group's next message while one is in doubt, also after a restart."""
+    life.world.queue("p")
+    for text in ("1", "2"):
+        life.session.producer("p").send(plain_message("p", MessageView(body=text, group_id="g"), True))
+    life.world.settle()
+    life.prepare(ONE, settle=1)
+    life.restart()
+    recorder, _ = attach(life.world.domain, life.world.queue("p"))
+    life.world.settle()
+    before = recorder.take()
+    life.commit(ONE)
+
+    assert before == []
+    assert [reference.message.view.body for reference in recorder.take()] == ["2"]
+
+
+def test_the_outcome_of_management_is_kept_until_it_is_forgotten(life: Life) -> None:
+    life.prepare(ONE, "a")
+    life.prepare(OTHER, "b")
+    completed = (
+        life.branches.complete(ONE, True),
+        life.branches.complete(OTHER, False),
+        life.branches.complete(ONE, True),
+    )
+    life.crash()
+    outcomes = []
+    for xid in (ONE, OTHER):
+        with pytest.raises(HeuristicOutcome) as raised:
+            life.branches.commit(life.session, xid)
+        outcomes.append(raised.value.is_committed)
+    recovered = life.branches.recover(life.session)
+    life.branches.forget(life.session, ONE)
+    life.crash()
+
+    assert (completed, outcomes, recovered) == ((True, True, False), [True, False], [ONE, OTHER])
+    assert life.branches.recover(life.session) == [OTHER]
+    assert life.bodies("q") == ["a"]
+    with pytest.raises(UnknownBranch):
+        life.branches.commit(life.session, ONE)
+
+
+def test_a_store_that_failed_decides_nothing(life: Life) -> None:
+    life.prepare(ONE, "a")
+    life.branches.start(life.session, OTHER)
+    transaction = life.branches.join(life.session, OTHER)
+    life.send(transaction, "b")
+    life.world.domain.storage_failed("no disk")
+    for refused in (
+        lambda: life.branches.commit(life.session, ONE),
+        lambda: life.branches.rollback(life.session, ONE),
+        lambda: life.branches.prepare(life.session, OTHER),
+    ):
+        with pytest.raises(StoreError):
+            refused()
+    life.world.crash()
+    life.open()
+
+    assert life.branches.recover(life.session) == [ONE]
+
+
+def test_messages_without_a_record_stay_and_are_counted(life: Life) -> None:
+    life.prepare(ONE, "a", "b")
+    life.world.store.save_record("branches", ONE.key, None)
+    life.restart()
+
+    assert (life.found.orphans, life.found.prepared) == (2, 0)
+    assert life.bodies(PREPARED) == ["a", "b"]
+
+
+def test_a_record_that_is_not_one_is_passed_over(life: Life) -> None:
+    life.send(None, "1", to="p")
+    life.prepare(ONE, "a", settle=1)
+    life.world.store.save_record("branches", ONE.key, b'{"user": null}')
+    life.restart()
+
+    assert (life.found.lost, life.bodies("p"), life.branches.recover(life.session)) == (1, ["1"], [])
+    life.world.store.save_record("branches", ONE.key, None)
+
+
+def test_an_emptied_queue_of_prepared_messages_is_a_commit_without_them(life: Life) -> None:
+    life.send(None, "1", to="p")
+    life.prepare(ONE, "a", "b", "c", settle=1)
+    life.world.domain.queues[PREPARED].purge()
+    settle_down(life.world.domain)
+    life.commit(ONE)
+
+    assert (life.bodies("q"), life.bodies("p"), life.left()) == ([], [], (0, 0, 0))
+
+
+def test_a_divert_that_takes_a_dead_letter_is_found_after_a_restart(life: Life) -> None:
+    """Bindings that are not queues are named in the record, and may be bound after the branches are restored."""
+    life.world.services.diverts.create(DivertConfig(name="d", address="q", forwarding_address="p"))
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a")
+    life.branches.prepare(life.session, ONE)
+    life.restart()
+    life.world.services.diverts.restore()
+    life.commit(ONE)
+
+    assert (life.bodies("q"), life.bodies("p")) == (["a"], ["a"])
+
+
+def test_a_queue_that_a_prepared_branch_needs_is_in_use(life: Life) -> None:
+    life.send(None, "1", to="p")
+    life.prepare(ONE, "a", settle=1)
+    life.restart()
+    needed = [life.branches.needs(name) for name in ("q", "p", "other")]
+    life.commit(ONE)
+
+    assert needed == [True, True, False]
+    assert not any(life.branches.needs(name) for name in ("q", "p"))
