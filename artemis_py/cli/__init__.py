@@ -21,6 +21,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "address": "Create, update, delete and show addresses.",
     "queue": "Create, update, delete, list, purge, pause and resume queues.",
     "divert": "Create, update, delete, list and show diverts.",
+    "transaction": "List prepared transactions, and commit or roll them back.",
     "data": "Look at, check, copy and compact what a broker stores.",
     "spark": "Archive, replay, dead letters and telemetry with Apache Spark.",
     "user": "Hash a password for the users file.",

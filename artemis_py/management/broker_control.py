@@ -11,12 +11,12 @@ from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.divert import Divert
 from artemis_py.core.runtime.access import Permission
 from artemis_py.core.selectors.filter import parse_filter
-from artemis_py.core.services.diverts import ManagedDiverts
+from artemis_py.core.services.services import Services
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.sessions.sessions import Sessions
 from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
+from artemis_py.management.branch_control import BRANCH_OPERATIONS
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
 from artemis_py.management.divert_control import DIVERT_COLUMNS, OPERATIONS, all_diverts, divert_names
 from artemis_py.management.facts import BrokerFacts
@@ -137,11 +137,12 @@ def _filter_object(wanted: object) -> Mapping[str, object]:
 class BrokerControl(Control):
     """The broker, for the duration of one request."""
 
-    def __init__(self, sessions: Sessions, diverts: ManagedDiverts, facts: BrokerFacts, session: Session) -> None:
+    def __init__(self, services: Services, facts: BrokerFacts, session: Session) -> None:
         super().__init__("broker")
-        self.diverts = diverts
-        self.sessions = sessions
-        self.domain = sessions.domain
+        self.diverts = services.diverts
+        self.branches = services.branches
+        self.sessions = services.sessions
+        self.domain = services.sessions.domain
         self.facts = facts
         self.session = session
 
@@ -360,6 +361,7 @@ class BrokerControl(Control):
         "listConsumers": _listing(lambda control: control.consumers(), CONSUMER_COLUMNS),
         "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
         **OPERATIONS,
+        **BRANCH_OPERATIONS,
         "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
         "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),
         "deleteAddress": (Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),

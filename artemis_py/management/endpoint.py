@@ -137,7 +137,7 @@ class ManagementEndpoint:
 
     def _control(self, resource: str, session: Session) -> Control:
         kind, _, name = resource.partition(".")
-        broker = BrokerControl(self._services.sessions, self._services.diverts, self._facts, session)
+        broker = BrokerControl(self._services, self._facts, session)
         if resource == "broker":
             return broker
         if resource == READER:

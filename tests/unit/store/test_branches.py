@@ -57,10 +57,12 @@ class Life:
         self.world.crash()
         self.open()
 
-    def send(self, transaction: Transaction | None, *texts: str, to: str = "q", **options: object) -> None:
+    def send(
+        self, transaction: Transaction | None, *texts: str, to: str = "q", durable: bool = True, **options: object
+    ) -> None:
         producer = self.session.producer(to)
         for text in texts:
-            producer.send(make(text, to, **options), transaction)
+            producer.send(make(text, to, durable, **options), transaction)
 
     def receive(self, name: str, count: int) -> list[Reference]:
         """The next deliveries to a new consumer of the session."""
