@@ -16,7 +16,8 @@
                                                    and its checksum
     attempts     checksum, a count                 there is a reference at this place
     duplicates   checksum                          its address exists
-    records      checksum, a key with its space
+    records      checksum, a key with its space;   its messages are in the queue of prepared messages
+                 a prepared branch is one
 
 A reference that is to be dropped is no problem without its queue, and is not counted. A file that no message refers to
 is no problem either: it may be arriving, not durable, or about to be deleted. The check changes nothing: a start moves
@@ -31,7 +32,10 @@ from struct import error as StructError
 from attrs import define, field
 
 from artemis_py.core.messages.message import Message
-from artemis_py.errors import DamagedValue, StoreError
+from artemis_py.core.services.branch import BRANCHES, StoredBranch
+from artemis_py.core.services.prepared_messages import PREPARED, PRIORITY
+from artemis_py.core.services.xid import xid_of_key
+from artemis_py.errors import DamagedValue, InvalidRequest, StoreError
 from artemis_py.store import last_values, schema
 from artemis_py.store.definitions import read_address, read_queue
 from artemis_py.store.environment import FILE_NAME
@@ -86,6 +90,8 @@ class _Check:
         self._tallies = Tallies(snapshot)
         self._drops = Drops(snapshot)
         self._names: set[tuple[bytes, str]] = set()
+        self._prepared_id = 0
+        """Id of the queue with the messages of prepared branches; 0 if there is none."""
         self._marks = {key: self._number(schema.MARKS, key) for key in snapshot.keys(schema.MARKS)}
         self._next_message_id = self._number(schema.META, schema.NEXT_MESSAGE_ID)
         self._next_queue_id = self._number(schema.META, schema.NEXT_QUEUE_ID)
@@ -104,7 +110,7 @@ class _Check:
             schema.LAST_VALUES: self._last_value,
             schema.ATTEMPTS: self._attempts,
             schema.DUPLICATES: self._duplicate,
-            schema.RECORDS: _record,
+            schema.RECORDS: self._record,
             schema.DAMAGED: self._set_aside,
         }
 
@@ -140,6 +146,8 @@ class _Check:
     def _queue(self, key: bytes, value: bytes) -> None:
         config = read_queue(schema.unseal(key, value)).config
         self._take_name(schema.QUEUES, config.name)
+        if config.name == PREPARED:
+            self._prepared_id = schema.U32.unpack(key)[0]
         if schema.U32.unpack(key)[0] >= self._next_queue_id:
             raise DamagedValue("its id may be given again: next-queue-id is not above it")
 
@@ -263,6 +271,26 @@ class _Check:
         if not self._snapshot.has(schema.ADDRESSES, key[: schema.U32.size]):
             raise DamagedValue("its address does not exist")
 
+    def _record(self, key: bytes, value: bytes) -> None:
+        content = schema.unseal(key, value)
+        space, name = schema.read_record_key(key)
+        if space == BRANCHES:
+            self._branch(name, content)
+
+    def _branch(self, name: bytes, content: bytes) -> None:
+        """Check a prepared branch. A delivery that it has claimed may be gone; see `StoredBranch.content`."""
+        try:
+            xid_of_key(name)
+            branch = StoredBranch(content)
+        except (ValueError, KeyError, TypeError, InvalidRequest) as error:
+            raise DamagedValue("it is not a prepared branch") from error
+        count = 0
+        for sequence in range(branch.first, branch.first + len(branch.indexes)):
+            key = schema.place_key(self._prepared_id, schema.handle_of(PRIORITY, sequence), 0)
+            count += self._snapshot.has(schema.REFERENCES, key) and not self._drops.have(key)
+        if count != branch.stored_count:
+            raise DamagedValue(f"{count} of its {branch.stored_count} messages are there")
+
     def _set_aside(self, key: bytes, value: bytes) -> None:
         database, _, original = key.partition(b"\x00")
         self._findings.damaged.append(f"{database.decode()} {original.hex()}")
@@ -289,8 +317,3 @@ class _Check:
 
 def _drop(key: bytes, value: bytes) -> None:
     schema.read_drop(key, value)
-
-
-def _record(key: bytes, value: bytes) -> None:
-    schema.unseal(key, value)
-    schema.read_record_key(key)
