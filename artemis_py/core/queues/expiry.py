@@ -87,9 +87,11 @@ class Expiry:
                     else:
                         earliest = _earlier(earliest, reference)
                 reference = following
-        # Scheduled and delivered messages do not expire where they are, but may expire when they come back.
+        # Scheduled, delivered and claimed messages do not expire where they are, but may expire when they come back.
         for scheduled in queue.schedule.waiting():
             earliest = _earlier(earliest, scheduled)
+        for aside in queue.aside.values():
+            earliest = _earlier(earliest, aside)
         for consumer in queue.consumers + queue.holders:
             for delivered in consumer.outstanding.values():
                 earliest = _earlier(earliest, delivered)

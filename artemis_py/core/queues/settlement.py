@@ -11,7 +11,6 @@ from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Referenc
 
 if TYPE_CHECKING:
     from artemis_py.core.queues.consumer import Consumer
-    from artemis_py.core.queues.page import Page
     from artemis_py.core.queues.queue import Queue
 
 
@@ -225,14 +224,16 @@ def claim_stored(queue: "Queue", priority: int, sequence: int) -> Reference | No
     tail = backlog.tails[priority]
     if tail is None:
         return None
-    page: Page | None = backlog.scan(tail, sequence - 1, sequence, 1)
+    page = backlog.scan(tail, sequence - 1, sequence, 1)
     if page is None or not page.references:
         return None
-    reference: Reference = page.references[0]
+    reference = page.references[0]
     backlog.pull(tail, reference)
     reference.state = CLAIMED
     queue.aside[sequence] = reference
     queue.delivering_count += 1
+    if reference.message.expires_ms:
+        queue.expiry.note(reference.message.expires_ms)
     backlog.close(tail, priority)
     return reference
 

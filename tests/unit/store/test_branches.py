@@ -15,15 +15,18 @@ from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Subject
 from artemis_py.core.services.branches import Branches
-from artemis_py.core.services.prepared_messages import PREPARED
+from artemis_py.core.services.prepared_messages import PAGE_MESSAGES, PREPARED
 from artemis_py.core.services.xid import Xid
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.divert_config import DivertConfig
 from artemis_py.errors import HeuristicOutcome, StoreError, UnknownBranch
+from artemis_py.store.recovery import restore_branches
+from artemis_py.store.scratch import ScratchStore
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import Recorder, attach, pass_time, settle_down
-from tests.unit.store.world import World, bodies
+from tests.unit.store.world import SMALL_MAP_BYTES, World, bodies
 
 SETTINGS = {"#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=-1)}
 ONE, OTHER = Xid(7, b"global", b"one"), Xid(7, b"global", b"other")
@@ -487,3 +490,127 @@ def test_a_queue_that_a_prepared_branch_needs_is_in_use(life: Life) -> None:
 
     assert needed == [True, True, False]
     assert not any(life.branches.needs(name) for name in ("q", "p"))
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_comes_back_from_a_branch_expires_then(tmp_path: Path, is_restarted: bool) -> None:
+    """The search for expired messages finds it, although it looked in the meantime."""
+    life = Life(tmp_path)
+    expires_ms = life.world.domain.dispatcher.now_ms + 50
+    life.world.queue("p")
+    life.send(None, "1", "2", "3", to="p", expires_ms=expires_ms)
+    life.prepare(ONE, settle=1)
+    if is_restarted:
+        life.restart()
+    queue = life.world.queue("p")
+    pass_time(life.world.domain, 100)
+    queue.expiry.expire_due()
+    while not queue.expiry.sweep(10):
+        pass
+    before = queue.message_count
+    life.rollback(ONE)
+    expired = queue.expiry.expire_due()
+    life.world.crash()
+
+    assert (before, expired, queue.message_count) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_shared_message_is_settled_for_one_queue(life: Life, is_committed: bool) -> None:
+    for name in ("s1", "s2"):
+        life.world.queue(name, routing_type=RoutingType.MULTICAST, address="news")
+    life.send(None, "a", "b", to="news")
+    transaction = life.branches.start(life.session, ONE)
+    for reference in life.receive("s1", 2):
+        transaction.settle(reference, ACCEPTED)
+    life.branches.prepare(life.session, ONE)
+    life.session.close()
+    life.crash()
+    life.session = Session(life.world.domain, Subject("tester"), "client")
+    (life.commit if is_committed else life.rollback)(ONE)
+
+    assert (life.bodies("s1"), life.bodies("s2")) == ([] if is_committed else ["a", "b"], ["a", "b"])
+
+
+def test_a_ring_does_not_count_what_a_prepared_branch_has(tmp_path: Path) -> None:
+    """A restart must not remove others for it; when it comes back, the oldest go."""
+    life = Life(tmp_path)
+    life.world.queue("p", ring_size=3)
+    life.send(None, "1", "2", "3", to="p")
+    life.prepare(ONE, settle=2)
+    life.send(None, "4", "5", to="p")
+    life.restart()
+    pass_time(life.world.domain, 1)
+    before = life.bodies("p")
+    life.rollback(ONE)
+    after = life.bodies("p")
+    life.world.audit()
+    life.world.crash()
+
+    assert (before, after) == (["3", "4", "5"], ["3", "4", "5"])
+
+
+def test_more_than_a_page_is_committed_in_order(life: Life) -> None:
+    texts = [str(number) for number in range(PAGE_MESSAGES * 2 + 5)]
+    life.prepare(ONE, *texts)
+    life.crash()
+    life.commit(ONE)
+
+    assert life.bodies("q") == texts
+
+
+def test_messages_that_cannot_be_read_leave_the_branch_prepared(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    life.send(None, "1", to="p")
+    life.prepare(ONE, "a", "b", "c", settle=1)
+    life.restart()
+    monkeypatch.setattr(life.world.store, "read", lambda queue, request: None)
+    for refused in (life.branches.commit, life.branches.rollback):
+        with pytest.raises(StoreError):
+            refused(life.session, ONE)
+    monkeypatch.undo()
+    recovered = life.branches.recover(life.session)
+    life.commit(ONE)
+
+    assert (recovered, life.bodies("q"), life.bodies("p")) == ([ONE], ["a", "b", "c"], [])
+
+
+def test_messages_that_are_not_durable_go_to_scratch_files_and_come_back(tmp_path: Path) -> None:
+    scratch = ScratchStore(tmp_path / "scratch", SMALL_MAP_BYTES)
+    options = BrokerSettings(global_max_size_bytes=8000)
+    with World(tmp_path / "journal", SETTINGS, options, scratch=scratch) as world:
+        world.domain.dispatcher.account.can_spill = True
+        queue = world.queue("q")
+        session = Session(world.domain, Subject("tester"), "client")
+        transaction = world.services.branches.start(session, ONE)
+        texts = [str(number) for number in range(20)]
+        for text in texts:
+            session.producer("q").send(make(text, durable=False), transaction)
+        world.services.branches.prepare(session, ONE)
+        world.settle()
+        on_disk = world.domain.queues[PREPARED].backlog.cold_count
+        world.services.branches.commit(session, ONE)
+        world.settle()
+        found = bodies(queue)
+        left = world.domain.queues[PREPARED].message_count
+    scratch.close()
+
+    assert on_disk > 0
+    assert (found, left) == (texts, 0)
+
+
+def test_the_log_says_what_was_found(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+    life.send(None, "1", "2", to="p")
+    life.prepare(ONE, "a", settle=1)
+    life.prepare(OTHER, "b", settle=1)
+    life.world.domain.delete_queue("p", force=True)
+    life.world.store.save_record("branches", OTHER.key, b"{}")
+    life.world.settle()
+    life.world.crash()
+    life.world = World(life.folder, SETTINGS)
+    caplog.set_level("INFO")
+    restore_branches(life.branches)
+    life.world.store.save_record("branches", OTHER.key, None)
+
+    assert "prepared transaction branches found: count=1 ended_by_management=0 deliveries_gone=1" in caplog.text
+    assert "records of transaction branches cannot be read, their deliveries wait again: count=1" in caplog.text
+    assert "stay where they are: queue=$artemis.prepared count=1" in caplog.text
