@@ -43,7 +43,10 @@ class BrokerSettings:
     )
     global_max_messages: int = option(Kind.COUNT, -1, "Messages of all addresses together; -1: no limit.")
     transaction_timeout_ms: int = option(
-        Kind.MILLISECONDS, 300_000, "A transaction that stays open longer is rolled back.", name="transaction-timeout"
+        Kind.MILLISECONDS,
+        300_000,
+        "A transaction that stays open longer is rolled back, unless it is prepared.",
+        name="transaction-timeout",
     )
     transaction_scan_period_ms: int = option(
         Kind.MILLISECONDS,

@@ -263,3 +263,22 @@ def test_after_a_failed_commit_nothing_is_known_of_its_ids_at_the_next_start(tmp
     with World(tmp_path) as world:
         world.domain.dispatcher.now_ms = START_MS
         assert send(world, "again", "id") == 1
+
+
+def test_an_id_that_was_removed_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    """A branch that is rolled back gives its ids back, from the middle too; numbers are not used twice."""
+    with World(tmp_path) as world:
+        queue = world.queue()
+        for id in ("a", "b", "c"):
+            send(world, id, id)
+        world.settle()
+        world.domain.duplicates.remove(queue.address, duplicate_id("b"))
+        world.domain.duplicates.remove(queue.address, duplicate_id("b"))
+        world.settle()
+        stored = world.count(schema.DUPLICATES)
+        again = [send(world, id, id) for id in ("a", "b", "c")]
+        world.settle()
+
+    with World(tmp_path) as world:
+        known = [send(world, id, id) for id in ("a", "b", "c", "d")]
+    assert (stored, again, known) == (2, [0, 1, 0], [0, 0, 0, 1])
