@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from artemis_py.core.services.branch import Branch
 from artemis_py.core.services.xid import xid_of_text
 from artemis_py.errors import LimitExceeded
+from artemis_py.logs import named_logger
 from artemis_py.management.control import MAX_NAMES, Kind, Operation, Parameter
 
 if TYPE_CHECKING:
@@ -64,13 +65,23 @@ def _list_outcomes(control: "BrokerControl", is_committed: bool) -> list[str]:
 
 def _complete(control: "BrokerControl", text: str, is_committed: bool) -> bool:
     """End a prepared branch; False if there is none of this name. Raises InvalidRequest, LimitExceeded, StoreError."""
-    return control.branches.complete(xid_of_text(text), is_committed)
+    xid = xid_of_text(text)
+    is_done = control.branches.complete(xid, is_committed)
+    if is_done:
+        outcome = "committed" if is_committed else "rolled back"
+        # Other participants of the transaction may end it in another way.
+        LOGGER.warning(
+            "prepared transaction ended: xid=%s outcome=%s user=%s", xid, outcome, control.session.subject.name
+        )
+    return is_done
 
 
 def _forget(control: "BrokerControl", text: str) -> bool:
     """Forget the outcome of a branch; False if none is kept. Raises InvalidRequest."""
     return control.branches.forget_outcome(xid_of_text(text))
 
+
+LOGGER: Final = named_logger(__name__)
 
 _XID: Final = Parameter("transactionAsBase64", Kind.TEXT)
 

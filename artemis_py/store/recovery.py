@@ -14,9 +14,10 @@ There is nothing to repair: LMDB shows the last commit. Only the named cases bel
     a queue whose address is missing           the address's value was damaged    the address is made for the queue's
                                                                                   routing type, named in the log
 
-Messages are not read here: the cost of a start depends on the number of addresses and queues only. A damaged message is
-found when it is read: one with a wrong checksum, or whose shared part is missing, is moved to `damaged` then, and one
-of a protocol that is not installed waits in its queue.
+Messages are not read here, except those that prepared transaction branches have claimed (`restore_branches`): otherwise
+the cost of a start depends on the number of addresses and queues only. A damaged message is found when it is read: one
+with a wrong checksum, or whose shared part is missing, is moved to `damaged` then, and one of a protocol that is not
+installed waits in its queue.
 """
 
 from collections.abc import Iterator, Mapping

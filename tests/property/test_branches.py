@@ -24,7 +24,7 @@ from artemis_py.core.services.branches import BRANCH_BYTES, ENTRY_BYTES, Branche
 from artemis_py.core.services.prepared_messages import PREPARED
 from artemis_py.core.services.xid import Xid
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.errors import HeuristicOutcome
 from artemis_py.storetools.check import check_folder
 from tests.core_harness import Recorder, browse_all, settle_down
@@ -33,7 +33,11 @@ from tests.unit.store.world import World
 
 NAMES: Final = ("a", "b")
 XIDS: Final = [Xid(1, b"global", bytes((number,))) for number in range(4)]
-SETTINGS: Final = {"#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=-1)}
+# One address counts what is in memory, the other also what is on disk.
+SETTINGS: Final = {
+    "#": AddressSettings(max_read_page_messages=2, max_delivery_attempts=-1),
+    "b": AddressSettings(max_read_page_messages=2, max_delivery_attempts=-1, address_full_policy=FullPolicy.FAIL),
+}
 
 QUEUE = st.sampled_from(NAMES)
 XID = st.integers(0, len(XIDS) - 1)
@@ -355,6 +359,9 @@ class Life:
             assert [reference.message.view.body for reference in browse_all(queue)] == waiting
             assert queue.waiting_count == len(waiting)
             assert queue.delivering_count == len(entries) - len(waiting)
+            if name == "b":
+                sent = [one for each in self.model.branches.values() for where, one in each.sends if where == name]
+                assert queue.address.message_count == len(entries) + len(sent)
         prepared = {xid: each for xid, each in self.model.branches.items() if each.is_prepared}
         known = {XIDS[xid] for xid in [*prepared, *self.model.outcomes]}
         assert set(self.branches.recover(self.session)) == known

@@ -5,8 +5,9 @@ again, so a queue that is deleted and created again is not the same; other bindi
 
     user, started, prepared    who began the branch, and the times in ms since 1970
     first, stored              sequence of its first message in the queue of prepared messages; number of durable ones
-    routes                     lists of bindings: ids of queues, names of others
+    routes                     address that messages were sent to, and their bindings: ids of queues, names of others
     messages                   the index of the route of each message
+    sizes                      address, number and size of the durable messages that were sent to it
     settled                    queue id, priority, sequence, outcome, and in base64 what the consumer changed
     ids                        address and id, in hexadecimal, of duplicate detection
 
@@ -18,6 +19,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, Final
 
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.messages.record import amend, encode_amendment
@@ -35,31 +37,46 @@ Target = Binding | str
 """A binding, or the name of one that is not a queue, which may be bound again only after a start."""
 
 
+class Route:
+    """Where a message of a prepared branch goes."""
+
+    __slots__ = ("address", "targets")
+
+    def __init__(self, address: str, targets: Sequence[Target]) -> None:
+        self.address: str = address
+        """The address that it was sent to, whose limits it counts towards; empty: unknown."""
+        self.targets: Sequence[Target] = targets
+
+
 class Content:
     """What a prepared branch is to do."""
 
-    __slots__ = ("ids", "messages", "settlements", "stored_count", "targets")
+    __slots__ = ("ids", "messages", "routes", "settlements", "sizes", "stored_count")
 
     def __init__(self, messages: MessageRange) -> None:
         self.messages: MessageRange = messages
-        self.targets: list[Sequence[Target]] = []
-        """The bindings of each message, in the order of their sequences."""
+        self.routes: list[Route] = []
+        """The routes of its messages, in the order of their sequences."""
         self.settlements: list[Settlement] = []
         self.ids: list[tuple[str, bytes]] = []
         """Address and duplicate id of its messages that have one."""
+        self.sizes: list[tuple[Address, int, int]] = []
+        """Number and size of its messages, by the address that they were sent to: they count there as if on disk."""
         self.stored_count: int = 0
         """Number of its messages that are durable."""
 
     @property
     def size(self) -> int:
         """Number of its messages, settlements and ids."""
-        return len(self.targets) + len(self.settlements) + len(self.ids)
+        return len(self.routes) + len(self.settlements) + len(self.ids)
 
     def addresses(self) -> set[str]:
         """Return the names of the addresses that it needs."""
         found: set[str] = set()
-        for targets in self.targets:
-            for target in targets:
+        for route in self.routes:
+            if route.address:
+                found.add(route.address)
+            for target in route.targets:
                 if isinstance(target, Binding):
                     found.add(target.address.name)
         for settlement in self.settlements:
@@ -89,14 +106,18 @@ def write_branch(branch: Branch, messages: Sequence[Message]) -> bytes:
     """Return the record of a prepared branch; `messages` are those that it sends."""
     content = branch.content
     assert content is not None
-    routes: dict[tuple[int | str, ...], int] = {}
+    routes: dict[tuple[str, tuple[int | str, ...]], int] = {}
     indexes = []
-    for targets in content.targets:
-        route = _route_of(targets)
-        index = routes.get(route)
+    sizes: dict[str, tuple[int, int]] = {}
+    for route, message in zip(content.routes, messages, strict=True):
+        named = route.address, _names_of(route.targets)
+        index = routes.get(named)
         if index is None:
-            index = routes[route] = len(routes)
+            index = routes[named] = len(routes)
         indexes.append(index)
+        if message.durable:
+            count, size = sizes.get(route.address, (0, 0))
+            sizes[route.address] = count + 1, size + message.size
     settled = []
     for settlement in content.settlements:
         reference = settlement.reference
@@ -113,13 +134,14 @@ def write_branch(branch: Branch, messages: Sequence[Message]) -> bytes:
         "stored": sum(message.durable for message in messages),
         "routes": list(routes),
         "messages": indexes,
+        "sizes": [(address, *numbers) for address, numbers in sizes.items()],
         "settled": settled,
         "ids": [(address, id.hex()) for address, id in content.ids],
     }
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-def _route_of(targets: Sequence[Target]) -> tuple[int | str, ...]:
+def _names_of(targets: Sequence[Target]) -> tuple[int | str, ...]:
     """Return the names of bindings that a restart brings back."""
     names: list[int | str] = []
     for target in targets:
@@ -135,7 +157,8 @@ def _route_of(targets: Sequence[Target]) -> tuple[int | str, ...]:
 class StoredBranch:
     """The record of a branch, as `write_branch` made it."""
 
-    __slots__ = ("first", "ids", "indexes", "prepared_ms", "routes", "settled", "started_ms", "stored_count", "user")
+    __slots__ = ("first", "ids", "indexes", "prepared_ms", "routes", "settled", "sizes", "started_ms", "stored_count",
+                 "user")  # fmt: skip
 
     def __init__(self, value: bytes) -> None:
         """Raises ValueError, KeyError or TypeError if it is no such record."""
@@ -146,8 +169,9 @@ class StoredBranch:
         self.prepared_ms: int = record["prepared"]
         self.first: int = record["first"]
         self.stored_count: int = record["stored"]
-        self.routes: list[list[int | str]] = [list(route) for route in record["routes"]]
+        self.routes: list[tuple[str, list[int | str]]] = [(str(name), list(route)) for name, route in record["routes"]]
         self.indexes: list[int] = [int(index) for index in record["messages"]]
+        self.sizes: list[tuple[str, int, int]] = [(str(name), int(n), int(size)) for name, n, size in record["sizes"]]
         self.settled: list[tuple[int, int, int, int, bytes]] = []
         for queue_id, priority, sequence, outcome, amendment in record["settled"]:
             self.settled.append((int(queue_id), int(priority), int(sequence), int(outcome), b64decode(amendment)))
@@ -164,8 +188,8 @@ class StoredBranch:
         content = Content(messages)
         content.stored_count = self.stored_count
         content.ids = self.ids
-        routes: list[Sequence[Target]] = [_targets_of(route, queues) for route in self.routes]
-        content.targets = [routes[index] for index in self.indexes]
+        routes = [Route(address, _targets_of(names, queues)) for address, names in self.routes]
+        content.routes = [routes[index] for index in self.indexes]
         for queue_id, priority, sequence, outcome, amendment in self.settled:
             queue = queues.get(queue_id)
             reference = None if queue is None else claim_stored(queue, priority, sequence)
@@ -175,9 +199,9 @@ class StoredBranch:
         return content
 
 
-def _targets_of(route: list[int | str], queues: dict[int, Queue]) -> list[Target]:
+def _targets_of(names: list[int | str], queues: dict[int, Queue]) -> list[Target]:
     targets: list[Target] = []
-    for name in route:
+    for name in names:
         if isinstance(name, str):
             targets.append(name)
         elif name in queues:

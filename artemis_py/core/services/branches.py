@@ -9,7 +9,7 @@ A branch is a transaction with a name that the client chose, its xid.
     ended       forgotten; if management ended a prepared branch, the outcome is kept until `forget`
 
 Everything that one request changes is in one commit of the store, so a crash leaves a branch active (and so rolled
-back), prepared, or ended. Protocols answer when the store has it (`Storage.when_durable`), as for every commit.
+back), prepared, or ended. Protocols answer when the change is durable (`Storage.when_durable`), as for every commit.
 
 A prepared branch belongs to the user that began it: that user may finish it from any connection, and so may all with
 the permission to manage the broker.
@@ -19,12 +19,14 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from artemis_py.core.addresses.binding import Binding
+from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import unhold
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission
-from artemis_py.core.services.branch import BRANCHES, Branch, Content, StoredBranch, Target, write_branch
+from artemis_py.core.services.branch import BRANCHES, Branch, Content, Route, StoredBranch, write_branch
 from artemis_py.core.services.prepared_messages import PREPARED, PreparedMessages
 from artemis_py.core.services.xid import Xid, xid_of_key
 from artemis_py.core.sessions.session import Session
@@ -143,6 +145,7 @@ class Branches:
         branch.prepared_ms = record.prepared_ms
         content = record.content(self._messages.find(record.first, len(record.indexes)), queues)
         branch.content = content
+        self._count(content, record.sizes)
         found.missing += len(record.settled) - len(content.settlements)
         return branch
 
@@ -364,11 +367,15 @@ class Branches:
         domain = self._domain
         messages = [message for message, _ in transaction.sends]
         is_durable = transaction.is_durable
+        routes = [Route(_origin_of(message), targets) for message, targets in transaction.sends]
         content = Content(self._messages.put(messages))
-        for message, targets in transaction.sends:
+        content.routes = routes
+        sizes: dict[str, tuple[int, int]] = {}
+        for message, route in zip(messages, routes, strict=True):
             unhold(message)
-            route: Sequence[Target] = targets
-            content.targets.append(route)
+            count, size = sizes.get(route.address, (0, 0))
+            sizes[route.address] = count + 1, size + message.size
+        self._count(content, [(name, *numbers) for name, numbers in sizes.items()])
         content.settlements = transaction.settlements
         for address, id in transaction.claims:
             # From now on nothing may keep the branch from being committed.
@@ -383,6 +390,14 @@ class Branches:
         domain.storage.save_record(BRANCHES, branch.xid.key, write_branch(branch, messages))
         self._keep(branch, content)
 
+    def _count(self, content: Content, sizes: Sequence[tuple[str, int, int]]) -> None:
+        """Have the messages of a branch count at the addresses that they were sent to."""
+        for name, count, size_bytes in sizes:
+            address = self._domain.addresses.get(name)
+            if address is not None:
+                address.page_out(count, size_bytes)
+                content.sizes.append((address, count, size_bytes))
+
     def _keep(self, branch: Branch, content: Content) -> None:
         """Count a prepared branch."""
         self._branches[branch.xid.key] = branch
@@ -394,6 +409,8 @@ class Branches:
         """Forget a prepared branch that has ended."""
         del self._branches[branch.xid.key]
         branch.content = None
+        for address, count, size_bytes in content.sizes:
+            address.page_in(count, size_bytes)
         self._domain.dispatcher.tables.vacate(BRANCH_BYTES + ENTRY_BYTES * size)
         for name in names:
             count = self._needed.pop(name) - 1
@@ -408,20 +425,31 @@ class Branches:
         lost = 0
         for reference in references:
             message = reference.message
+            route = content.routes[reference.sequence - content.messages.first]
+            bindings = self._bindings(route)
+            if bindings:
+                address = self._domain.addresses.get(route.address, bindings[0].address)
+                address.take_over(message)
+            else:
+                lost += 1
             message.stored_first = True
-            count = 0
-            for target in content.targets[reference.sequence - content.messages.first]:
-                binding = self._domain.others.get(target) if isinstance(target, str) else target
-                if binding is not None and not binding.is_deleted:
-                    binding.take(message)
-                    count += 1
-            lost += not count
+            for binding in bindings:
+                binding.take(message)
         self._messages.end(references)
         for settlement in content.settlements:
             settlement.carry_out()
         if lost:
             self._domain.discards.add(PREPARED, "its queues were deleted while its branch was prepared", lost)
         self._drop(branch, content, names, size)
+
+    def _bindings(self, route: Route) -> list[Binding]:
+        """Return the bindings of a message that are still there."""
+        found: list[Binding] = []
+        for target in route.targets:
+            binding = self._domain.others.get(target) if isinstance(target, str) else target
+            if binding is not None and not binding.is_deleted:
+                found.append(binding)
+        return found
 
     def _rollback(self, branch: Branch, content: Content) -> None:
         self._check_store()
@@ -436,3 +464,8 @@ class Branches:
             if address is not None:
                 self._domain.duplicates.remove(address, id)
         self._drop(branch, content, names, size)
+
+
+def _origin_of(message: Message) -> str:
+    """Return the name of the address whose limits a message counts towards; empty if it is unknown."""
+    return "" if message.origin is None else message.origin.name

@@ -2,7 +2,8 @@
 
 No client reaches the queue, and no setting of an address applies to it: nothing expires there, and delivery times begin
 to count with the commit. A branch puts its messages there in one turn, so they have consecutive sequences. Durable ones
-survive a restart; in memory are as many as for any queue without consumers.
+survive a restart; in memory are as many as for any queue without consumers. In memory they count at the address of this
+queue; the service has them count at their own addresses as messages on disk do.
 """
 
 from typing import Final
@@ -73,6 +74,7 @@ class PreparedMessages:
         part.emptied = backlog.emptied
         references = backlog.lists[PRIORITY]
         for message in messages:
+            queue.address.take_over(message)
             queue.adopt(message)
             last = references.tail
             if last is not None and last.sequence == queue.next_sequence - 1:

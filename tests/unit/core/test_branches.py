@@ -107,6 +107,15 @@ def test_a_branch_is_committed_in_one_phase(scene: Scene) -> None:
         scene.branches.commit(scene.session, XID, one_phase=True)
 
 
+def test_a_branch_that_failed_is_rolled_back_by_its_commit_in_one_phase(scene: Scene) -> None:
+    scene.start("a")
+    scene.branches.end(scene.session, XID, failed=True)
+    raises(TransactionRolledBack, lambda: scene.branches.commit(scene.session, XID, one_phase=True))
+
+    raises(UnknownBranch, lambda: scene.branches.rollback(scene.session, XID))
+    assert (scene.session.transactions, scene.bodies()) == ({}, [])
+
+
 def test_a_branch_without_work_is_read_only_and_forgotten(scene: Scene) -> None:
     scene.start()
 

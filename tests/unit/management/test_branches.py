@@ -55,7 +55,10 @@ def test_prepared_transactions_are_listed_the_oldest_first() -> None:
     }
 
 
-def test_prepared_transactions_are_ended_and_their_outcomes_kept_until_they_are_forgotten() -> None:
+def test_prepared_transactions_are_ended_and_their_outcomes_kept_until_they_are_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each end is in the log once."""
     world = made()
     committed = world.call("broker", "commitPreparedTransaction", ONE.text)
     rolled_back = world.call("broker", "rollbackPreparedTransaction", OTHER.text)
@@ -68,6 +71,10 @@ def test_prepared_transactions_are_ended_and_their_outcomes_kept_until_they_are_
     forgotten = [world.call("broker", "forgetHeuristicTransaction", ONE.text) for _ in range(2)]
 
     assert (committed, rolled_back, again) == (True, True, [False, False])
+    assert [record.getMessage() for record in caplog.records] == [
+        f"prepared transaction ended: xid={ONE} outcome=committed user=admin",
+        f"prepared transaction ended: xid={OTHER} outcome=rolled back user=admin",
+    ]
     assert waiting(world) == [str(ONE)]
     assert kept == [[ONE.text], [OTHER.text]]
     assert forgotten == [True, False]

@@ -18,10 +18,10 @@ from artemis_py.core.services.branches import Branches
 from artemis_py.core.services.prepared_messages import PAGE_MESSAGES, PREPARED
 from artemis_py.core.services.xid import Xid
 from artemis_py.core.sessions.session import Session
-from artemis_py.core.settings.address_settings import AddressSettings
+from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.core.settings.broker_settings import BrokerSettings
 from artemis_py.core.settings.divert_config import DivertConfig
-from artemis_py.errors import HeuristicOutcome, StoreError, UnknownBranch
+from artemis_py.errors import AddressFull, HeuristicOutcome, StoreError, UnknownBranch
 from artemis_py.store.recovery import restore_branches
 from artemis_py.store.scratch import ScratchStore
 from artemis_py.storetools.check import check_folder
@@ -614,3 +614,61 @@ def test_the_log_says_what_was_found(life: Life, caplog: pytest.LogCaptureFixtur
     assert "prepared transaction branches found: count=1 ended_by_management=0 deliveries_gone=1" in caplog.text
     assert "records of transaction branches cannot be read, their deliveries wait again: count=1" in caplog.text
     assert "stay where they are: queue=$artemis.prepared count=1" in caplog.text
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("policy", [FullPolicy.FAIL, FullPolicy.PAGE])
+def test_what_a_prepared_branch_sends_counts_at_its_address(
+    tmp_path: Path, policy: FullPolicy, is_restarted: bool
+) -> None:
+    """Whether it is in memory or on disk, and before as after the commit."""
+    life = Life(tmp_path, {"#": AddressSettings(max_read_page_messages=2, address_full_policy=policy)})
+    life.world.queue("q")
+    life.prepare(ONE, "a", "b", "c", "d", "e")
+    if is_restarted:
+        life.restart()
+    address = life.world.domain.addresses["q"]
+    prepared = address.message_count, address.size_bytes
+    life.commit(ONE)
+    committed = address.message_count, address.size_bytes
+    life.receive("q", 5)
+    life.session.close()
+    life.world.queue("q").purge()
+    life.world.settle()
+    left = address.message_count, address.size_bytes, life.world.domain.addresses[PREPARED].size_bytes
+    life.world.crash()
+
+    assert prepared == committed
+    assert (prepared[0], left) == (5, (0, 0, 0))
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_prepared_messages_make_an_address_full(tmp_path: Path, is_restarted: bool) -> None:
+    """Else a client could have as many as it likes prepared for an address with a limit."""
+    life = Life(tmp_path, {"q": AddressSettings(max_size_messages=3, address_full_policy=FullPolicy.FAIL)})
+    life.world.queue("q")
+    life.prepare(ONE, "a", "b", "c")
+    if is_restarted:
+        life.restart()
+    with pytest.raises(AddressFull):
+        life.send(None, "d")
+    life.rollback(ONE)
+    life.send(None, "e")
+    found = life.bodies("q")
+    life.world.crash()
+
+    assert found == ["e"]
+
+
+def test_a_message_whose_address_is_gone_counts_at_that_of_its_queue(life: Life) -> None:
+    life.world.queue("wild", routing_type=RoutingType.MULTICAST, address="t.#")
+    life.world.domain.create_address("t.1", frozenset((RoutingType.MULTICAST,)))
+    transaction = life.branches.start(life.session, ONE)
+    life.send(transaction, "a", to="t.1")
+    life.branches.prepare(life.session, ONE)
+    life.world.domain.delete_address("t.1")
+    life.crash()
+    life.commit(ONE)
+
+    assert life.bodies("wild") == ["a"]
+    assert life.world.domain.addresses["t.#"].message_count == 1
