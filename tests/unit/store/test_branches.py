@@ -481,6 +481,25 @@ def test_a_divert_that_takes_a_dead_letter_is_found_after_a_restart(life: Life) 
     assert (life.bodies("q"), life.bodies("p")) == (["a"], ["a"])
 
 
+def test_a_start_deletes_no_queue_that_a_prepared_branch_needs(tmp_path: Path) -> None:
+    """Nor its address: both were created on demand, and are empty."""
+    life = Life(tmp_path, {"#": AddressSettings(auto_delete_queues_delay=0)})
+    domain = life.world.domain
+    for name in ("q", "unused"):
+        domain.create_address(name, frozenset((RoutingType.ANYCAST,)), auto_created=True)
+        life.world.queue(name, auto_created=True)
+    life.prepare(ONE, "a")
+    life.restart()
+    life.world.services.reaper.reap_at_start()
+    life.world.settle()
+    left = "q" in life.world.domain.queues, "unused" in life.world.domain.queues
+    life.commit(ONE)
+    found = life.bodies("q")
+    life.world.crash()
+
+    assert (left, found) == ((True, False), ["a"])
+
+
 def test_a_queue_that_a_prepared_branch_needs_is_in_use(life: Life) -> None:
     life.send(None, "1", to="p")
     life.prepare(ONE, "a", settle=1)
