@@ -9,12 +9,13 @@ from random import Random
 from typing import Final
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artemis_py.core.messages.builtin_format import plain_message
 from artemis_py.core.messages.view import MessageView
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
@@ -31,7 +32,9 @@ from tests.core_harness import Recorder, browse_all, settle_down
 from tests.memory_harness import check_held
 from tests.unit.store.world import World
 
-NAMES: Final = ("a", "b")
+TARGETS: Final = {"a": ("a",), "b": ("b",), "t": ("t1", "t2")}
+"""Queues by address; two of them share what is sent to theirs."""
+NAMES: Final = ("a", "b", "t1", "t2")
 XIDS: Final = [Xid(1, b"global", bytes((number,))) for number in range(4)]
 # One address counts what is in memory, the other also what is on disk.
 SETTINGS: Final = {
@@ -40,12 +43,13 @@ SETTINGS: Final = {
 }
 
 QUEUE = st.sampled_from(NAMES)
+ADDRESS = st.sampled_from(tuple(TARGETS))
 XID = st.integers(0, len(XIDS) - 1)
 DURABLE = st.sampled_from((True, True, True, False))
 
 OPERATIONS: Final = st.one_of(
-    st.tuples(st.just("send"), QUEUE, st.integers(1, 6), DURABLE),
-    st.tuples(st.just("send_in"), XID, QUEUE, st.integers(1, 5), DURABLE),
+    st.tuples(st.just("send"), ADDRESS, st.integers(1, 6), DURABLE),
+    st.tuples(st.just("send_in"), XID, ADDRESS, st.integers(1, 5), DURABLE),
     st.tuples(st.just("credit"), QUEUE, st.integers(1, 4)),
     st.tuples(st.just("settle"), st.integers(0, 5), st.sampled_from((ACCEPTED, RELEASED, FAILED))),
     st.tuples(
@@ -77,10 +81,11 @@ def history(seed: int) -> list[tuple[object, ...]]:
     for _ in range(80):
         drawn = dice.random()
         name, xid, durable = dice.choice(NAMES), dice.randrange(len(XIDS)), dice.random() < 0.8
+        address = dice.choice(tuple(TARGETS))
         if drawn < 0.12:
-            made.append(("send", name, dice.randint(1, 6), durable))
+            made.append(("send", address, dice.randint(1, 6), durable))
         elif drawn < 0.24:
-            made.append(("send_in", xid, name, dice.randint(1, 5), durable))
+            made.append(("send_in", xid, address, dice.randint(1, 5), durable))
         elif drawn < 0.38:
             made.append(("credit", name, dice.randint(1, 4)))
         elif drawn < 0.55:
@@ -141,10 +146,14 @@ class Model:
                 entry.where = "claimed" if id(entry) in claimed else "waiting"
         return left
 
+    def add(self, address: str, entry: Entry) -> None:
+        for name in TARGETS[address]:
+            self.queues[name].append(evolve(entry))
+
     def commit(self, xid: int) -> None:
         ended = self.branches.pop(xid)
-        for name, entry in ended.sends:
-            self.queues[name].append(entry)
+        for address, entry in ended.sends:
+            self.add(address, entry)
         for name, entry, outcome in ended.settled:
             if outcome in (ACCEPTED, REJECTED):
                 self.queues[name].remove(entry)
@@ -176,8 +185,10 @@ class Life:
         self.durable = self.model.after_crash()
         self.sent = 0
         self.open()
-        for name in NAMES:
-            self.world.queue(name)
+        for address, names in TARGETS.items():
+            kind = RoutingType.ANYCAST if names == (address,) else RoutingType.MULTICAST
+            for name in names:
+                self.world.queue(name, routing_type=kind, address=address)
         self.connect()
         self.settle_store()
 
@@ -208,7 +219,7 @@ class Life:
         for _ in range(count):
             entry = self.message(name, durable)
             self.session.producer(name).send(plain_message(name, MessageView(body=entry.body), durable))
-            self.model.queues[name].append(entry)
+            self.model.add(name, entry)
 
     def working(self, xid: int) -> ModelBranch | None:
         """The active branch of this xid, begun if there is none; None if there is a prepared one, or an outcome."""
