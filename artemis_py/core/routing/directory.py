@@ -72,6 +72,8 @@ class Directory:
         """Bindings that are not queues, by name: diverts, and bindings of third-party packages."""
         self.companions: list[Companion] = []
         """Services that add to addresses and queues in the same turn in which these are created or deleted."""
+        self.reserved: set[str] = set()
+        """Names that services have for addresses and queues of their own, which no client may use or change."""
         self.creations: Creations = Creations()
         self.duplicates: Duplicates = Duplicates(dispatcher.storage, options)
         self.discards: Discards = Discards(dispatcher, events)

@@ -49,6 +49,7 @@ class PreparedMessages:
     def __init__(self, domain: Domain) -> None:
         self._domain: Final = domain
         self._queue: Queue | None = None
+        domain.reserved.add(PREPARED)
 
     def restore(self) -> int:
         """Find the queue of an earlier run; return the number of messages in it."""

@@ -111,6 +111,8 @@ class Session(Sender):
         """
         if name.startswith(self.domain.options.internal_naming_prefix):
             raise NotAuthorized(f"'{name}' is internal: names that begin so belong to the broker")
+        if name in self.domain.reserved:
+            raise NotAuthorized(f"'{name}' is internal: it belongs to the broker")
 
     def set_rights(self, subject: Subject) -> None:
         """Apply changed roles of the user."""

@@ -4,18 +4,21 @@ from collections.abc import Callable
 
 import pytest
 
+from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.routing.duplicates import duplicate_id
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.core.services import branches as module
+from artemis_py.core.services.prepared_messages import PREPARED
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.services.services import Services
 from artemis_py.core.services.xid import MAX_ID_BYTES, Xid, xid_of_key, xid_of_text
 from artemis_py.core.sessions.session import Session
 from artemis_py.core.settings.address_settings import AddressSettings
 from artemis_py.core.settings.broker_settings import BrokerSettings
+from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import (
     BranchMisused,
     DuplicateBranch,
@@ -254,6 +257,24 @@ def test_only_its_user_and_managers_may_see_and_finish_a_branch(scene: Scene) ->
     raises(NotAuthorized, lambda: scene.branches.forget(stranger, OTHER))
     assert [scene.branches.recover(client) for client in (stranger, scene.session)] == [[], [OTHER]]
     scene.branches.forget(scene.session, OTHER)
+    assert scene.bodies() == ["a"]
+
+
+def test_no_client_reaches_the_queue_of_prepared_messages(scene: Scene) -> None:
+    """Neither before it exists nor later: not even a manager sends there, consumes, creates or deletes it."""
+    manager = scene.client("root")
+    config = QueueConfig(name=PREPARED, address="q", routing_type=RoutingType.ANYCAST)
+    raises(NotAuthorized, lambda: manager.create_queue(config))
+    raises(NotAuthorized, lambda: manager.create_address(PREPARED, frozenset(RoutingType)))
+    scene.prepare("a")
+    queue = scene.domain.queues[PREPARED]
+    raises(NotAuthorized, lambda: manager.producer(PREPARED))
+    raises(NotAuthorized, lambda: manager.consume(queue, Recorder()))
+    raises(NotAuthorized, lambda: manager.delete_queue(PREPARED, force=True))
+    raises(NotAuthorized, lambda: manager.delete_address(PREPARED, force=True))
+    raises(NotAuthorized, lambda: manager.update_queue(PREPARED, {"max_consumers": 1}))
+    scene.branches.commit(scene.session, XID)
+
     assert scene.bodies() == ["a"]
 
 
