@@ -29,7 +29,7 @@ def transaction() -> None:
     """List prepared transactions of a running broker, and end them in place of their transaction manager.
 
     End one only if its transaction manager is gone for good: other participants may decide otherwise. The broker keeps
-    the outcome, for a transaction manager that does come back, until that or "forget" has it forgotten.
+    the outcome for a transaction manager that does come back, until that one, or "forget", discards it.
     """
 
 

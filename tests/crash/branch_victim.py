@@ -16,7 +16,7 @@ from artemis_py.core.services.prepared_messages import PreparedMessages
 from artemis_py.core.services.xid import Xid
 from artemis_py.core.sessions.session import Session
 from tests.core_harness import Recorder
-from tests.unit.store.test_branches import SETTINGS, make
+from tests.unit.store.branch_world import SETTINGS, make
 from tests.unit.store.world import World
 
 BRANCHES: Final = 6

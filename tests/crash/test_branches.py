@@ -11,7 +11,7 @@ from artemis_py.core.sessions.session import Session
 from artemis_py.storetools.check import check_folder
 from tests.crash.branch_victim import BRANCHES, sent, xid_of
 from tests.crash.processes import command_of
-from tests.unit.store.test_branches import SETTINGS
+from tests.unit.store.branch_world import SETTINGS
 from tests.unit.store.world import World, bodies
 
 # A commit is three calls: four of them create the store and fill it, ten prepare and end branches.

@@ -218,7 +218,7 @@ def unclaim(reference: Reference) -> bool:
 def claim_stored(queue: "Queue", priority: int, sequence: int) -> Reference | None:
     """Claim a message that an earlier run left on disk, for the transaction that had claimed it then.
 
-    It counts as in delivery, to nobody. None if the queue no longer has it, or if it cannot be read.
+    It counts as in delivery, without a consumer. None if it is no longer in the queue, or cannot be read.
     """
     backlog = queue.backlog
     tail = backlog.tails[priority]

@@ -7,7 +7,7 @@ from typing import Final
 from artemis_py.errors import InvalidRequest
 
 MAX_ID_BYTES: Final = 64
-"""Limit of each of the two ids, as XA has it (MAXGTRIDSIZE, MAXBQUALSIZE)."""
+"""Limit of XA for each of the two ids (MAXGTRIDSIZE, MAXBQUALSIZE)."""
 
 # The global id has its length in the key, so that no two identifiers have the same one.
 _HEAD: Final = Struct(">iB")
@@ -32,7 +32,7 @@ class Xid:
         self.global_id: bytes = global_id
         self.qualifier: bytes = qualifier
         self.key: bytes = _HEAD.pack(format_id, len(global_id)) + global_id + qualifier
-        """All of it, as the store has it."""
+        """All of it, as it is stored."""
 
     @property
     def text(self) -> str:
