@@ -49,7 +49,7 @@ MAX_STARTED: Final = 1024
 MAX_PREPARED: Final = 10_000
 """Limit of prepared branches. A transaction manager finishes them at once, unless it has failed."""
 MAX_ENTRIES: Final = 20_000
-"""Messages and settlements of one prepared branch: it is committed in one turn of the loop, in some 0.3 s then."""
+"""Messages and settlements of one prepared branch: it is committed in one turn of the loop."""
 MAX_BYTES: Final = 64 << 20
 """Size of the messages of one prepared branch: they are in memory together when it is committed."""
 MAX_OUTCOMES: Final = 10_000
