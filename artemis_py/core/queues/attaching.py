@@ -19,6 +19,8 @@ def attach(consumer: "Consumer") -> None:
     queue.consumers.append(consumer)
     queue.dispatcher.tables.occupy(CONSUMER_BYTES)
     queue.dispatch.add(consumer)
+    if consumer.is_exclusive:
+        queue.count_exclusive(1)
     if queue.assignment is not None and not consumer.browse:
         queue.assignment.joined(queue, consumer)
     queue.swept = False
@@ -35,6 +37,8 @@ def detach(consumer: "Consumer", failed: bool) -> None:
     queue.dispatch.remove(consumer)
     if queue.assignment is not None:
         queue.assignment.left(queue, consumer)
+    if consumer.is_exclusive:
+        queue.count_exclusive(-1)
     if consumer.cursor is not None:
         consumer.cursor.reset()
     outstanding = sorted(consumer.unsettled(), key=_sequence_of, reverse=True)

@@ -14,6 +14,7 @@ from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.cursors.keeping import KeepingCursor
 from artemis_py.core.queues.cursors.selective import SelectiveCursor
 from artemis_py.core.queues.outcomes import ACCEPTED as ACCEPTED
+from artemis_py.core.queues.outcomes import EXPIRED as EXPIRED
 from artemis_py.core.queues.outcomes import FAILED as FAILED
 from artemis_py.core.queues.outcomes import REJECTED as REJECTED
 from artemis_py.core.queues.outcomes import RELEASED as RELEASED
@@ -48,7 +49,7 @@ class Sink:
 class ConsumerOptions:
     """Options of a consumer when it attaches."""
 
-    __slots__ = ("browse", "cursor", "filter", "presettled", "priority")
+    __slots__ = ("browse", "cursor", "exclusive", "filter", "presettled", "priority")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class ConsumerOptions:
         priority: int = 0,
         presettled: bool = False,
         cursor: Cursor | None = None,
+        exclusive: bool = False,
     ) -> None:
         self.filter: Filter | None = filter
         self.browse: bool = browse
@@ -67,6 +69,8 @@ class ConsumerOptions:
         """Whether its deliveries are acknowledged when they are handed over."""
         self.cursor: Cursor | None = cursor
         """The cursor that walks through the queue; None: chosen by `filter` and `browse`."""
+        self.exclusive: bool = exclusive
+        """Whether it wants all messages of the queue for itself."""
 
 
 class Consumer:
@@ -84,6 +88,8 @@ class Consumer:
         "in_ring",
         "is_browser",
         "is_closed",
+        "is_exclusive",
+        "is_first_of_group",
         "is_starved",
         "mark",
         "outstanding",
@@ -105,6 +111,8 @@ class Consumer:
         """Whether its client asked to look at messages without taking them."""
         self.browse: bool = options.browse or queue.keeps_messages
         """Whether it takes no messages: it is a browser, or its queue keeps them."""
+        self.is_exclusive: bool = options.exclusive and not options.browse
+        """Whether it gets all messages while it is attached; of several such consumers, one does."""
         self.priority: int = options.priority
         self.presettled: bool = options.presettled and not options.browse
         """Whether its deliveries are acknowledged when they are handed over."""
@@ -135,6 +143,8 @@ class Consumer:
         """Whether it gets nothing until it settles something or memory is free."""
         self.mark: str | None = None
         """Name of a property that the next delivery is to have, with the value true (`group-first-key`)."""
+        self.is_first_of_group: bool = False
+        """Whether the next delivery is the first of its group that this consumer gets."""
         self.accepted: int = 0
         """Number of deliveries it acknowledged."""
 

@@ -101,6 +101,7 @@ class Dispatch(Dispatchable):
         queue.assignment = assignment
         for consumer in queue.consumers:
             consumer.mark = None
+            consumer.is_first_of_group = False
             if assignment is not None and assignment.is_by_message:
                 self._give_cursor(consumer, assignment.make_cursor(consumer))
             elif isinstance(consumer.cursor, GroupCursor):

@@ -105,6 +105,8 @@ class Queue(Binding):
         self.created_ms: int = dispatcher.now_ms
         self.consumer_removed_ms: int = 0
         """Time at which the last consumer left, in milliseconds since 1970; 0 if none ever did."""
+        self.exclusive_consumers: int = 0
+        """Number of attached consumers that want all messages for themselves."""
         self.subscriber_count: int = 0
         """Number of sessions with a subscription here, including those that have no consumer now but may return."""
         self.swept: bool = False
@@ -333,6 +335,12 @@ class Queue(Binding):
         shrink(self)
         self.dispatch.gate.check()
         self.dispatch.mark_ready()
+
+    def count_exclusive(self, difference: int) -> None:
+        """Note that a consumer that wants all messages for itself has attached (1) or left (-1)."""
+        self.exclusive_consumers += difference
+        if self.exclusive_consumers == (1 if difference > 0 else 0):
+            choose_rules(self)
 
     def _with_fixed(self, config: QueueConfig) -> QueueConfig:
         """Return the configuration with what `default-…` settings decide once, when the queue is created.

@@ -6,7 +6,7 @@ The functions take a delivered (or claimed) reference; its queue is `Reference.q
 from typing import TYPE_CHECKING
 
 from artemis_py.core.messages.message import Message
-from artemis_py.core.queues.outcomes import FAILED, REJECTED
+from artemis_py.core.queues.outcomes import EXPIRED, FAILED, REJECTED
 from artemis_py.core.queues.reference import CLAIMED, DELIVERING, GONE, Reference, Shown, hold, unhold
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def acknowledge(reference: Reference) -> None:
 
 
 def give_back(reference: Reference, outcome: int) -> None:
-    """End a delivery whose message was not processed: RELEASED, FAILED or REJECTED."""
+    """End a delivery whose message was not processed: RELEASED, FAILED, REJECTED or EXPIRED."""
     if isinstance(reference, Shown):
         end_shown(reference)
         return
@@ -60,6 +60,9 @@ def give_back(reference: Reference, outcome: int) -> None:
         return
     if outcome == REJECTED:
         _kill(reference)
+        return
+    if outcome == EXPIRED:
+        queue.expiry.end(reference)
         return
     delay_ms = 0
     if outcome == FAILED:

@@ -70,7 +70,7 @@ def ensure_destination(
             raise NoSuchQueue(f"queue '{wanted}' belongs to address '{queue.address.name}', not to '{name}'")
     if not queue_name:
         for bound in queues_of(address):
-            if not directory.options.wildcards.is_wild(bound.name):
+            if bound.routing_type is RoutingType.ANYCAST and not directory.options.wildcards.is_wild(bound.name):
                 return
     if not settings.auto_create_queues:
         raise NoSuchQueue(f"queue '{wanted}' does not exist and auto-create-queues is off for '{name}'")

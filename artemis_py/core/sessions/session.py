@@ -14,6 +14,7 @@ from artemis_py.core.queues.cursors.cursor import Cursor
 from artemis_py.core.queues.dispatcher import QUEUE_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
+from artemis_py.core.routing.destinations import ensure_destination
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.sender import Sender
 from artemis_py.core.routing.transaction import Transaction
@@ -30,7 +31,7 @@ from artemis_py.core.runtime.events import (
 from artemis_py.core.runtime.meter import CONSUMER_UNITS
 from artemis_py.core.selectors.filter import Filter
 from artemis_py.core.sessions.client import Client
-from artemis_py.core.sessions.destinations import queue_to_consume
+from artemis_py.core.sessions.destinations import anycast_queue, full_name, queue_to_consume
 from artemis_py.core.sessions.inlet import Endpoint
 from artemis_py.core.sessions.producer import Producer, open_producer
 from artemis_py.core.sessions.subscriptions import Subscription, Subscriptions, SubscriptionSpec
@@ -253,6 +254,21 @@ class Session(Sender):
         """
         return queue_to_consume(self, name)
 
+    def anycast_queue(self, name: str) -> Queue:
+        """Return the queue of this name for a client that asks for a queue, created if allowed; see `anycast_queue`."""
+        return anycast_queue(self, name)
+
+    def full_name(self, name: str) -> str:
+        """Return the name to send to: a queue of another address has a qualified one."""
+        return full_name(self.domain, name)
+
+    def prepare_address(self, name: str, routing_type: RoutingType) -> None:
+        """Make sure that an address exists and has a routing type, which is added to it if that is allowed.
+
+        Raises NoSuchAddress, RoutingTypeMismatch, NotAuthorized, LimitExceeded.
+        """
+        ensure_destination(self.domain, self, name, "", routing_type)
+
     # -- subscriptions ---------------------------------------------------------------------------------------
 
     @property
@@ -288,14 +304,20 @@ class Session(Sender):
         """
         return self._temporary.create_address(self, routing_type, None)
 
-    def create_node(self, routing_type: RoutingType) -> TemporaryNode:
-        """Create an address with a random name, and if it is ANYCAST a queue of the same name.
+    def create_node(self, routing_type: RoutingType, name: str | None = None) -> TemporaryNode:
+        """Create an address, with a random name if none is given, and if it is ANYCAST a queue of the same name.
 
-        Both live as long as this session, unless the protocol decides otherwise. Raises NotAuthorized, LimitExceeded.
+        Both live as long as this session, unless the protocol decides otherwise. A given name must not be in use.
+        Raises NotAuthorized, LimitExceeded.
         """
         if routing_type is RoutingType.ANYCAST:
-            return self._temporary.node(self.create_temporary_queue(routing_type).address)
-        return self._temporary.node(self.create_temporary_address(routing_type))
+            return self._temporary.node(self._temporary.create_queue(self, routing_type, None, None, name).address)
+        return self._temporary.node(self._temporary.create_address(self, routing_type, name))
+
+    def owns_temporary(self, name: str) -> bool | None:
+        """Tell whether a temporary address is this session's own; None: there is no address of this name."""
+        address = self.domain.addresses.get(name)
+        return None if address is None else address.owner is self
 
     def drop_temporary(self, queue: Queue, reason: str) -> None:
         """Delete a queue that was to end with this session, or with its subscriber; do nothing if it is gone."""
@@ -325,9 +347,11 @@ class Session(Sender):
         priority: int = 0,
         presettled: bool = False,
         cursor: Cursor | None = None,
+        exclusive: bool = False,
     ) -> Consumer:
         """Attach to a queue, without credit yet; with `presettled`, a delivery is acknowledged when it is handed over.
 
+        An `exclusive` consumer gets all messages of the queue, unless another exclusive one has them.
         A browser with a `RangeReader` as its `cursor` reads that part of the queue by message numbers.
         Raises NotAuthorized, MaxConsumersReached, LimitExceeded.
         """
@@ -339,7 +363,7 @@ class Session(Sender):
                     f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
                 )
         self.domain.dispatcher.check_tables(f"a consumer of '{queue.name}'")
-        options = ConsumerOptions(filter, browse, priority, presettled, cursor)
+        options = ConsumerOptions(filter, browse, priority, presettled, cursor, exclusive)
         consumer = Consumer(self.domain.new_id(), queue, sink, options, self.subject.name)
         self.consumers[consumer.id] = consumer
         self.domain.meter.work += CONSUMER_UNITS

@@ -5,6 +5,7 @@ from typing import Final
 
 from attrs import frozen
 
+from artemis_py.core.addresses.address import Address
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Subject
@@ -46,6 +47,18 @@ class Sessions:
     def queues(self) -> Iterable[Queue]:
         """Return all queues; a protocol finds there what an earlier run left to it."""
         return self.domain.queues.values()
+
+    def addresses(self) -> Iterable[Address]:
+        """Return all addresses."""
+        return self.domain.addresses.values()
+
+    def find_queue(self, name: str) -> Queue | None:
+        """Return the queue of this name, for a protocol that reports on queues."""
+        return self.domain.queues.get(name)
+
+    def find_address(self, name: str) -> Address | None:
+        """Return the address of this name, for a protocol that reports on addresses."""
+        return self.domain.addresses.get(name)
 
     def totals(self) -> Totals:
         """Return sums over all addresses and queues."""

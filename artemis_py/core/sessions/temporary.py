@@ -26,10 +26,15 @@ class TemporaryResources:
         self._addresses: dict[str, Address] = {}
 
     def create_queue(
-        self, session: "Session", routing_type: RoutingType, address: str | None, filter: str | None
+        self,
+        session: "Session",
+        routing_type: RoutingType,
+        address: str | None,
+        filter: str | None,
+        name: str | None = None,
     ) -> Queue:
-        """Create a queue with a random name, on an address of its own or a given one."""
-        name = self._domain.entropy.uuid()
+        """Create a queue, with a random name if none is given, on an address of its own or a given one."""
+        name = self._domain.entropy.uuid() if name is None else name
         if address is None:
             self.create_address(session, routing_type, name)
             address = name
@@ -51,6 +56,7 @@ class TemporaryResources:
         """Create an address, with a random name if none is given."""
         name = self._domain.entropy.uuid() if name is None else name
         session.check(Permission.CREATE_ADDRESS, name)
+        session.check_reach(name)
         self._domain.dispatcher.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
         address = self._domain.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
         address.owner = session
@@ -111,6 +117,11 @@ class TemporaryNode:
             return True
         # The queues do not count what is in an open transaction; the account of the address does.
         return address.account.message_count == 0 and not any(queue.message_count for queue in queues_of(address))
+
+    @property
+    def has_consumers(self) -> bool:
+        """Whether anybody consumes from it."""
+        return not self._address.is_deleted and any(queue.consumers for queue in queues_of(self._address))
 
     def when_emptied(self, call: Callable[[str], None]) -> None:
         """Have `call` told the name whenever the last message is gone; it must not delete anything in that call."""

@@ -3,6 +3,9 @@
 The first consumer that gets a message is pinned. When it has left, and all that it had is settled or back in the queue,
 the next one is pinned: of those that can take a message now, the one with the highest priority, and of those the one
 that has been attached longest.
+
+A consumer may ask for all messages of a queue that is not exclusive. While such consumers are attached, one of them is
+pinned, and the others on the queue get nothing.
 """
 
 from typing import TYPE_CHECKING
@@ -43,13 +46,15 @@ class Exclusive(Assignment):
 
         It may if no other has anything unsettled: a consumer that left, a link that was detached, a transaction.
         """
-        if self._pinned is not None:
+        if queue.exclusive_consumers > 0 and not consumer.is_exclusive:
+            return False
+        if self._pinned is not None and (self._pinned.is_exclusive or queue.exclusive_consumers == 0):
             return self._pinned is consumer
         return queue.delivering_count == 0 or queue.delivering_count == len(consumer.outstanding)
 
     def delivered(self, queue: "Queue", consumer: "Consumer", reference: Reference) -> None:
         """Pin the consumer if none is pinned, and mark its first message."""
-        if self._pinned is None:
+        if self._pinned is not consumer:
             self._pinned = consumer
             consumer.mark = queue.settings.group_first_key
         else:

@@ -199,12 +199,14 @@ class Groups(Assignment):
     def delivered(self, queue: "Queue", consumer: "Consumer", reference: Reference) -> None:
         """Make the consumer the owner of the message's group, if the group has none."""
         consumer.mark = None
+        consumer.is_first_of_group = False
         name = self.table.name_of(reference)
         if name is not None:
             group = self.table.take(name)
             is_closing = reference.message.lookup("JMSXGroupSeq") in _CLOSING
             if self.table.owner_of(group) is None:
                 consumer.mark = queue.settings.group_first_key
+                consumer.is_first_of_group = True
                 if not is_closing and group_cursor_of(consumer) is not None:
                     self._own(group, consumer)
             group.in_flight += 1

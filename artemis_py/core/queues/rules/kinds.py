@@ -72,11 +72,11 @@ class NonDestructiveKind(QueueKind):
 
 
 class ExclusiveKind(QueueKind):
-    """Queues with `exclusive`."""
+    """Queues with `exclusive`, and those with a consumer that wants all messages for itself."""
 
     def assignment(self, queue: "Queue") -> Assignment | None:
         """Return the rule that the queue has, so that the pinned consumer stays pinned, or a new one."""
-        if not queue.settings.exclusive:
+        if not queue.settings.exclusive and queue.exclusive_consumers == 0:
             return None
         return queue.assignment if isinstance(queue.assignment, Exclusive) else Exclusive()
 
@@ -87,7 +87,8 @@ class GroupKind(QueueKind):
     def assignment(self, queue: "Queue") -> Assignment | None:
         """Return the rule that the queue has, so that groups keep their owners, or a new one."""
         buckets = queue.settings.group_buckets
-        if not queue.has_groups or buckets == 0 or queue.internal or queue.settings.exclusive:
+        is_exclusive = queue.settings.exclusive or queue.exclusive_consumers > 0
+        if not queue.has_groups or buckets == 0 or queue.internal or is_exclusive:
             return None
         current = queue.assignment
         return current if isinstance(current, Groups) and current.buckets == buckets else Groups(queue, buckets)
