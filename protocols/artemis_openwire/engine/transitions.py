@@ -41,6 +41,7 @@ CONSUMER_CONTROL: Final = 17
 CONNECTION_CONTROL: Final = 18
 MESSAGE_PULL: Final = 20
 MESSAGE_ACK: Final = 22
+RESPONSE: Final = 30
 MESSAGE_DISPATCH_NOTIFICATION: Final = 90
 
 HANDLED: Final = frozenset(
@@ -61,8 +62,11 @@ HANDLED: Final = frozenset(
 
 MESSAGES: Final = range(23, 30)
 
-IGNORED: Final = frozenset((CONTROL_COMMAND, FLUSH_COMMAND, MESSAGE_DISPATCH_NOTIFICATION))
-"""Commands that mean nothing here; the client gets its answer."""
+IGNORED: Final = frozenset((CONTROL_COMMAND, FLUSH_COMMAND, MESSAGE_DISPATCH_NOTIFICATION, RESPONSE))
+"""Commands that mean nothing here; the client gets its answer.
+
+The failover transport of the Java client replays its own notes of requests as if they were Responses.
+"""
 
 _OF_CONNECTION: Final = HANDLED | IGNORED | {MESSAGE_ACK} | set(MESSAGES)
 

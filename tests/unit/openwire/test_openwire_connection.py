@@ -149,9 +149,15 @@ def test_a_bridge_is_refused_by_name() -> None:
     assert client.engine.closed
 
 
-@pytest.mark.parametrize(
-    "wrong", [LOGIN, Response(correlation_id=1), MessageDispatch(), ShutdownInfo(), wire_format(12)]
-)
+def test_a_response_from_a_client_is_ignored() -> None:
+    """The failover transport of the Java client replays its notes of requests as Responses."""
+    client = Conversation().log_in()
+    client.send(Response(correlation_id=1))
+
+    assert (client.engine.closed, client.received(), client.calls) == (False, [], [])
+
+
+@pytest.mark.parametrize("wrong", [LOGIN, MessageDispatch(), ShutdownInfo(), wire_format(12)])
 def test_commands_of_a_broker_and_repeated_ones_end_the_connection(wrong: Structure) -> None:
     """ShutdownInfo as well, but as a goodbye."""
     client = Conversation().log_in()
