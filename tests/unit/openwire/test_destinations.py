@@ -2,73 +2,10 @@
 
 import pytest
 
-from artemis_openwire.broker.destinations import (
-    MAX_PARTS,
-    Destination,
-    DestinationType,
-    consumed_address,
-    durable_queue_name,
-    matches,
-    parts_of,
-)
+from artemis_openwire.broker.destinations import consumed_address, durable_queue_name, matches
 from artemis_openwire.broker.virtual_topics import Rewritten, parse_virtual_topics
-from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import WildcardSyntax
-from artemis_py.errors import LimitExceeded
 from artemis_py.wire.parameters import InvalidParameter
-
-QUEUE, TOPIC = DestinationType.QUEUE, DestinationType.TOPIC
-TEMPORARY_QUEUE, TEMPORARY_TOPIC = DestinationType.TEMPORARY_QUEUE, DestinationType.TEMPORARY_TOPIC
-
-
-@pytest.mark.parametrize(
-    ("type", "name", "expected"),
-    [
-        (QUEUE, "orders", ["queue://orders"]),
-        (TOPIC, "a.b", ["topic://a.b"]),
-        (QUEUE, "a, b,a", ["queue://a", "queue://b"]),
-        (QUEUE, "c1,c2,topic://w.9", ["queue://c1", "queue://c2", "topic://w.9"]),
-        (TOPIC, "queue://a,b", ["queue://a", "topic://b"]),
-        (QUEUE, "a?consumer.prefetchSize=10", ["queue://a"]),
-        (QUEUE, " , ,", []),
-        (QUEUE, "", []),
-        (TEMPORARY_QUEUE, "ID:host-1-2-0:1:1", ["temp-queue://ID:host-1-2-0:1:1"]),
-    ],
-)
-def test_a_physical_name_is_one_destination_or_several(type: DestinationType, name: str, expected: list[str]) -> None:
-    """openwire §10."""
-    assert [str(part) for part in parts_of(type, name)] == expected
-
-
-def test_a_composite_has_a_limit() -> None:
-    assert len(parts_of(QUEUE, ",".join(str(number) for number in range(MAX_PARTS)))) == MAX_PARTS
-    with pytest.raises(LimitExceeded):
-        parts_of(QUEUE, ",".join("x" for _ in range(MAX_PARTS + 1)))
-
-
-@pytest.mark.parametrize(
-    ("type", "routing_type", "is_temporary"),
-    [
-        (QUEUE, RoutingType.ANYCAST, False),
-        (TOPIC, RoutingType.MULTICAST, False),
-        (TEMPORARY_QUEUE, RoutingType.ANYCAST, True),
-        (TEMPORARY_TOPIC, RoutingType.MULTICAST, True),
-    ],
-)
-def test_the_type_says_how_messages_are_routed(
-    type: DestinationType, routing_type: RoutingType, is_temporary: bool
-) -> None:
-    assert (type.routing_type, type.is_temporary) == (routing_type, is_temporary)
-
-
-def test_a_temporary_destination_belongs_to_a_connection() -> None:
-    assert Destination(TEMPORARY_QUEUE, "ID:host-40123-1700-1:1:7").owner == "ID:host-40123-1700-1:1"
-
-
-def test_only_topics_are_advisories() -> None:
-    assert Destination(TOPIC, "ActiveMQ.Advisory.TempQueue").is_advisory
-    assert not Destination(QUEUE, "ActiveMQ.Advisory.TempQueue").is_advisory
-    assert not Destination(TOPIC, "ActiveMQ.Advisor").is_advisory
 
 
 @pytest.mark.parametrize(
