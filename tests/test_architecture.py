@@ -208,6 +208,7 @@ OPEN_TO_PROTOCOLS: Final = {
     "artemis_py.core.routing.routes",  # the routing type of a message that has none
     "artemis_py.core.routing.transaction",
     "artemis_py.core.services.retained",
+    "artemis_py.core.services.xid",
 }
 
 

@@ -1,0 +1,134 @@
+"""The queue that a destination means to a consumer (artemis-model §4.3.2)."""
+
+from typing import TYPE_CHECKING
+
+from artemis_openwire.broker.destinations import consumed_address, durable_queue_name, is_wild
+from artemis_openwire.broker.refusals import CommandRefused, invalid_destination
+from artemis_openwire.engine import errors
+from artemis_openwire.engine.commands import ConsumerInfo
+from artemis_openwire.engine.structures import (
+    ActiveMQDestination,
+    ActiveMQQueue,
+    ActiveMQTempDestination,
+    ActiveMQTempQueue,
+)
+from artemis_py.core.names.routing_type import RoutingType
+from artemis_py.core.names.syntax import FQQN_SEPARATOR
+from artemis_py.core.runtime.access import Permission
+from artemis_py.core.selectors.filter import Filter, parse_filter
+from artemis_py.core.sessions.session import Session
+from artemis_py.core.sessions.subscriptions import Subscription, SubscriptionSpec, without_own
+
+if TYPE_CHECKING:
+    from artemis_openwire.broker.handler import ClientHandler
+
+
+class Reading:
+    """A queue, and how a consumer reads it."""
+
+    def __init__(
+        self, subscription: Subscription, filter: Filter | None = None, is_wild: bool = False, redirects: bool = False
+    ) -> None:
+        self.subscription: Subscription = subscription
+        self.filter: Filter | None = filter
+        """Filter of the consumer; a subscription's own filter is that of its queue."""
+        self.is_wild: bool = is_wild
+        """Whether messages come from many addresses."""
+        self.redirects: bool = redirects
+        """Whether messages name the queue in place of the topic that they were sent to."""
+
+
+def routing_type_of(destination: ActiveMQDestination) -> RoutingType:
+    """Return the routing type that a destination stands for."""
+    is_queue = isinstance(destination, (ActiveMQQueue, ActiveMQTempQueue))
+    return RoutingType.ANYCAST if is_queue else RoutingType.MULTICAST
+
+
+def filter_of(info: ConsumerInfo, client_id: str) -> Filter | None:
+    """Return selector and noLocal as one filter. Raises InvalidFilter."""
+    selector = parse_filter(info.selector) if info.selector is not None and info.selector.strip() else None
+    if not info.no_local:
+        return selector
+    others = without_own(client_id)
+    return parse_filter(others if selector is None else f"({selector.text}) AND {others}")
+
+
+def open_reading(handler: "ClientHandler", session: Session, info: ConsumerInfo, part: ActiveMQDestination) -> Reading:
+    """Find or create the queue for one destination of a consumer. Raises Refusal."""
+    name = part.physical_name or ""
+    wanted = filter_of(info, handler.client_id)
+    if isinstance(part, ActiveMQTempDestination):
+        _check_temporary(session, name)
+    if FQQN_SEPARATOR in name:
+        return _open_named(session, info, name, routing_type_of(part), wanted)
+    if routing_type_of(part) is RoutingType.MULTICAST:
+        return _open_topic(handler, session, info, name, wanted)
+    found = handler.parameters.virtual_topics.find(name)
+    if found is None:
+        _check(session, info, name, name)
+        return Reading(Subscription(session.anycast_queue(name)), wanted)
+    address = consumed_address(found.address, handler.host.options.wildcards)
+    _check(session, info, address, found.queue)
+    of_queue = wanted if found.is_selector_aware else None
+    queue = session.subscriptions.find(found.queue)
+    if queue is None or queue.address.name != address:
+        queue = session.subscriptions.named_queue(address, found.queue, RoutingType.MULTICAST, of_queue, info.browser)
+    return Reading(Subscription(queue), wanted, redirects=True)
+
+
+def _check(session: Session, info: ConsumerInfo, address: str, queue: str | None) -> None:
+    """Check the permission before anything is looked up: otherwise the client would learn whether a queue exists."""
+    session.check(Permission.BROWSE if info.browser else Permission.CONSUME, address, queue)
+
+
+def _check_temporary(session: Session, name: str) -> None:
+    """Raise CommandRefused unless a temporary destination exists and belongs to this client (openwire §14.1)."""
+    is_own = session.owns_temporary(name)
+    if is_own is None:
+        raise invalid_destination(f"the temporary destination '{name}' does not exist")
+    if not is_own:
+        raise invalid_destination(f"the temporary destination '{name}' belongs to another connection")
+
+
+def _open_named(
+    session: Session, info: ConsumerInfo, name: str, routing_type: RoutingType, wanted: Filter | None
+) -> Reading:
+    """Open the queue that a fully qualified name names."""
+    address, queue_name = session.subscriptions.parse(name)
+    if not queue_name:
+        raise invalid_destination(f"'{name}' names no queue")
+    _check(session, info, address, queue_name)
+    existing = session.subscriptions.find(queue_name)
+    if existing is not None and existing.address.name == address:
+        routing_type = existing.routing_type
+    queue = session.subscriptions.named_queue(address, queue_name, routing_type, wanted, info.browser)
+    # The filter of a subscription is applied by the queue.
+    is_subscription = routing_type is RoutingType.MULTICAST and not info.browser
+    return Reading(Subscription(queue), None if is_subscription else wanted)
+
+
+def _open_topic(
+    handler: "ClientHandler", session: Session, info: ConsumerInfo, name: str, wanted: Filter | None
+) -> Reading:
+    """Open the queue that collects for a subscriber."""
+    address = consumed_address(name, handler.host.options.wildcards)
+    if info.browser:
+        raise invalid_destination(f"'{name}' is a topic, which has no messages to browse")
+    if info.subscription_name is None:
+        _check(session, info, address, None)
+        session.prepare_address(address, RoutingType.MULTICAST)
+        return Reading(session.subscribe(SubscriptionSpec(address, filter=wanted)), is_wild=is_wild(name))
+    queue_name = durable_queue_name(handler.client_id, info.subscription_name)
+    _check(session, info, address, queue_name)
+    check_inactive(session, handler.client_id, info.subscription_name)
+    session.prepare_address(address, RoutingType.MULTICAST)
+    spec = SubscriptionSpec(address, (queue_name,), True, False, wanted, session.subject.user, recreates=True)
+    return Reading(session.subscribe(spec), is_wild=is_wild(name))
+
+
+def check_inactive(session: Session, client_id: str, subscription: str) -> None:
+    """Raise CommandRefused if a durable subscription has a consumer."""
+    queue = session.subscriptions.find(durable_queue_name(client_id, subscription))
+    if queue is not None and queue.consumers:
+        text = f"Durable consumer is in use for client: {client_id} and subscriptionName: {subscription}"
+        raise CommandRefused(errors.JMS, text)
