@@ -14,6 +14,7 @@ from attrs import NOTHING
 
 from artemis_amqp.broker.manager import PARAMETERS as AMQP_PARAMETERS
 from artemis_mqtt.broker.parameters import PARAMETERS as MQTT_PARAMETERS
+from artemis_openwire.broker.parameters import PARAMETERS as OPENWIRE_PARAMETERS
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS
 from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS
 from artemis_py.core.settings.broker_settings import BROKER_OPTIONS
@@ -98,6 +99,7 @@ CONFIGURATION: Final = {
     "tls": of_options(*TLS_OPTIONS),
     "amqp": of_options(*AMQP_PARAMETERS),
     "mqtt": of_options(*MQTT_PARAMETERS),
+    "openwire": of_options(*OPENWIRE_PARAMETERS),
     "queue": of_queues(*QUEUE_OPTIONS),
     "divert": of_options(*DIVERT_OPTIONS),
     "address-setting": of_options(*ADDRESS_SETTINGS),
