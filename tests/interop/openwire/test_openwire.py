@@ -1,7 +1,4 @@
-"""The genuine client of ActiveMQ, both generations of it, against each broker: everything seen is as expected.
-
-One line adds a broker to the table: `OURS` is not in it yet, as this broker does not speak OpenWire.
-"""
+"""The genuine client of ActiveMQ, both generations of it, against each broker: everything seen is as expected."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +17,10 @@ MOST: Final = r"(?!Scheduled\.cron$).*"
 CLASSIC: Final = "classic"
 ARTEMIS: Final = "artemis"
 OURS: Final = "ours"
-BROKERS: Final = (CLASSIC, ARTEMIS)
+BROKERS: Final = (CLASSIC, ARTEMIS, OURS)
+
+NOT_BUILT: Final = ("cron", "cronLater", "cronThatIsWrong", "delay", "management", "repeat")
+"""Scenarios of `Scheduled` for which this broker has nothing yet."""
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
@@ -71,6 +71,8 @@ def test_all_that_is_seen_is_expected(
     """Every scenario in one process; a scenario that fails fails the test with its stack trace."""
     build = builds(generation)
     names = peers.EVERYTHING if generation is CLASSIC_5 else MOST
+    if broker == OURS:
+        names = rf"(?!Scheduled\.(?:{'|'.join(NOT_BUILT)})$).*"
 
     seen = peers.observe(build, starter(broker, build, request), tmp_path, names)
 
