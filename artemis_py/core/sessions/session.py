@@ -4,7 +4,7 @@ Every operation is checked against the client's permissions here, so that no pro
 queues are created on demand through it (artemis-model §1.3), by one rule for all protocols.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
@@ -410,19 +410,21 @@ class Session(Sender):
 
     # -- end -------------------------------------------------------------------------------------------------
 
-    def close(self, failed: bool = False) -> None:
+    def close(self, failed: bool = False, done: Callable[[], None] | None = None) -> None:
         """End everything; with `failed`, the connection broke, so unsettled deliveries count as delivery attempts.
 
         Consumers, producers and temporary resources are closed in slices, the first of them at once. Consumers get no
-        further deliveries.
+        further deliveries. `done` is called when all of it is over, at once if it is little.
         """
         if self._opened.pop(self.id, None) is None:
+            if done is not None:
+                done()
             return
         for transaction in list(self.transactions.values()):
             transaction.rollback()
         self.transactions.clear()
         self.block()
-        self.domain.dispatcher.slices.start(self._close(failed))
+        self.domain.dispatcher.slices.start(self._close(failed), None if done is None else lambda _: done())
         events = self.domain.events
         if events.wants(SessionClosed):
             events.emit(SessionClosed(self.id, self.subject.name, self.client_id, self.protocol, self.peer))

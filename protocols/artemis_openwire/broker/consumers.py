@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.advisories import TEMP_QUEUE, TEMP_TOPIC
 from artemis_openwire.broker.deliveries import Source
+from artemis_openwire.broker.destinations import consumed_address
 from artemis_openwire.broker.patterns import PatternReader, is_pattern
 from artemis_openwire.broker.pulls import Pulls
 from artemis_openwire.broker.refusals import invalid_destination
@@ -260,6 +261,8 @@ class Consumers:
         if not parts:
             raise invalid_destination("a destination needs a name")
         watched = [part.physical_name or "" for part in parts if is_advisory(part)]
+        if watched and len(watched) < len(parts):
+            raise invalid_destination("a list has topics of advisories or other destinations, not both")
         if watched:
             self._watch(key, info, info.consumer_id, watched)
             return False
@@ -292,10 +295,10 @@ class Consumers:
         exchange = self._exchange
         if info.subscription_name is not None or (info.selector or "").strip():
             raise invalid_destination("a consumer of advisories is neither durable nor has a selector")
+        host = exchange.handler.host
         for topic in topics:
             if topic not in (TEMP_QUEUE, TEMP_TOPIC):
-                exchange.core.check(Permission.CONSUME, topic)
-        host = exchange.handler.host
+                exchange.core.check(Permission.CONSUME, consumed_address(topic, host.options.wildcards))
         host.check_tables("a consumer of advisories")
         host.tables.occupy(CONSUMER_BYTES)
         watcher = self._watchers[key] = Watcher(exchange.handler, id, topics)

@@ -3,6 +3,7 @@
 Commands that come rarely are taken apart here; each kind of thing has a module of its own.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.acknowledging import Acknowledging
@@ -148,12 +149,12 @@ class Exchange:
         """Return the deliveries of a client that takes its leave: those that it has seen count as attempts."""
         self.consumers.close_all(last_delivered)
 
-    def close(self, failed: bool) -> None:
-        """End everything."""
+    def close(self, failed: bool, done: Callable[[], None]) -> None:
+        """End everything; `done` is called when nothing of it is left, which may take some time."""
         self.producers.stop()
         self.transactions.close()
         self.branches.close()
         self.consumers.stop()
         self.destinations.close()
         self.handler.manager.advisories.disconnected(self.info)
-        self.core.close(failed)
+        self.core.close(failed, done)

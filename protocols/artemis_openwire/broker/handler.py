@@ -4,6 +4,7 @@ The engine knows what may come when; `login` decides who comes in, and `exchange
 client is logged in.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from artemis_openwire.broker.consumers import NOT_KNOWN
@@ -53,6 +54,9 @@ class ClientHandler(OpenWireHandler):
         self.answers: Answers = Answers(manager.host.storage, self.engine.outbox, self.is_over, self._store_failed)
         self.exchange: Exchange | None = None
         """What the client has open, from its login to its end."""
+        self.is_leaving: bool = False
+        """Whether what the client had open is being closed; until that is over, its names are taken."""
+        self._when_left: list[Callable[[], None]] = []
         self._is_lost: bool = False
         self._input: PartialInput = PartialInput(manager.host.memory)
 
@@ -226,8 +230,13 @@ class ClientHandler(OpenWireHandler):
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def replace(self, reason: str) -> None:
-        """Give way to another connection of the same client."""
+    def when_left(self, call: Callable[[], None]) -> None:
+        """Call back when nothing is left of a client that is leaving."""
+        self._when_left.append(call)
+
+    def replace(self, reason: str, done: Callable[[], None]) -> None:
+        """Give way to another connection of the same client, which waits until nothing is left of this one."""
+        self._when_left.append(done)
         self.brake.info(self.source, "connection replaced: client=%s reason=%s", self.client_id, reason)
         self._leave(failed=True)
         self.engine.end(Throwable(errors.IO, reason))
@@ -244,7 +253,14 @@ class ClientHandler(OpenWireHandler):
         if exchange is None:
             return
         self.exchange = None
-        self.manager.clients.remove(self)
-        exchange.close(failed)
+        self.is_leaving = True
+        exchange.close(failed, self._left)
         template = "connection closed: peer=%s user=%s client=%s"
         self.brake.info(self.source, template, self.context.peer, exchange.core.subject.name, self.client_id)
+
+    def _left(self) -> None:
+        self.is_leaving = False
+        self.manager.clients.remove(self)
+        waiting, self._when_left = self._when_left, []
+        for call in waiting:
+            call()

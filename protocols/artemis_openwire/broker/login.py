@@ -1,5 +1,6 @@
 """Login: credentials, and what becomes of another connection of the same name (openwire §12.1)."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.engine import errors
@@ -25,10 +26,10 @@ class Login:
         """Check the names and the credentials."""
         handler, info = self._handler, self._info
         if info.connection_id is None or not info.connection_id.value:
-            self._refuse(errors.STATE, "a connection needs an id")
+            self._refuse(Throwable(errors.STATE, "a connection needs an id"))
             return
         if not info.client_id:
-            self._refuse(errors.CLIENT_ID, "a connection needs a client id")
+            self._refuse(Throwable(errors.CLIENT_ID, "a connection needs a client id"))
             return
         authenticator, context = handler.context.authenticator, handler.context
         user = info.user_name or None
@@ -45,46 +46,59 @@ class Login:
         if handler.is_over():
             return
         if result.outcome is LoginOutcome.BUSY:
-            self._refuse(errors.RESOURCES, "too many logins at once")
+            self._refuse(Throwable(errors.RESOURCES, "too many logins at once"))
         elif result.outcome is not LoginOutcome.OK or result.subject is None:
             user = self._info.user_name
-            self._refuse(errors.SECURITY, "anonymous access is not allowed" if not user else "wrong name or password")
-        elif self._make_room(result.subject):
-            handler.admitted(result.subject, self._info)
+            text = "anonymous access is not allowed" if not user else "wrong name or password"
+            self._refuse(Throwable(errors.SECURITY, text))
+        else:
+            self._enter(result.subject)
         handler.ask_store()
         handler.wake()
 
-    def _make_room(self, subject: Subject) -> bool:
-        """End other connections that this one replaces; False: one of them stays, and the client was refused.
-
-        Neither a client id nor a connection id is a secret, so nobody ends the connection of another user.
-        """
+    def _enter(self, subject: Subject) -> None:
+        """Let the client in as soon as its names are free, unless they belong to somebody else."""
         handler, info = self._handler, self._info
-        clients = handler.manager.clients
         assert info.connection_id is not None
         assert info.connection_id.value is not None
         assert info.client_id is not None
+        clients = handler.manager.clients
         predecessor = clients.with_connection_id(info.connection_id.value)
-        if predecessor is not None and predecessor is not handler:
-            if not predecessor.belongs_to(subject):
-                self._refuse(errors.STATE, "the connection id is in use")
-                return False
-            predecessor.replace("its client has connected again")
+        if predecessor is not None:
+            self._take_over(predecessor, subject, Throwable(errors.STATE, "the connection id is in use"), True)
+            return
         other = clients.with_client_id(info.client_id)
-        if other is None or other is handler:
-            return True
-        may_replace = info.failover_reconnect or handler.parameters.allows_link_stealing
-        if not may_replace or not other.belongs_to(subject):
+        if other is not None:
             text = f"client id '{info.client_id}' is in use, by a connection from {other.context.peer}"
-            self._refuse(errors.CLIENT_ID, text)
-            return False
-        other.replace("another connection took over its client id")
-        return True
+            may_replace = info.failover_reconnect or handler.parameters.allows_link_stealing
+            self._take_over(other, subject, Throwable(errors.CLIENT_ID, text), may_replace)
+            return
+        handler.admitted(subject, info)
 
-    def _refuse(self, class_name: str, text: str) -> None:
+    def _take_over(self, other: "ClientHandler", subject: Subject, refusal: Throwable, may_replace: bool) -> None:
+        """Wait for the end of a connection with one of our names, which is replaced if that is allowed.
+
+        Neither a client id nor a connection id is a secret, so nobody ends the connection of another user.
+        """
+        if other.is_leaving:
+            other.when_left(partial(self._again, subject))
+        elif may_replace and other.belongs_to(subject):
+            other.replace("its client has connected again", partial(self._again, subject))
+        else:
+            self._refuse(refusal)
+
+    def _again(self, subject: Subject) -> None:
+        """Try again: somebody else may have been faster."""
         handler = self._handler
+        if not handler.is_over():
+            self._enter(subject)
+            handler.ask_store()
+            handler.wake()
+
+    def _refuse(self, reason: Throwable) -> None:
+        handler, info = self._handler, self._info
         template = "connection refused: peer=%s user=%s client=%s reason=%s"
         handler.brake.info(
-            handler.source, template, handler.context.peer, self._info.user_name, self._info.client_id, text
+            handler.source, template, handler.context.peer, info.user_name, info.client_id, reason.message
         )
-        handler.engine.refuse(Throwable(class_name, text))
+        handler.engine.refuse(reason)

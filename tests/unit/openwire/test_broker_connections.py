@@ -14,8 +14,15 @@ from artemis_openwire.engine.commands import (
     ProducerInfo,
     RemoveInfo,
     Response,
+    SessionInfo,
 )
-from artemis_openwire.engine.structures import ActiveMQTempQueue, ActiveMQTempTopic, ConnectionId, ProducerId
+from artemis_openwire.engine.structures import (
+    ActiveMQTempQueue,
+    ActiveMQTempTopic,
+    ConnectionId,
+    ProducerId,
+    SessionId,
+)
 from artemis_openwire.engine.values import read_map
 from artemis_py.core.runtime.access import Permission, Subject
 from artemis_py.protocol import ConnectionContext, LoginOutcome, LoginResult, SaslExchange
@@ -131,6 +138,46 @@ def test_a_client_that_reconnects_replaces_its_old_connection() -> None:
 
     assert old.handler.closed
     assert [one.redelivery_counter for one in new.dispatches()] == [1]
+
+
+def test_a_client_that_reconnects_waits_until_its_names_are_free() -> None:
+    """What it had may be so much that it is given back in slices; it declares the same things again at once."""
+    site = Site()
+    old = connected(site)
+    old.consume(queue("q"), prefetch=1000)
+    for _ in range(600):
+        old.tell(old.text(queue("q"), persistent=False))
+    old.dispatches()
+    old.consume(topic("t"), value=2, subscription_name="sub")
+    old.done(create(old))
+    new = Client(site, "c1")
+    new.negotiate()
+    new.tell(new.info(failover_reconnect=True), answered=True)
+    at_once = new.handler.logged_in
+    new.received()
+    new.done(create(new))
+    new.done(SessionInfo(session_id=SessionId(connection_id="c1", value=1)))
+
+    assert (at_once, new.handler.logged_in) == (False, True)
+    assert isinstance(new.consume(topic("t"), subscription_name="sub"), Response)
+    assert not isinstance(new.consume(queue("q"), value=2), ExceptionResponse)
+
+
+def test_a_client_waits_for_the_end_of_a_connection_that_broke() -> None:
+    """Without failover as well: the client id is not in use any more."""
+    site = Site()
+    old = connected(site)
+    old.consume(queue("q"), prefetch=1000)
+    for _ in range(600):
+        old.tell(old.text(queue("q"), persistent=False))
+    old.dispatches()
+    old.consume(queue("r"), value=2)
+    old.handler.connection_lost()
+    new = Client(site, "c2")
+    new.negotiate()
+
+    assert isinstance(new.ask(new.info(client_id="client c1")), Response)
+    assert new.handler.logged_in
 
 
 def test_nobody_replaces_the_connection_of_another_user() -> None:
@@ -404,3 +451,12 @@ def test_a_consumer_of_advisories_has_no_selector() -> None:
     answer = client.ask(info)
 
     assert isinstance(answer, ExceptionResponse)
+
+
+def test_a_list_has_advisories_or_other_destinations() -> None:
+    client = connected(Site())
+    destination = topic("ActiveMQ.Advisory.TempQueue,queue://q")
+
+    answer = ConsumerInfo(consumer_id=client.consumer(), destination=destination, prefetch_size=1)
+
+    assert client.refused(answer) == "InvalidDestinationException"
