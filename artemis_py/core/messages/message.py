@@ -224,6 +224,11 @@ class Message:
                 # A format whose destinations are more than an address answers itself.
                 found = self.format.lookup(self, name)
                 return self.address if found is None else found
+            # Filters of queues are asked before a message is in them; later the reference answers.
+            if name == "JMSRedelivered":
+                return False
+            if name == "JMSXDeliveryCount":
+                return 1
             if name == "__AMQ_CID":
                 return self.producer
         return self.format.lookup(self, name)

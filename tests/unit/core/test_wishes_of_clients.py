@@ -157,3 +157,13 @@ def test_a_queue_of_another_address_has_a_full_name() -> None:
     session = make_session(domain)
 
     assert [session.full_name(name) for name in ("sub", "topic", "new")] == ["topic::sub", "topic", "new"]
+
+
+@pytest.mark.parametrize("selector", ["JMSRedelivered = FALSE", "JMSXDeliveryCount = 1", "JMSXDeliveryCount < 2"])
+def test_a_message_that_enters_a_queue_was_not_delivered_before(selector: str) -> None:
+    """The filter of a subscription is asked before the queue has the message."""
+    domain = make_domain()
+    queue = make_queue(domain, "sub", RoutingType.MULTICAST, address="topic", filter=selector)
+    make_session(domain).producer("topic", RoutingType.MULTICAST).send(make_message())
+
+    assert queue.message_count == 1
