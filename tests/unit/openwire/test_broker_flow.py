@@ -102,17 +102,19 @@ def test_windows_are_known_from_version_3_on(version: int) -> None:
     assert [type(one) for one in client.received()] == expected
 
 
-def test_a_message_of_a_failover_client_is_taken_once() -> None:
+@pytest.mark.parametrize(("detects", "expected"), [("true", 1), ("false", 2)])
+def test_a_message_of_a_failover_client_is_taken_once(detects: str, expected: int) -> None:
     """openwire §13: it is sent again after a reconnection."""
     site = Site()
-    client = Client(site).log_in(fault_tolerant=True)
+    parameters = {"openwireUseDuplicateDetectionOnFailover": detects}
+    client = Client(site, "c1", 12, None, **parameters).log_in(fault_tolerant=True)
     message = client.text(ORDERS)
     client.done(message)
     client.lose()
-    again = Client(site).log_in(fault_tolerant=True, failover_reconnect=True)
+    again = Client(site, "c1", 12, None, **parameters).log_in(fault_tolerant=True, failover_reconnect=True)
     again.done(message)
 
-    assert site.domain.queue("orders").message_count == 1
+    assert site.domain.queue("orders").message_count == expected
 
 
 def test_a_message_of_another_client_is_never_taken_for_a_repetition() -> None:
