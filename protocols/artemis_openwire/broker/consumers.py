@@ -306,7 +306,7 @@ class Consumers:
             exchange.handler.manager.advisories.watch(watcher)
 
     def control(self, control: ConsumerControl) -> None:
-        """Set the window anew, as a client does that has connected again; or close a consumer."""
+        """Set the window, as a client does after a reconnection, or close a consumer."""
         consumer = None if control.consumer_id is None else self._by_key.get(self._key(control.consumer_id))
         if consumer is None or control.consumer_id is None:
             return

@@ -1,6 +1,7 @@
 """Logins, client ids, temporary destinations and advisories (openwire §12, §15.4, §15.5)."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -220,11 +221,8 @@ def test_a_shutdown_says_goodbye() -> None:
     assert type(client.received()[-1]).__name__ == "ShutdownInfo"
 
 
-def test_the_id_of_the_broker_outlives_a_restart(tmp_path: object) -> None:
+def test_the_id_of_the_broker_outlives_a_restart(tmp_path: Path) -> None:
     """openwire §12.1: transaction managers recognise the broker by it."""
-    from pathlib import Path
-
-    assert isinstance(tmp_path, Path)
     site = Site(tmp_path)
     connected(site).send(queue("q"), "m")
     first = site.manager.info

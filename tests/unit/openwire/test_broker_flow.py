@@ -1,4 +1,4 @@
-"""Full addresses: who waits, who is refused, and who is read again (openwire §13)."""
+"""Full addresses: clients that wait, that are refused, and that are not read (openwire §13)."""
 
 from typing import Any
 

@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from artemis_openwire.broker import consumers, exchange, patterns, producers, temporary, transactions
+from artemis_openwire.broker import consumers, exchange, patterns, producers, pulls, temporary, transactions
 from artemis_openwire.engine.commands import (
     BaseCommand,
     ConsumerInfo,
     DestinationInfo,
     MessagePull,
     ProducerInfo,
+    RemoveInfo,
     SessionInfo,
 )
 from artemis_openwire.engine.structures import ActiveMQTempQueue, ConnectionId, ProducerId, SessionId
@@ -79,8 +80,6 @@ def test_a_pattern_takes_from_so_many_queues(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_pulls_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from artemis_openwire.broker import pulls
-
     monkeypatch.setattr(pulls, "MAX_PULLS", 2)
     client = connected(Site())
     client.consume(queue("q"), prefetch=0)
@@ -104,8 +103,6 @@ def test_the_account_of_tables_is_as_before(way: str) -> None:
     client.done(node(client, 3))
     during = site.domain.dispatcher.tables.size_bytes
     if way == "removed":
-        from artemis_openwire.engine.commands import RemoveInfo
-
         client.done(RemoveInfo(object_id=client.consumer(2)))
         client.done(RemoveInfo(object_id=ProducerId(connection_id="c1", session_id=1, value=2)))
         client.done(RemoveInfo(object_id=SessionId(connection_id="c1", value=1)))

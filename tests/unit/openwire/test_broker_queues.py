@@ -15,7 +15,9 @@ from artemis_openwire.engine.commands import (
     RemoveInfo,
     Response,
 )
+from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import ActiveMQQueue, ConnectionId, MessageId, ProducerId, SessionId
+from artemis_py.core.settings.address_settings import AddressSettings
 from tests.openwire_site import Client, Site, connected, id_of, number_of, queue, text_of, topic
 
 DELIVERED, POISON, STANDARD, INDIVIDUAL = 0, 1, 2, 4
@@ -236,9 +238,6 @@ def test_a_removed_connection_gives_back_what_was_seen() -> None:
 
 
 def test_a_message_that_the_client_gives_up_is_a_dead_letter() -> None:
-    from artemis_openwire.engine.structure import Throwable
-    from artemis_py.core.settings.address_settings import AddressSettings
-
     site = Site(settings=AddressSettings(dead_letter_address="DLQ"))
     client = connected(site)
     client.consume(queue("DLQ"), value=2)
@@ -254,8 +253,6 @@ def test_a_message_that_the_client_gives_up_is_a_dead_letter() -> None:
 
 
 def test_a_message_that_the_client_finds_expired_goes_to_the_expiry_address() -> None:
-    from artemis_py.core.settings.address_settings import AddressSettings
-
     site = Site(settings=AddressSettings(expiry_address="expired"))
     client = connected(site)
     client.consume(queue("expired"), value=2)

@@ -60,7 +60,7 @@ def test_a_commit_removes_what_was_received() -> None:
 
 
 def test_after_a_rollback_the_client_keeps_its_messages() -> None:
-    """openwire §14.7: the client delivers them again by itself; nobody else gets them meanwhile."""
+    """openwire §14.7: the client delivers them again by itself; nobody else gets them."""
     site = Site()
     client = begun(site)
     client.consume(ORDERS)
