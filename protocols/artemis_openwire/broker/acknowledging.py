@@ -55,7 +55,7 @@ class Acknowledging:
             numbers = self._numbers(ack, consumer, kind == INDIVIDUAL)
             if transaction is None:
                 for number in numbers:
-                    self._settle(consumer.dispatched.pop(number), ACCEPTED)
+                    self._settle(consumer.take(number), ACCEPTED)
                 consumer.window.shrink(len(numbers))
             else:
                 if kind == INDIVIDUAL:
@@ -64,11 +64,11 @@ class Acknowledging:
                     transaction.acknowledge(consumer, number, consumer.dispatched[number])
         elif kind == POISON:
             for number in self._numbers(ack, consumer, False):
-                self._give_up(ack, consumer.dispatched.pop(number))
+                self._give_up(ack, consumer.take(number))
             consumer.window.shrink(1)
         elif kind == EXPIRED:
             for number in self._numbers(ack, consumer, False):
-                self._settle(consumer.dispatched.pop(number), EXPIRED_OUTCOME)
+                self._settle(consumer.take(number), EXPIRED_OUTCOME)
             consumer.window.shrink(1)
 
     def _numbers(self, ack: AckFields, consumer: ClientConsumer, is_single: bool) -> list[int]:

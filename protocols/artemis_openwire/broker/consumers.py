@@ -57,6 +57,8 @@ class ClientConsumer:
         self.next_number: int = handler.manager.numbering.begin()
         self.dispatched: dict[int, Reference | None] = {}
         """Deliveries that are not acknowledged, by number, in order; None in place of what a browser looks at."""
+        self.counted: set[int] = set()
+        """Deliveries whose last attempt was counted when the client rolled back."""
         self.sources: list[Source] = []
         self.is_closed: bool = False
         self.has_started: bool = False
@@ -130,8 +132,9 @@ class ClientConsumer:
         self.pulls.forget_all()
         if self.has_pattern:
             self.exchange.handler.manager.patterns.end(self)
+        self.uncount()
         if last_delivered > NOT_KNOWN + 1:
-            self._fail_seen(last_delivered)
+            self.fail_seen(last_delivered)
         core, handler = self.exchange.core, self.exchange.handler
         for source in self.sources:
             if source.consumer is not None:
@@ -145,7 +148,20 @@ class ClientConsumer:
         self.sources = []
         self.dispatched = {}
 
-    def _fail_seen(self, last_delivered: int) -> None:
+    def take(self, number: int) -> Reference | None:
+        """Take a delivery out of the window: it is settled."""
+        self.counted.discard(number)
+        return self.dispatched.pop(number, None)
+
+    def uncount(self) -> None:
+        """Take back what a rollback counted, before the end of the consumer counts the same attempt."""
+        for number in self.counted:
+            reference = self.dispatched.get(number)
+            if reference is not None:
+                reference.delivery_count -= 1
+        self.counted.clear()
+
+    def fail_seen(self, last_delivered: int) -> None:
         """Give back what the application has seen, newest first, so that each finds its place at once."""
         for number in reversed(list(self.dispatched)):
             reference = self.dispatched[number]
@@ -350,8 +366,9 @@ class Consumers:
     def close_all(self, last_delivered: int) -> None:
         """Return what all consumers have, before the session of the core closes them."""
         for consumer in self._by_key.values():
+            consumer.uncount()
             if last_delivered > NOT_KNOWN + 1:
-                consumer._fail_seen(last_delivered)
+                consumer.fail_seen(last_delivered)
 
     def forget(self, consumer: ClientConsumer) -> None:
         """Forget a consumer whose queues are gone."""
@@ -386,6 +403,7 @@ class Consumers:
             advisories.leave(watcher)
         for consumer in self._by_key.values():
             consumer.is_closed = True
+            consumer.uncount()
             consumer.pulls.forget_all()
             if consumer.has_pattern:
                 self._exchange.handler.manager.patterns.end(consumer)

@@ -50,7 +50,7 @@ class ClientTransaction:
     def committed(self) -> None:
         """Take the acknowledged deliveries out of the windows."""
         for consumer, number in self._acknowledged:
-            consumer.dispatched.pop(number, None)
+            consumer.take(number)
             consumer.window.shrink(1)
         self._update()
 
@@ -62,6 +62,7 @@ class ClientTransaction:
             if reference is not None and reference.state == DELIVERING:
                 # The application gets it again, from the client; the next consumer is told of all attempts.
                 reference.delivery_count += 1
+                consumer.counted.add(number)
         self._update()
 
     def _update(self) -> None:

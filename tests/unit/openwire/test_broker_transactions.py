@@ -9,6 +9,7 @@ from artemis_openwire.engine.commands import (
     DataArrayResponse,
     ExceptionResponse,
     IntegerResponse,
+    RemoveInfo,
     TransactionInfo,
 )
 from artemis_openwire.engine.structures import ConnectionId, XATransactionId
@@ -78,7 +79,9 @@ def test_after_a_rollback_the_client_keeps_its_messages() -> None:
     assert site.domain.queue("orders").message_count == 0
 
 
-def test_the_next_consumer_is_told_of_all_attempts() -> None:
+@pytest.mark.parametrize("way", ["consumer", "connection", "lost"])
+def test_the_next_consumer_is_told_of_all_attempts(way: str) -> None:
+    """An attempt that a rollback counted is not counted again when the consumer leaves."""
     site = Site()
     client = begun(site)
     client.consume(ORDERS)
@@ -88,10 +91,16 @@ def test_the_next_consumer_is_told_of_all_attempts() -> None:
         client.tell(client.step(BEGIN, value))
         client.ack(first, first, transaction=client.transaction(value))
         client.done(client.step(ROLLBACK, value))
-    client.remove(client.consumer(), number_of(first))
-    client.consume(ORDERS)
+    if way == "consumer":
+        client.remove(client.consumer(), number_of(first))
+    elif way == "connection":
+        client.done(RemoveInfo(object_id=ConnectionId(value="c1"), last_delivered_sequence_id=number_of(first)))
+    else:
+        client.lose()
+    other = connected(site, "c2")
+    other.consume(ORDERS)
 
-    assert [one.redelivery_counter for one in client.dispatches()] == [3]
+    assert [one.redelivery_counter for one in other.dispatches()] == [2]
 
 
 def test_an_individual_acknowledgement_in_a_transaction_opens_the_window() -> None:
