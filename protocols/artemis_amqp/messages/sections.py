@@ -48,6 +48,9 @@ TO_FIELD: Final = 2
 # The longest name of a section takes 31 octets, and three more around it.
 LONGEST_DESCRIPTOR: Final = 34
 
+# Keys and values up to which the keys of a map are compared one by one: eight properties.
+_FEW_ITEMS: Final = 16
+
 _U32: Final = Struct(">I")
 
 
@@ -203,19 +206,22 @@ def count_of(annotations_raw: bytes) -> int:
 def find_value(data: bytes, count: int, offset: int, stop: int, name: str) -> object:
     """Return the value of the string or symbol `name` among the keys and values from `offset` to `stop`."""
     wanted = _octets_of(name)
-    # Most names that a selector asks for are in no message or in every message: a search in C decides the first case.
-    if data.find(wanted, offset, stop) < 0:
+    # Selectors often ask for a name that no message has. Among many keys, a search in C tells that sooner.
+    if count > _FEW_ITEMS and data.find(wanted, offset, stop) < 0:
         return None
     size = len(wanted)
     for _ in range(count >> 1):
-        value_offset = skip_items(1, data, offset, stop)
-        # Never a negative index: compiled, such a slice of bytes fails.
-        if value_offset - size >= offset and data[value_offset - size : value_offset] == wanted:
-            code = data[offset]
-            # A short string or symbol, which nearly all names are, is not decoded.
-            is_short = (code == 0xA1 or code == 0xA3) and value_offset - size == offset + 2
-            if is_short or read_value(data, offset, stop, 2)[0] == name:
-                return read_value(data, value_offset, stop, 2)[0]
+        if offset + 1 < stop and (data[offset] == 0xA1 or data[offset] == 0xA3):
+            # A short string or symbol, which nearly all names are, is neither decoded nor passed to a call.
+            value_offset = offset + 2 + data[offset + 1]
+            if value_offset > stop:
+                raise MalformedValue("a list or map is cut short")
+            is_wanted = value_offset - size == offset + 2 and data[offset + 2 : value_offset] == wanted
+        else:
+            value_offset = skip_items(1, data, offset, stop)
+            is_wanted = read_value(data, offset, stop, 2)[0] == name
+        if is_wanted:
+            return read_value(data, value_offset, stop, 2)[0]
         offset = skip_items(1, data, value_offset, stop)
     return None
 
