@@ -10,7 +10,9 @@ order is that of the parts in `_assemble`; `deployment.lifecycle` starts and sto
 """
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
@@ -54,6 +56,7 @@ from artemis_py.transport.repeated import Repeated
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.websocket import with_websocket
+from artemis_py.transport.worker import Worker
 
 LOGGER: Final = named_logger(__name__)
 
@@ -70,11 +73,13 @@ class Broker:
         config: BrokerConfig | None = None,
         protocols: Sequence[ManagerFactory] | None = None,
         seed: int | None = None,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Create a stopped broker. Defaults: `embedded_config` and the installed protocols.
 
         With a `seed`, random identifiers and delays are the same in each run. Use it only in tests: clients could guess
-        the names of each other's temporary queues. Raises ConfigError for a match that is not legal.
+        the names of each other's temporary queues. `wall_clock` returns the time of day, in seconds since 1970. Raises
+        ConfigError for a match that is not legal.
         """
         config = embedded_config() if config is None else config
         self.config: Final = config
@@ -102,6 +107,9 @@ class Broker:
         """State of the broker, and its parts in their order."""
         self.node_id = ""
         """Identifier of this broker, the same after a restart if it has a store; empty until it has started."""
+        self.store_worker: Worker | None = None
+        """Thread that writes to the disk, while the broker runs; None without a store."""
+        self._wall_clock: Final = wall_clock
         self._turn: Turn | None = None
         self._logins: Logins | None = None
         self._acceptors: list[Acceptor] = []
@@ -128,11 +136,16 @@ class Broker:
 
     def change(self, plan: Plan) -> list[Problem]:
         """Apply a plan to the running broker; return what was refused (`docs/deployment.md`)."""
+        with self.in_turn():
+            return self.deployment.apply(plan)
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Work on the core from outside, on the loop of the broker: it knows the time, and acts on what has changed."""
         assert self._turn is not None, "a broker is changed after it has started"
         self._turn.enter()
-        problems = self.deployment.apply(plan)
+        yield
         self._turn.plan()
-        return problems
 
     def reload(self, config: BrokerConfig) -> Reloaded:
         """Follow another configuration as far as a running broker can, and read users and certificates again."""
@@ -181,7 +194,7 @@ class Broker:
         Nothing runs when this returns or raises. It is long so that the whole order stands in one place.
         """
         domain, services, config = self.domain, self.services, self.config
-        turn = self._turn = Turn(domain.dispatcher, loop)
+        turn = self._turn = Turn(domain.dispatcher, loop, self._wall_clock)
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]
@@ -197,7 +210,8 @@ class Broker:
         store: list[Part] = []
         if self._store is not None and self._disk is not None:
             may_create = config.create_journal_dir
-            store = parts_of_store(self._store, self._disk, services, managers, may_create, loop, turn)
+            worker = self.store_worker = Worker(loop, turn.enter)
+            store = parts_of_store(self._store, self._disk, services, managers, may_create, loop, turn, worker)
         lines = Repeated(loop, turn.enter, count_left_out)
         self.life.add(
             Part("scratch", State.STANDBY, stop=self._scratch.close),

@@ -49,6 +49,7 @@ def parts_of_store(
     may_create: bool,
     loop: asyncio.AbstractEventLoop,
     turn: Turn,
+    worker: Worker,
 ) -> list[Part]:
     """Return the parts that recover the stored state and store what happens from then on.
 
@@ -56,7 +57,6 @@ def parts_of_store(
     """
     formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {each.name: each for one in managers for each in one.formats}
     domain = services.sessions.domain
-    worker = Worker(loop, turn.enter)
     looks = Repeated(loop, turn.enter, disk.scan)
 
     def failed(reason: str) -> None:

@@ -43,12 +43,12 @@ def test_example_prints_what_its_docstring_promises(name: str, broker: BrokerPro
     assert (done.returncode, done.stdout, done.stderr) == (0, OUTPUT[name], "")
 
 
-def test_broker_embedded_in_a_test_suite_serves_it(tmp_path: Path) -> None:
-    """The fixture of examples/embed_in_tests starts a broker, and stops it so that pytest ends."""
+def test_the_service_that_is_tested_with_a_broker_passes(tmp_path: Path) -> None:
+    """With the fixture that comes with the distribution."""
     folder = EXAMPLES / "embed_in_tests"
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", f"--rootdir={folder}", folder)
     # Not in the checkout: `-m` puts the current folder first, and half of the broker would come from there.
     done = run(*arguments, folder=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "3 passed" in done.stdout
