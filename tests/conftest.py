@@ -1,4 +1,5 @@
-"""What all tests share: where they find each other, one hypothesis profile, and tests that are coroutines."""
+"""What all tests share: where they find each other, one hypothesis profile, tests that are coroutines, and which builds
+are tested."""
 
 import asyncio
 import inspect
@@ -14,9 +15,22 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # other (`tests.interop.broker_process` and the like) is only here.
 sys.path.append(str(REPOSITORY))
 
+# Tests that run the broker as a process of its own, or read the source: tox.ini says why one build is enough for them.
+ONE_BUILD = tuple(
+    REPOSITORY / "tests" / name
+    for name in ("cli", "crash", "interop", "test_architecture.py", "test_citations.py", "test_options_are_read.py")
+)
+
 # No deadline: a loaded machine is not a failing test. Derandomized: a failure is the same on every machine.
 settings.register_profile("artemis_py", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("artemis_py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs on one build only, except where a test asks for each."""
+    for item in items:
+        if any(item.path.is_relative_to(path) for path in ONE_BUILD) and item.get_closest_marker("each_build") is None:
+            item.add_marker("one_build")
 
 
 @pytest.hookimpl(tryfirst=True)

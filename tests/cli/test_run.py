@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import run_command
 from tests.interop.broker_process import STOP_TIMEOUT_S, Instance, launch, start_broker
 from tests.interop.proton.client import Client
@@ -59,6 +61,7 @@ def read_ports(process: "subprocess.Popen[str]") -> list[tuple[str, int]]:
     raise AssertionError(f"the broker ended with code {process.wait()} before it was ready")
 
 
+@pytest.mark.each_build
 def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None:
     with started(str(created(tmp_path / "i")), folder=tmp_path, signal_number=signal.SIGTERM) as process:
         ports = read_ports(process)
@@ -69,6 +72,7 @@ def test_an_instance_runs_serves_and_stops_in_good_order(tmp_path: Path) -> None
     assert (sent.code, process.returncode) == (0, 0)
 
 
+@pytest.mark.each_build
 def test_durable_messages_are_there_after_a_restart(tmp_path: Path) -> None:
     folder = created(tmp_path / "i")
     for command in (

@@ -7,6 +7,7 @@ import pytest
 from tests.crash.run import CrashRun
 
 
+@pytest.mark.each_build
 def test_promises_outlive_kill_9(tmp_path: Path) -> None:
     """P1 to P6, P9 to P11, R1, R4: mixed load, kills at random moments, after answers and during a start."""
     report = CrashRun(tmp_path / "run", seed=3).run(rounds=4)

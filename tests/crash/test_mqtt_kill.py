@@ -165,6 +165,7 @@ class MqttCrashRun:
         )
 
 
+@pytest.mark.each_build
 @unlike_mosquitto("sends QoS 2 messages again after PUBREL, and keeps nothing when it is killed")
 def test_nothing_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
     """P1, P5, P7, P8, R1: three kills at random moments."""

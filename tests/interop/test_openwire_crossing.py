@@ -14,6 +14,8 @@ from tests.interop.broker_process import BrokerProcess, Instance, start_broker
 from tests.interop.openwire_client import OpenWireClient, text_content
 from tests.interop.proton.client import Client
 
+pytestmark = pytest.mark.each_build
+
 QUEUE = ActiveMQQueue(physical_name="crossing")
 TOPIC = ActiveMQTopic(physical_name="news.today")
 

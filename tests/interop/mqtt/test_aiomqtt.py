@@ -11,6 +11,8 @@ from paho.mqtt.properties import Properties
 
 from tests.interop.mqtt.server import HOST, MqttServer
 
+pytestmark = pytest.mark.each_build
+
 VERSIONS: Final = (ProtocolVersion.V31, ProtocolVersion.V311, ProtocolVersion.V5)
 BOTH: Final = pytest.mark.parametrize(
     ("version", "transport"), list(product(VERSIONS, ("tcp", "websockets"))), ids=lambda value: str(value)

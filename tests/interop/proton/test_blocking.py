@@ -6,6 +6,8 @@ from proton.utils import BlockingConnection, LinkDetached, SendException, SyncRe
 
 from tests.interop.broker_process import BrokerProcess
 
+pytestmark = pytest.mark.each_build
+
 TIMEOUT_S = 20.0
 
 
