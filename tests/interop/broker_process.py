@@ -132,6 +132,10 @@ class BrokerProcess:
             raise BrokerFailed(f"exit code {code} after SIGTERM\n{self.log_text()}")
         self.check_log()
 
+    def reload(self) -> None:
+        """Have it read its files now (SIGHUP); by itself it looks for changed users and roles every few seconds."""
+        self.process.send_signal(signal.SIGHUP)
+
     def check_log(self) -> None:
         """Raise BrokerFailed if the log holds an error or a traceback: no client may cause either."""
         text = self.log_text()

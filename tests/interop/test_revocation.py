@@ -68,9 +68,16 @@ def amqp(broker: BrokerProcess, user: str) -> Client:
     return Client(broker.url, user=user, password=f"{user}-pass", allowed_mechs="PLAIN")
 
 
-def write(broker: BrokerProcess, name: str, text: str) -> None:
-    """Change one of the files."""
-    (broker.directory / "etc" / f"artemis-{name}.properties").write_text(text, encoding="utf-8")
+def write(broker: BrokerProcess, **texts: str) -> None:
+    """Change the files `users` or `roles`, or both."""
+    for name, text in texts.items():
+        (broker.directory / "etc" / f"artemis-{name}.properties").write_text(text, encoding="utf-8")
+
+
+def change(broker: BrokerProcess, **texts: str) -> None:
+    """Change files, and do not wait until the broker looks at them by itself."""
+    write(broker, **texts)
+    broker.reload()
 
 
 def said_goodbye(client: Raw) -> int:
@@ -88,9 +95,7 @@ def test_connections_of_a_user_that_is_gone_end(broker: BrokerProcess, how: str)
         five = mqtt(broker, "alice", will=Will(topic="will/alice", payload=b"last words"))
         three = mqtt(broker, "alice", 4)
         client = amqp(broker, "alice")
-        write(broker, "users", users)
-        if how == "removed":
-            write(broker, "roles", ROLES.replace("alice,", ""))
+        change(broker, users=users, roles=ROLES.replace("alice,", "") if how == "removed" else ROLES)
 
         assert said_goodbye(five) == NOT_AUTHORIZED
         assert said_goodbye(three) == 0
@@ -110,14 +115,14 @@ def test_links_that_are_no_longer_allowed_are_detached(broker: BrokerProcess) ->
     with amqp(broker, "bob") as bob, amqp(broker, "admin") as admin:
         receiver, sender, relay = bob.receiver("q"), bob.sender("q"), bob.sender(None)
         receiver.flow(10)
-        write(broker, "roles", ROLES.replace("reader = alice,bob,carol", "reader = alice,carol"))
+        change(broker, roles=ROLES.replace("reader = alice,bob,carol", "reader = alice,carol"))
         with pytest.raises(Refused) as refused:
             receiver.receive()
         sender.send("from bob")
 
         assert refused.value.condition == DENIED
         assert admin.bodies("q") == ["from bob"]
-        write(broker, "roles", ROLES.replace("bob", "alice"))
+        change(broker, roles=ROLES.replace("bob", "alice"))
         bob.wait(lambda: bool(sender.link.remote_condition), "a detach")
         assert sender.link.remote_condition.name == DENIED
         assert relay.link.remote_condition is None
@@ -136,7 +141,7 @@ def test_mqtt_follows_the_roles(broker: BrokerProcess) -> None:
         bob.publish("t/carol", b"from bob", 1)
         assert carol.receive_all(1) == [b"from bob"]
 
-        write(broker, "roles", "admin = admin\nreader = alice,carol\nwriter = alice\n")
+        change(broker, roles="admin = admin\nreader = alice,carol\nwriter = alice\n")
         assert said_goodbye(bob) == NOT_AUTHORIZED
         admin.publish("secret/a", b"not for everybody", 1)
         admin.publish("t", b"for bob", 1)
@@ -146,16 +151,16 @@ def test_mqtt_follows_the_roles(broker: BrokerProcess) -> None:
         with mqtt(broker, "bob", client_id="bob", clean=False, given=LASTS) as resting:
             assert resting.connack.session_present
             assert resting.waiting() == []
-            write(broker, "roles", ROLES)
+            change(broker, roles=ROLES)
             assert resting.receive_all(1) == [b"for bob"]
 
 
 def test_a_topic_that_was_published_to_is_checked_again(broker: BrokerProcess) -> None:
-    """3.1.1 is disconnected for what it may not publish."""
+    """3.1.1 is disconnected for what it may not publish. The broker finds the changed file without being told."""
     with mqtt(broker, "bob", 4) as bob, amqp(broker, "bob") as watch:
         bob.publish("t", b"allowed", 1)
         sender = watch.sender("q")
-        write(broker, "roles", ROLES.replace("writer = alice,bob", "writer = alice"))
+        write(broker, roles=ROLES.replace("writer = alice,bob", "writer = alice"))
         watch.wait(lambda: bool(sender.link.remote_condition), "the roles in force")
         with pytest.raises(Closed):
             bob.publish("t", b"not any more", 1)

@@ -99,6 +99,7 @@ def revoke(broker: BrokerProcess, kind: str | None = None) -> None:
     else:
         roles = etc / "artemis-roles.properties"
         roles.write_text(roles.read_text(encoding="utf-8").replace(f"{kind}s = u", f"{kind}s = other"))
+    broker.reload()
     deadline = time.monotonic() + WAIT_S
     while "users reloaded" not in broker.log_text():
         assert time.monotonic() < deadline, broker.log_text()
