@@ -31,6 +31,9 @@ from tests.unit.store.world import World, bodies
 from tests.unit.storetools.stores import fill_large
 
 PAGE: Final = 4096
+MANY: Final = 200
+KEYS: Final = 100
+"""Enough for trees of several pages: each page is a case, and each case reads every message seven times."""
 NEW: Final = 30
 """Messages that are sent after the damage: none may take the place of another."""
 FORMATS: Final = {PLAIN_FORMAT.name: PLAIN_FORMAT}
@@ -43,22 +46,22 @@ def make(folder: Path) -> None:
     fill_large(folder)
     with World(folder) as world:
         world.queue("many")
-        world.send("many", *[f"many {number} {'x' * 150}" for number in range(400)])
+        world.send("many", *[f"many {number} {'x' * 150}" for number in range(MANY)])
         world.send("many", "y" * 9000, "z" * 30000)
         world.queue("last", last_value_key="key")
-        send_keyed(world, "old", 200)
+        send_keyed(world, "old")
         world.settle()
         world.stop()
     with World(folder) as world:
-        for reference in list(browse_all(world.queue("many")))[:60]:
+        for reference in list(browse_all(world.queue("many")))[: MANY // 6]:
             acknowledge(reference)
         world.settle()
         world.stop()
 
 
-def send_keyed(world: World, body: str, count: int) -> None:
-    """Messages with so many keys."""
-    for number in range(count):
+def send_keyed(world: World, body: str) -> None:
+    """A message for each key."""
+    for number in range(KEYS):
         view = MessageView(body=f"{body} {number}", properties={"key": str(number)})
         world.domain.route(plain_message("last", view, durable=True), world.domain.addresses["last"])
 
@@ -128,12 +131,12 @@ def names(folder: Path) -> dict[str, list[str]]:
         assert now == [*there.get("many", []), *[f"new {number}" for number in range(NEW)]], "overwritten"
         last = world.queue("last", last_value_key="key")
         if last.settings.last_value:
-            send_keyed(world, "new", 200)
+            send_keyed(world, "new")
             world.settle()
             # An older one can only stay if the entry of its key was damaged.
-            older = last.message_count - 200
+            older = last.message_count - KEYS
             assert 0 <= older <= world.count(schema.DAMAGED), "not replaced"
-            assert bodies(last)[older:] == [f"new {number}" for number in range(200)], "not replaced"
+            assert bodies(last)[older:] == [f"new {number}" for number in range(KEYS)], "not replaced"
         world.stop()
     return there
 

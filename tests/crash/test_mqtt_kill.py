@@ -26,6 +26,10 @@ LIFE_S: Final = (0.05, 1.2)
 """How long a server lives after it is ready."""
 
 
+QUIET_S: Final = 3.0
+"""Nothing has come for this long, and nothing was left to come: what is missing is lost."""
+
+
 def end_by_kill(server: MqttServer) -> None:
     """Without a word."""
     server.kill()
@@ -102,9 +106,18 @@ class MqttCrashRun:
             if worker.is_alive():
                 worker.violations.append(f"P13 {worker.client_id} still has open exchanges")
         wanted = self._wanted()
+        # Sent last, so it comes behind all that a queue holds; only a will may be later.
+        with opened(self.server) as client:
+            client.publish("work/end", b"end/1", 1)
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        total, changed_at = 0, time.monotonic()
         while any(not wanted <= deliveries.keys() for deliveries in self._receivers().values()):
-            if time.monotonic() > deadline:
+            received = self._receivers().values()
+            now = time.monotonic()
+            if total != (total := sum(deliveries.total() for deliveries in received)):
+                changed_at = now
+            is_quiet = now - changed_at > QUIET_S and all(deliveries["end/1"] for deliveries in received)
+            if is_quiet or now > deadline:
                 break
             time.sleep(0.05)
         time.sleep(0.5)  # for a copy too many
