@@ -2,11 +2,13 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from proton import Message
 
 from tests.interop.broker_process import REPOSITORY, BrokerProcess
@@ -26,21 +28,31 @@ def submit(*arguments: str) -> str:
     return done.stdout
 
 
-def test_the_archive_grows_by_what_came(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
+def test_the_archive_grows_by_what_came(
+    spark: Any, broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Run again, it archives what came since, and nothing twice. The source is found without a word in the program."""
+    program = str(EXAMPLES / "archive.py")
 
     def archive() -> str:
-        command = [sys.executable, str(EXAMPLES / "archive.py"), str(tmp_path), broker.url]
+        command = [sys.executable, program, str(tmp_path), broker.url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(os.environ))
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    first = submit(str(EXAMPLES / "archive.py"), str(tmp_path), broker.url)
+    def archive_here() -> str:
+        """Use the session of the tests: to start another one takes as long as all the rest."""
+        monkeypatch.setattr(type(spark), "stop", lambda _: None)
+        runpy.run_path(program)["main"](str(tmp_path), broker.url)
+        monkeypatch.undo()
+        return capsys.readouterr().out
+
+    first = submit(program, str(tmp_path), broker.url)
     send(broker, "orders", [Message(id=str(number), body=f"order {number}", durable=True) for number in range(5)])
 
     # What spark-submit prints may begin with warnings.
     assert first.endswith("archived: 0\n")
-    assert (archive(), archive()) == ("archived: 5\n", "archived: 0\n")
+    assert (archive(), archive_here()) == ("archived: 5\n", "archived: 0\n")
     rows = spark.read.parquet(str(tmp_path / "orders")).orderBy("sequence").collect()
     assert [(row.message_id, row.body) for row in rows] == [(str(number), f"order {number}") for number in range(5)]
 
