@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from configparser import ConfigParser
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -119,18 +120,21 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
             yield f"{node.module}.{alias.name}"
 
 
-def imports(path: Path, at_run_time: bool = False) -> Iterator[str]:
+@cache
+def imports(path: Path, at_run_time: bool = False) -> frozenset[str]:
     """Names of what a file imports, anywhere in it; `at_run_time` leaves out `if TYPE_CHECKING:`."""
+    found: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
             assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path}: imports are absolute"
-            yield from imported_names(node)
+            found.update(imported_names(node))
         elif at_run_time and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             waiting.extend(node.orelse)
         else:
             waiting.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
 
 
 def our_imports(path: Path, known: dict[str, Path], at_run_time: bool = False) -> set[str]:
