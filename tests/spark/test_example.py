@@ -29,7 +29,11 @@ def submit(*arguments: str) -> str:
 
 
 def test_the_archive_grows_by_what_came(
-    spark: Any, broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: Any,
+    broker: BrokerProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Run again, it archives what came since, and nothing twice. The source is found without a word in the program."""
     program = str(EXAMPLES / "archive.py")
