@@ -7,11 +7,21 @@ module and from `engine.extensions`, not from other modules of the engine or the
 from artemis_amqp.engine import errors
 from artemis_amqp.engine.codec import encode_value, read_value, skip_value
 from artemis_amqp.engine.filters import selector_filter
-from artemis_amqp.engine.handlers import ReceiverLinkHandler, SenderLinkHandler
+from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler, SenderLinkHandler
 from artemis_amqp.engine.hot_frames import ACCEPTED_CODE
 from artemis_amqp.engine.limits import ConnectionLimits
 from artemis_amqp.engine.link import SETTLED
-from artemis_amqp.engine.performatives import Accepted, AmqpError, Properties, Rejected, Source, Target, encode
+from artemis_amqp.engine.performatives import (
+    Accepted,
+    AmqpError,
+    Modified,
+    Properties,
+    Rejected,
+    Released,
+    Source,
+    Target,
+    encode,
+)
 from artemis_amqp.engine.receiver import ReceiverLink
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.transfer_frame import TransferFrame
@@ -28,12 +38,15 @@ __all__ = [
     "AmqpError",
     "Byte",
     "ConnectionLimits",
+    "DeliveryStream",
     "Described",
     "MalformedValue",
+    "Modified",
     "Properties",
     "ReceiverLink",
     "ReceiverLinkHandler",
     "Rejected",
+    "Released",
     "SenderLink",
     "SenderLinkHandler",
     "Source",

@@ -19,7 +19,7 @@ from artemis_amqp.engine.types import Symbol
 READ_BYTES: Final = 256 * 1024
 """Size of one read of the socket in bytes: hundreds of frames are then processed at once."""
 GOODBYE_S: Final = 2.0
-"""Seconds that `close` waits for the broker's own close."""
+"""Seconds that `close` waits for the broker's own close, unless told otherwise."""
 
 
 class BlockingClient:
@@ -35,10 +35,15 @@ class BlockingClient:
         container_id: str,
         hostname: str | None = None,
         answer_timeout_s: float = 30.0,
+        goodbye_s: float = GOODBYE_S,
     ) -> None:
-        """Take over a connected, non-blocking socket; `answer_timeout_s` limits the wait for an attach."""
+        """Take over a connected, non-blocking socket.
+
+        `answer_timeout_s` limits the wait for an attach, `goodbye_s` that for the broker's close.
+        """
         self._socket: Final = connected
         self._answer_timeout_s: Final = answer_timeout_s
+        self._goodbye_s: Final = goodbye_s
         self._unwritten = b""
         self._conversation: Final = Conversation(container_id, limits, _do_nothing, hostname)
 
@@ -171,9 +176,9 @@ class BlockingClient:
         self._conversation.engine.receive_data(data, time.monotonic())
 
     def close(self) -> None:
-        """Close, waiting at most two seconds for the broker; a second call does nothing."""
+        """Close, waiting for the broker for a short time; a second call does nothing."""
         conversation = self._conversation
-        deadline = time.monotonic() + GOODBYE_S
+        deadline = time.monotonic() + self._goodbye_s
         try:
             if conversation.failure is None:
                 conversation.engine.close()

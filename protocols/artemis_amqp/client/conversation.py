@@ -44,6 +44,8 @@ class Conversation:
         """Links that the broker attached, with its answers."""
         self.detached: Final[dict[Link, LinkFailed]] = {}
         """Links that the broker refused or ended, with its reasons."""
+        self._addresses: Final[dict[Link, str | None]] = {}
+        """Addresses of the links, as they were asked for."""
         self.has_news = False
         """Whether one of the attributes above has changed; the code that reads them resets it."""
         self.engine: Final = AmqpConnection(self, limits, is_client=True)
@@ -77,14 +79,18 @@ class Conversation:
 
         Without a terminus on the broker's side, the attach asks what the broker remembers of the link.
         """
-        return self.session.attach(
+        link = self.session.attach(
             name or str(uuid4()), source, target, is_sender, snd_settle_mode, properties=properties
         )
+        terminus = target if is_sender else source
+        self._addresses[link] = None if terminus is None else terminus.address
+        return link
 
     def detach(self, link: Link, closes: bool) -> None:
         """Detach a link; `closes` also ends its terminus."""
         link.detach(closed=closes)
         self.attached.pop(link, None)
+        self._addresses.pop(link, None)
 
     def check(self, link: Link) -> None:
         """Raise LinkFailed if the broker ended this link."""
@@ -135,7 +141,7 @@ class Conversation:
         """Record that the broker refuses or ends a link."""
         self.has_news = True
         text = reason_of(detach.error, "the broker detached the link")
-        self.detached[link] = LinkFailed(text, detach.error, "link refused")
+        self.detached[link] = LinkFailed(text, detach.error, "link refused", self._addresses.pop(link, None))
 
     def on_end(self, session: AmqpSession, end: End) -> None:
         """Fail: the broker ends the session."""

@@ -29,6 +29,11 @@ class ConnectionFailed(ClientError):
 class LinkFailed(ClientError):
     """The broker refused or detached a link."""
 
+    def __init__(self, text: str, error: AmqpError | None, what: str, address: str | None) -> None:
+        super().__init__(text, error, what)
+        self.address: Final = address
+        """Address that the link was attached to; None if the broker was to choose one."""
+
 
 def reason_of(error: AmqpError | None, otherwise: str) -> str:
     """Return the broker's description or condition; `otherwise` if it gave no error."""

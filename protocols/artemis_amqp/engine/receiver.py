@@ -81,6 +81,8 @@ class ReceiverLink(Link):
         """Credit that aborted deliveries used, and that the next flow frame gives back."""
         self.returned: int = 0
         """Credit that the peer returned with its flow frames since the attach, without credit that deliveries used."""
+        self.aborted: int = 0
+        """Number of deliveries since the attach that the peer began and aborted."""
 
     def accept(
         self,
@@ -309,6 +311,7 @@ class ReceiverLink(Link):
     def _aborted(self) -> None:
         """Plan to return the credit that an aborted delivery used (amqp10 §8.1); a drain stays in force."""
         self.lowers = False
+        self.aborted += 1
         self._unused += 1
         self.session.plan_flow(self)
 
