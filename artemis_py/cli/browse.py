@@ -1,12 +1,10 @@
 """`artemis-py browse`: show the messages of a queue without removing them."""
 
-from typing import Any
-
 import click
-from proton import Event
-from proton.reactor import Copy, Selector
 
-from artemis_py.cli.client import Conversation, Target, parse_destination, target_options, unread, want
+from artemis_amqp.client import ReceiverLink, Source, selector_filter
+from artemis_py.cli.client import Target, parse_destination, target_options, unread
+from artemis_py.cli.connection import Connection, Inbox, capabilities
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
 
@@ -14,72 +12,59 @@ WINDOW = 500
 """Credit for one window, in messages."""
 
 
-class Browsing(Conversation):
+class Browsing:
     """Reads copies of messages in windows; a window that the broker cannot fill (drain) is the last one."""
 
-    def __init__(
-        self,
-        target: Target,
-        destination: str,
-        count: int | None,
-        filter: str | None,
-        printed: str,
-        progress: Progress,
-    ) -> None:
-        super().__init__(target, prefetch=0, auto_accept=False)
-        self.address, self.capability = parse_destination(destination)
-        self.count = count
-        self.filter = filter
-        self.printed = printed
-        self.progress = progress
+    def __init__(self, connection: Connection, destination: str, filter: str | None) -> None:
+        """Attach a browser. Raises Failed, NotConnected."""
+        address, capability = parse_destination(destination)
+        source = Source(
+            address=address,
+            distribution_mode="copy",
+            filter=selector_filter(filter) if filter else None,
+            capabilities=capabilities(capability),
+        )
+        self._connection = connection
+        self._link: ReceiverLink = connection.attach_receiver(source)[0]
+        self._inbox = Inbox()
+        self._link.handler = self._inbox
         self.received = 0
-        self.aborted = 0
-        self._window_left = 0
 
-    def begin(self, event: Event) -> None:
-        """Attach a browser."""
-        options: list[Any] = [Copy()]
-        if self.filter:
-            options.append(Selector(self.filter))
-        receiver: Any = event.container.create_receiver(self.connection, self.address, options=options)
-        want(receiver.source, self.capability)
-        self._next_window(receiver)
+    @property
+    def aborted(self) -> int:
+        """Number of messages that the broker could not read to their end."""
+        return self._link.aborted
 
-    def _next_window(self, receiver: Any) -> None:
-        wanted = WINDOW if self.count is None else min(WINDOW, self.count - self.received)
-        self._window_left = wanted
-        receiver.drain(wanted)
+    def run(self, count: int | None, printed: str, progress: Progress) -> None:
+        """Print up to `count` messages. Raises Failed, NotConnected."""
+        while not self._connection.was_interrupted and self.received != count:
+            wanted = WINDOW if count is None else min(WINDOW, count - self.received)
+            if not self._read_window(wanted, printed, progress):
+                return
 
-    def on_message(self, event: Event) -> None:
-        """Print a copy of a message."""
-        if self.is_finished:
-            return
-        self.received += 1
-        self._window_left -= 1
-        print_message(event.message, self.printed)
-        delivery: Any = event.delivery
-        self.accept(delivery)
-        if self.received == self.count:
-            self.finish()
-        elif self._window_left == 0:
-            self._next_window(event.receiver)
+    def _read_window(self, wanted: int, printed: str, progress: Progress) -> bool:
+        """Print up to `wanted` messages; tell whether there may be more.
 
-    def on_aborted(self, event: Event) -> None:
-        """Count a message that the broker could not read to its end; it used one credit, and others still follow."""
-        self.aborted += 1
-        self._window_left -= 1
-        if self._window_left == 0 and not self.is_finished:
-            self._next_window(event.receiver)
-
-    def on_link_flow(self, event: Event) -> None:
-        """Finish if the broker drained the credit: there are no more messages."""
-        receiver: Any = event.receiver
-        if receiver is not None and self._window_left > 0 and receiver.credit == 0 and not self.is_finished:
-            self.finish()
-
-    def tick(self) -> None:
-        """Show the progress."""
-        self.progress.show(self.received, self.elapsed_s)
+        The engine renews the credit of aborted ones, so that a window has room for all its messages. Credit that comes
+        back means that there are no more; a message whose first frames came before that is still completed.
+        """
+        link, inbox, connection = self._link, self._inbox, self._connection
+        returned = link.returned
+        stop = self.received + wanted
+        link.grant(wanted, drain=True)
+        while self.received < stop:
+            while inbox:
+                delivery_id, message = inbox.take()
+                print_message(message, printed)
+                connection.accept(link, delivery_id)
+                self.received += 1
+            progress.show(self.received, connection.elapsed_s)
+            if self.received == stop:
+                break
+            if connection.was_interrupted or (link.returned != returned and link.arriving < 0):
+                return False
+            connection.turn(link)
+        return True
 
 
 @click.command()
@@ -99,10 +84,11 @@ def browse(
 
     The exit code is 1 if the broker could not read some of them.
     """
-    with Progress("seen", message_count) as progress:
-        browsing = Browsing(target, destination, message_count, filter, printed, progress)
-        browsing.run()
+    with Progress("seen", message_count) as progress, Connection(target) as connection:
+        browsing = Browsing(connection, destination, filter)
+        browsing.run(message_count, printed, progress)
+        elapsed_s = connection.elapsed_s
     if not quiet:
-        click.echo(summary("seen", browsing.received, browsing.elapsed_s), err=True)
+        click.echo(summary("seen", browsing.received, elapsed_s), err=True)
     if browsing.aborted:
         raise unread(browsing.aborted)

@@ -1,13 +1,12 @@
 """`artemis-py consumer`: receive messages from a queue or subscription and print them."""
 
 import time
-from typing import Any
 
 import click
-from proton import Event
-from proton.reactor import Selector
 
-from artemis_py.cli.client import Conversation, Target, parse_destination, target_options, unread, want
+from artemis_amqp.client import ReceiverLink, Source, selector_filter
+from artemis_py.cli.client import Target, parse_destination, target_options, unread
+from artemis_py.cli.connection import Connection, Inbox, capabilities
 from artemis_py.cli.errors import Failed
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
@@ -16,84 +15,75 @@ from artemis_py.cli.render import Progress, summary
 CREDIT_WINDOW = 1000
 
 
-class Consuming(Conversation):
+class Consuming:
     """Receives until the count, a time-out, an empty message or Ctrl-C; accepts the messages that it has printed."""
 
-    def __init__(
-        self,
-        target: Target,
-        destination: str,
-        count: int | None,
-        filter: str | None,
-        receive_timeout_s: float | None,
-        break_on_null: bool,
-        printed: str,
-        progress: Progress,
-    ) -> None:
-        super().__init__(target, prefetch=0, auto_accept=False)
-        self.address, self.capability = parse_destination(destination)
-        self.count = count
-        self.filter = filter
-        self.receive_timeout_s = receive_timeout_s
-        self.break_on_null = break_on_null
-        self.printed = printed
-        self.progress = progress
+    def __init__(self, connection: Connection, destination: str, count: int | None, filter: str | None) -> None:
+        """Attach a receiver. Raises Failed, NotConnected."""
+        address, capability = parse_destination(destination)
+        source = Source(
+            address=address,
+            filter=selector_filter(filter) if filter else None,
+            capabilities=capabilities(capability),
+        )
+        self._connection = connection
+        self._count = count
+        self._link: ReceiverLink = connection.attach_receiver(source)[0]
+        self._inbox = Inbox()
+        self._link.handler = self._inbox
         self.received = 0
-        self.aborted = 0
         self.broke_on_null = False
-        self.granted = 0
-        self.last_at = 0.0
-
-    def begin(self, event: Event) -> None:
-        """Attach a receiver."""
         self.last_at = time.monotonic()
-        options: Any = Selector(self.filter) if self.filter else None
-        receiver: Any = event.container.create_receiver(self.connection, self.address, options=options)
-        want(receiver.source, self.capability)
-        self.top_up(receiver)
+        """Time at which something arrived, even if only part of a large message."""
 
-    def top_up(self, receiver: Any) -> None:
-        """Grant credit, but never for more messages than are still wanted: the rest stays for other consumers."""
-        if receiver.credit * 2 >= CREDIT_WINDOW:
+    @property
+    def aborted(self) -> int:
+        """Number of messages that the broker could not read to their end."""
+        return self._link.aborted
+
+    def run(self, timeout_s: float | None, break_on_null: bool, printed: str, progress: Progress) -> None:
+        """Print and accept messages. Raises Failed, NotConnected."""
+        connection, link = self._connection, self._link
+        before = (0, link.arriving)
+        while not connection.was_interrupted:
+            self._top_up()
+            connection.turn(link)
+            self._print(break_on_null, printed)
+            progress.show(self.received, connection.elapsed_s)
+            if self.received == self._count or self.broke_on_null:
+                return
+            now = time.monotonic()
+            if (arrived := (self.received + link.aborted, link.arriving)) != before:
+                before = arrived
+                self.last_at = now
+            elif timeout_s is not None and now - self.last_at >= timeout_s:
+                return
+
+    def _print(self, break_on_null: bool, printed: str) -> None:
+        """Print what arrived, accepting each; messages after the last one return to the queue when the link closes."""
+        while self._inbox and self.received != self._count and not self._connection.was_interrupted:
+            delivery_id, message = self._inbox.take()
+            print_message(message, printed)
+            self._connection.accept(self._link, delivery_id)
+            self.received += 1
+            if break_on_null and message.content.body is None:
+                self.broke_on_null = True
+                return
+
+    def _top_up(self) -> None:
+        """Grant credit, but never for more messages than are still wanted: the rest stays for other consumers.
+
+        The credit of an aborted message is renewed by the engine.
+        """
+        link = self._link
+        if link.credit * 2 >= CREDIT_WINDOW:
             return
-        more = CREDIT_WINDOW - receiver.credit
-        if self.count is not None:
-            more = min(more, self.count - self.granted)
-        if more > 0:
-            receiver.flow(more)
-            self.granted += more
-
-    def on_delivery(self, event: Event) -> None:
-        """Restart the time-out: something arrived, even if only part of a large message."""
-        self.last_at = time.monotonic()
-
-    def on_aborted(self, event: Event) -> None:
-        """Count a message that the broker could not read to its end, and ask for another one."""
-        self.aborted += 1
-        self.granted -= 1
-        if not self.is_finished:
-            self.top_up(event.receiver)
-
-    def on_message(self, event: Event) -> None:
-        """Print a message, then accept it; messages after the last one return to the queue when the link closes."""
-        if self.is_finished:
-            return
-        self.received += 1
-        print_message(event.message, self.printed)
-        delivery: Any = event.delivery
-        self.accept(delivery)
-        self.broke_on_null = self.break_on_null and event.message.body is None
-        if self.received == self.count or self.broke_on_null:
-            self.finish()
-        else:
-            self.top_up(event.receiver)
-
-    def tick(self) -> None:
-        """Show the progress, and finish after the time-out."""
-        now = time.monotonic()
-        self.progress.show(self.received, self.elapsed_s)
-        if self.receive_timeout_s is not None and now - self.last_at >= self.receive_timeout_s:
-            self.finish()
+        more = CREDIT_WINDOW
+        if self._count is not None:
+            begun = 1 if link.arriving >= 0 else 0
+            more = min(more, self._count - self.received - begun)
+        if more > link.credit:
+            link.grant(more)
 
 
 @click.command()
@@ -123,11 +113,11 @@ def consumer(
     With a count, the exit code is 1 if fewer messages came before the time-out.
     """
     timeout_s = None if receive_timeout is None else receive_timeout / 1000
-    with Progress("received", message_count) as progress:
-        consuming = Consuming(target, destination, message_count, filter, timeout_s, break_on_null, printed, progress)
-        consuming.run()
+    with Progress("received", message_count) as progress, Connection(target) as connection:
+        consuming = Consuming(connection, destination, message_count, filter)
+        consuming.run(timeout_s, break_on_null, printed, progress)
     if not quiet:
-        click.echo(summary("received", consuming.received, consuming.last_at - consuming.opened_at), err=True)
+        click.echo(summary("received", consuming.received, consuming.last_at - connection.opened_at), err=True)
     if message_count is not None and consuming.received < message_count and not consuming.broke_on_null:
         raise Failed(f"received {consuming.received} of {message_count} messages")
     if consuming.aborted:

@@ -1,7 +1,6 @@
 """The load of `artemis-py perf` over AMQP 1.0."""
 
 import asyncio
-import ssl
 import time
 from typing import Final
 from urllib.parse import urlsplit
@@ -145,7 +144,7 @@ class AmqpRun(Run):
         assert parts.hostname is not None
         assert parts.port is not None
         target = self.plan.target
-        tls = ssl.create_default_context(cafile=target.ca) if parts.scheme == "amqps" else None
+        tls = target.tls() if parts.scheme == "amqps" else None
         client = await Client.connect(parts.hostname, parts.port, self.fail, target.user, target.password, tls)
         self._clients.append(client)
         return client

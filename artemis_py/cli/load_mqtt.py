@@ -1,7 +1,6 @@
 """The load of `artemis-py perf` over MQTT 3.1.1: a client that knows only the packets that a load needs."""
 
 import asyncio
-import ssl
 import time
 from collections import deque
 from struct import Struct
@@ -216,7 +215,7 @@ class MqttRun(Run):
     async def _connect(self, link: Link, client_id: str) -> None:
         target = self.plan.target
         parts = urlsplit(target.url)
-        tls = ssl.create_default_context(cafile=target.ca) if parts.scheme == "amqps" else None
+        tls = target.tls() if parts.scheme == "amqps" else None
         assert parts.hostname is not None
         assert parts.port is not None
         await self.loop.create_connection(lambda: link, parts.hostname, parts.port, ssl=tls)

@@ -3,14 +3,18 @@
 import json
 import time
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Final
 
 import click
 from attrs import frozen
-from proton import Event, Message
 
-from artemis_py.cli.client import TIMEOUT_S, Conversation, Target, delivery_condition, refusal
+from artemis_amqp.client import Rejected, Source
+from artemis_amqp.client.messages import Message, encode_message
+from artemis_py.cli.client import TICK_S, Target
+from artemis_py.cli.connection import Connection, Inbox, Outcomes, given_back, is_accepted, refusal
 from artemis_py.cli.errors import Failed, NotConnected
+from artemis_py.core.messages.view import MessageView
 
 MANAGEMENT_ADDRESS: Final = "activemq.management"
 
@@ -31,76 +35,83 @@ def call(target: Target, resource: str, operation: str, *parameters: object) -> 
 
 def call_all(target: Target, requests: Sequence[Request]) -> list[Any]:
     """Run operations one after the other on one connection and return their results; the first refusal ends this."""
-    administering = Administering(target, requests)
-    administering.run()
-    if administering.was_interrupted and len(administering.results) < len(requests):
-        raise click.Abort
-    return administering.results
+    with Connection(target) as connection:
+        management = Management(connection, target)
+        return [management.call(request) for request in requests]
 
 
-class Administering(Conversation):
-    """Sends the requests, each after the answer to the one before it."""
+class Management:
+    """Requests over one connection, each after the answer to the one before it."""
 
-    def __init__(self, target: Target, requests: Sequence[Request]) -> None:
-        # Proton tops up credit before it counts the current message: with a prefetch of 1 the second never arrives.
-        super().__init__(target, prefetch=10, auto_accept=True)
-        self.requests: Final = requests
-        self.results: list[Any] = []
-        self._receiver: Any = None
-        self._sender: Any = None
-        self._sent = 0
-        self._asked_at = 0.0
+    def __init__(self, connection: Connection, target: Target) -> None:
+        """Attach the links for requests and answers. Raises Failed, NotConnected."""
+        self._connection: Final = connection
+        self._target: Final = target
+        self._numbers: Final = count(1)
+        self._receiver, granted = connection.attach_receiver(Source(dynamic=True))
+        self._reply_to: Final = granted.address
+        self._replies: Final = Inbox()
+        self._receiver.handler = self._replies
+        self._sender: Final = connection.attach_sender(MANAGEMENT_ADDRESS, None)
+        self._outcomes: Final = Outcomes()
+        self._sender.handler = self._outcomes
 
-    def begin(self, event: Event) -> None:
-        """Ask for a temporary queue for the answers."""
-        self._asked_at = time.monotonic()
-        self._receiver = event.container.create_receiver(self.connection, None, dynamic=True)
+    def call(self, request: Request) -> Any:
+        """Run one operation and return its result; the time for the answer begins now.
 
-    def on_link_opened(self, event: Event) -> None:
-        """Attach the sender once the queue for the answers exists."""
-        if event.link == self._receiver and self._sender is None:
-            self._sender = event.container.create_sender(self.connection, MANAGEMENT_ADDRESS)
+        Raises Failed with the broker's reason, NotConnected without an answer in time, click's Abort after Ctrl-C.
+        """
+        deadline = time.monotonic() + self._target.timeout_s
+        self._receiver.grant(1)
+        while not self._sender.can_send:
+            self._turn(deadline)
+        self._sender.send(b"", self._encoded(request), None, False)
+        while not self._replies:
+            self._turn(deadline)
+            self._check_outcome()
+        delivery_id, reply = self._replies.take()
+        self._connection.accept(self._receiver, delivery_id)
+        return _result(reply)
 
-    def on_sendable(self, event: Event) -> None:
-        """Send the next request: there is credit."""
-        self._ask()
+    def _turn(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            text = f"no answer to a management request in {self._target.timeout_s:g} s"
+            raise NotConnected(f"{self._target.url}: {text}")
+        if self._connection.was_interrupted:
+            raise click.Abort
+        self._connection.exchange(min(left, TICK_S))
+        self._connection.check(self._sender)
+        self._connection.check(self._receiver)
 
-    def _ask(self) -> None:
-        if self._sent > len(self.results) or self._sender.credit <= 0 or self.is_finished:
-            return
-        request = self.requests[self._sent]
-        message: Any = Message(
-            body=json.dumps(request.parameters, ensure_ascii=False),
+    def _check_outcome(self) -> None:
+        """Fail if the broker refused the request, because the permission to manage is missing: no reply follows."""
+        while self._outcomes.arrived:
+            state = self._outcomes.arrived.popleft()
+            if isinstance(state, Rejected):
+                raise refusal(state.error, MANAGEMENT_ADDRESS)
+            if not is_accepted(state):
+                raise given_back(state, "the request")
+
+    def _encoded(self, request: Request) -> bytes:
+        view = MessageView(
+            message_id=next(self._numbers),
+            reply_to=self._reply_to,
             properties={"_AMQ_ResourceName": request.resource, "_AMQ_OperationName": request.operation},
+            body=json.dumps(request.parameters, ensure_ascii=False),
         )
-        message.id = self._sent + 1
-        message.reply_to = self._receiver.remote_source.address
-        self._sender.send(message)
-        self._asked_at = time.monotonic()
-        self._sent += 1
-
-    def on_rejected(self, event: Event) -> None:
-        """Fail: the broker refused the request, because the permission to manage is missing."""
-        self.fail(refusal(delivery_condition(event), MANAGEMENT_ADDRESS))
-
-    def on_message(self, event: Event) -> None:
-        """Process an answer."""
-        reply: Any = event.message
         try:
-            result = json.loads(reply.body)[0]
-        except (TypeError, ValueError, LookupError):
-            self.fail(Failed(f"the broker's answer is not a management reply: {reply.body!r}"))
-            return
-        if not reply.properties or reply.properties.get("_AMQ_OperationSucceeded") is not True:
-            self.fail(Failed(str(result)))
-            return
-        self.results.append(result)
-        if len(self.results) == len(self.requests):
-            self.finish()
-        else:
-            self._ask()
+            return encode_message(Message(content=view))
+        except ValueError as error:
+            raise Failed(f"this request cannot be sent: {error}") from None
 
-    def tick(self) -> None:
-        """Fail if the broker has not answered in time."""
-        if time.monotonic() - self._asked_at > TIMEOUT_S:
-            self.fail(NotConnected(f"{self.target.url}: no answer to a management request in {TIMEOUT_S:.0f} s"))
+
+def _result(reply: Message) -> Any:
+    body: Any = reply.content.body
+    try:
+        result = json.loads(body)[0]
+    except (TypeError, ValueError, LookupError):
+        raise Failed(f"the broker's answer is not a management reply: {body!r}") from None
+    if reply.content.properties.get("_AMQ_OperationSucceeded") is not True:
+        raise Failed(str(result))
+    return result

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 import click
-from proton import Message
 
+from artemis_amqp.client.messages import Message
 from artemis_py.cli.render import json_text, say
 
 PRINTED = ("body", "json", "nothing")
@@ -19,9 +19,7 @@ def print_message(message: Message, printed: str) -> None:
     if printed == "json":
         click.echo(json_text(as_json(message)))
     elif printed == "body":
-        body: Any = message.body
-        if isinstance(body, memoryview):
-            body = bytes(body)
+        body = message.content.body
         if isinstance(body, str) and sys.stdout.isatty():
             say(body)  # a sender's text must not reach a terminal unescaped; to a file or pipe it goes unchanged
         else:
@@ -30,22 +28,22 @@ def print_message(message: Message, printed: str) -> None:
 
 def as_json(message: Message) -> dict[str, object]:
     """Return the parts of a message that are set, in JSON's types; bytes become {"base64": ...}."""
+    content = message.content
     parts: dict[str, Any] = {
-        "id": message.id,
-        "address": message.address,
-        "subject": message.subject,
-        "reply_to": message.reply_to,
-        "correlation_id": message.correlation_id,
-        # Proton returns a missing content type as the text "None".
-        "content_type": None if message.content_type == "None" else message.content_type,
+        "id": content.message_id,
+        "address": content.to,
+        "subject": content.subject,
+        "reply_to": content.reply_to,
+        "correlation_id": content.correlation_id,
+        "content_type": content.content_type,
         "durable": message.durable,
         "priority": message.priority,
-        "ttl_ms": round(message.ttl * 1000) or None,
+        "ttl_ms": message.ttl_ms if message.ttl_ms > 0 else None,
         "delivery_count": message.delivery_count,
-        "group_id": message.group_id,
-        "annotations": message.annotations,
-        "properties": message.properties,
-        "body": message.body,
+        "group_id": content.group_id,
+        "annotations": content.annotations or None,
+        "properties": content.properties or None,
+        "body": content.body,
     }
     return {name: _plain(value) for name, value in parts.items() if value is not None}
 
@@ -53,7 +51,7 @@ def as_json(message: Message) -> dict[str, object]:
 def _plain(value: Any) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, bytes | memoryview):
+    if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode("ascii")}
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -1,74 +1,65 @@
 """`artemis-py producer`: send messages as fast as the broker accepts them, and report their outcomes."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import Final
 
 import click
-from proton import Delivery, Event, Message
+from attrs import evolve
 
-from artemis_py.cli.client import (
-    Conversation,
-    Target,
-    delivery_condition,
-    parse_destination,
-    refusal,
-    target_options,
-    want,
-)
+from artemis_amqp.client import Rejected, SenderLink
+from artemis_amqp.client.messages import FOR_EVER, Message, encode_message
+from artemis_py.cli.client import Target, parse_destination, target_options
+from artemis_py.cli.connection import Connection, Outcomes, given_back, is_accepted, refusal
 from artemis_py.cli.errors import Failed
 from artemis_py.cli.render import Progress, summary
+from artemis_py.core.messages.view import MessageView
+
+MAX_TTL_MS: Final = 2**32 - 1
+"""Largest time to live in AMQP's header."""
 
 
-class Producing(Conversation):
+class Producing:
     """Sends `count` messages and waits for the broker's outcome of each."""
 
-    def __init__(
-        self, target: Target, destination: str, count: int, message: Message, body: str | bytes, progress: Progress
-    ) -> None:
-        super().__init__(target)
-        self.address, self.capability = parse_destination(destination)
-        self.count = count
-        self.message = message
-        self.body = body
-        self.progress = progress
+    def __init__(self, connection: Connection, destination: str, count: int, message: Message) -> None:
+        """Attach a sender. Raises Failed, NotConnected."""
+        self._connection: Final = connection
+        self._count: Final = count
+        self._message: Final = message
+        self._link: Final[SenderLink] = connection.attach_sender(*parse_destination(destination))
+        self._outcomes: Final = Outcomes()
+        self._link.handler = self._outcomes
         self.sent = 0
         self.confirmed = 0
 
-    def begin(self, event: Event) -> None:
-        """Attach a sender."""
-        sender: Any = event.container.create_sender(self.connection, self.address)
-        want(sender.target, self.capability)
+    def run(self, progress: Progress) -> None:
+        """Send all, and wait until the broker has accepted them. Raises Failed, NotConnected."""
+        connection = self._connection
+        while self.confirmed < self._count and not connection.was_interrupted:
+            while self._link.can_send and self.sent < self._count:
+                self.sent += 1
+                self._link.send(b"", encoded(self._message, self.sent), None, False)
+            connection.turn(self._link)
+            self._take_outcomes()
+            progress.show(self.confirmed, connection.elapsed_s)
 
-    def on_sendable(self, event: Event) -> None:
-        """Send as many messages as the credit allows."""
-        sender: Any = event.sender
-        while sender.credit > 0 and self.sent < self.count and not self.is_finished:
-            self.message.id = self.sent + 1
-            body = self.body
-            self.message.body = body.replace("{n}", str(self.sent + 1)) if isinstance(body, str) else body
-            sender.send(self.message)
-            self.sent += 1
+    def _take_outcomes(self) -> None:
+        """Count the messages that the broker accepted; fail at another one, as the next would end in the same way."""
+        while self._outcomes.arrived:
+            state = self._outcomes.arrived.popleft()
+            if is_accepted(state):
+                self.confirmed += 1
+                continue
+            what = f"message {self.confirmed + 1} of {self._count}"
+            raise refusal(state.error, what) if isinstance(state, Rejected) else given_back(state, what)
 
-    def on_accepted(self, event: Event) -> None:
-        """Count a message that the broker accepted."""
-        self.confirmed += 1
-        if self.confirmed == self.count:
-            self.finish()
 
-    def on_rejected(self, event: Event) -> None:
-        """Fail: the broker rejected a message, and would reject the next one too."""
-        self.fail(refusal(delivery_condition(event), f"message {self.confirmed + 1} of {self.count}"))
-
-    def on_released(self, event: Event) -> None:
-        """Fail: the broker could not accept a message (its outcome is released or modified)."""
-        delivery: Any = event.delivery
-        reason = "modified" if delivery.remote_state == Delivery.MODIFIED else "released"
-        self.fail(Failed(f"message {self.confirmed + 1} of {self.count} was not accepted: the broker {reason} it"))
-
-    def tick(self) -> None:
-        """Show the progress."""
-        self.progress.show(self.confirmed, self.elapsed_s)
+def encoded(message: Message, number: int) -> bytes:
+    """Return a message with its number as id, and in place of `{n}` in a text."""
+    body = message.content.body
+    if isinstance(body, str):
+        body = body.replace("{n}", str(number))
+    return encode_message(evolve(message, content=evolve(message.content, message_id=number, body=body)))
 
 
 def parse_property(text: str) -> tuple[str, object]:
@@ -80,6 +71,10 @@ def parse_property(text: str) -> tuple[str, object]:
         typed = json.loads(value)
     except ValueError:
         return name, value
+    if isinstance(typed, int) and not -(2**63) <= typed < 2**63:
+        raise click.BadParameter(
+            f"{typed} is beyond 64 bits; '{name}=\"{typed}\"' sends a text", param_hint="--property"
+        )
     return name, typed if isinstance(typed, str | bool | int | float) else value
 
 
@@ -92,7 +87,7 @@ def parse_property(text: str) -> tuple[str, object]:
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Application property; repeatable.")
 @click.option("--durable/--non-persistent", default=True, show_default=True, help="Whether messages survive a restart.")
 @click.option("--priority", type=click.IntRange(0, 9), default=4, show_default=True)
-@click.option("--ttl", type=click.IntRange(min=1), help="Milliseconds until a message expires.")
+@click.option("--ttl", type=click.IntRange(1, MAX_TTL_MS), help="Milliseconds until a message expires.")
 @click.option("--quiet", is_flag=True, help="No summary.")
 def producer(
     target: Target,
@@ -107,16 +102,21 @@ def producer(
     quiet: bool,
 ) -> None:
     """Send messages and wait until the broker has accepted them."""
-    named: Mapping[str, object] = dict(parse_property(each) for each in properties)
-    message: Any = Message(durable=durable, priority=priority, properties=dict(named) or None)
-    message.ttl = (ttl or 0) / 1000
-    body: str | bytes = text if message_size is None else b"x" * message_size
-    message.inferred = message_size is not None  # bytes as a data section, text as amqp-value
-    message.address = parse_destination(destination)[0]
-    with Progress("sent", message_count) as progress:
-        producing = Producing(target, destination, message_count, message, body, progress)
-        producing.run()
+    view = MessageView(
+        to=parse_destination(destination)[0],
+        properties=dict(parse_property(each) for each in properties),
+        body=text if message_size is None else b"x" * message_size,
+    )
+    message = Message(content=view, durable=durable, priority=priority, ttl_ms=ttl or FOR_EVER)
+    try:
+        encoded(message, 1)
+    except ValueError as error:  # an argument that is not UTF-8
+        raise click.UsageError(f"this message cannot be sent: {error}") from None
+    with Progress("sent", message_count) as progress, Connection(target) as connection:
+        producing = Producing(connection, destination, message_count, message)
+        producing.run(progress)
+        elapsed_s = connection.elapsed_s
     if not quiet:
-        click.echo(summary("sent", producing.confirmed, producing.elapsed_s), err=True)
+        click.echo(summary("sent", producing.confirmed, elapsed_s), err=True)
     if producing.confirmed < message_count:
         raise Failed(f"interrupted: {message_count - producing.confirmed} messages were not confirmed")

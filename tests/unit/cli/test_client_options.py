@@ -1,12 +1,15 @@
 """How commands read what a user says about brokers, destinations and properties."""
 
+import socket
+
 import click
 import pytest
 from click.testing import CliRunner
-from proton import Condition
 
-from artemis_py.cli.client import Target, parse_destination, refusal, target_options, transport_failure
-from artemis_py.cli.errors import Failed, NotConnected
+from artemis_amqp.client import AmqpError
+from artemis_py.cli.client import Target, parse_destination, target_options
+from artemis_py.cli.connection import Connection, refusal
+from artemis_py.cli.errors import NotConnected
 from artemis_py.cli.producer import parse_property
 
 
@@ -60,15 +63,9 @@ def test_a_password_is_asked_for_if_there_is_a_user_without_one() -> None:
     assert target.password == "secret"
 
 
-def test_without_a_user_the_login_is_anonymous() -> None:
-    target = Target(url="amqp://h:1", user=None, password=None)
-
-    assert target.connect_arguments()["allowed_mechs"] == "ANONYMOUS"
-
-
 def test_certificates_that_cannot_be_read_are_a_usage_error() -> None:
     with pytest.raises(click.UsageError, match="--ca"):
-        Target(url="amqps://h:1", user=None, password=None, ca="/nowhere").connect_arguments()
+        Target(url="amqps://h:1", user=None, password=None, ca="/nowhere").tls()
 
 
 @pytest.mark.parametrize(
@@ -113,22 +110,37 @@ def test_a_property_needs_a_name_and_a_value(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "text"),
+    ("error", "text"),
     [
-        (Condition("amqp:unauthorized-access", "may not"), "x: not authorised: may not"),
-        (Condition("amqp:not-found", "no q"), "x: not found: no q"),
-        (Condition("amqp:internal-error", "oops"), "x: oops (amqp:internal-error)"),
+        (AmqpError("amqp:unauthorized-access", "may not"), "x: not authorised: may not"),
+        (AmqpError("amqp:not-found", "no q"), "x: not found: no q"),
+        (AmqpError("amqp:internal-error", "oops"), "x: oops (amqp:internal-error)"),
+        (AmqpError("amqp:internal-error", None), "x: amqp:internal-error (amqp:internal-error)"),
         (None, "x: the broker gave no reason"),
     ],
 )
-def test_a_refusal_is_told_in_words(condition: Condition | None, text: str) -> None:
-    assert refusal(condition, "x").message == text
+def test_a_refusal_is_told_in_words(error: AmqpError | None, text: str) -> None:
+    assert refusal(error, "x").message == text
 
 
-def test_a_refused_login_is_a_refusal_and_a_refused_socket_is_none() -> None:
-    """Exit codes 1 and 3."""
-    login = transport_failure(Condition("amqp:unauthorized-access", "Authentication failed"), "u")
-    socket = transport_failure(Condition("proton:io", "Connection refused"), "u")
+def test_a_listener_that_says_nothing_is_given_up() -> None:
+    """Not connected, exit code 3: an open may not take for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"amqp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(NotConnected, match="no answer to the login in time") as caught:
+            Connection(Target(url=url, user=None, password=None, timeout_s=0.1))
 
-    assert (type(login), type(socket)) == (Failed, NotConnected)
-    assert (login.exit_code, socket.exit_code) == (1, 3)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "a" * 64, "a..b"])
+def test_a_host_that_cannot_be_found_is_told_in_words(host: str) -> None:
+    """The last two are names that no host can have; Python has another exception for them."""
+    with pytest.raises(NotConnected, match=f"amqp://{host}:1: "):
+        Connection(Target(url=f"amqp://{host}:1", user=None, password=None, timeout_s=5))
+
+
+def test_a_number_beyond_64_bits_is_refused() -> None:
+    """It would be left out of the message otherwise."""
+    with pytest.raises(click.BadParameter, match="beyond 64 bits"):
+        parse_property(f"k={2**63}")

@@ -34,7 +34,7 @@ def test_help_imports_no_command() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from artemis_py.cli import main; "
         "CliRunner().invoke(main, ['--help']); "
-        "print([m for m in ('proton', 'lxml', 'rich', 'asyncio', 'artemis_py.core') if m in sys.modules])"
+        "print([m for m in ('artemis_amqp', 'lxml', 'rich', 'asyncio', 'artemis_py.core') if m in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 

@@ -5,10 +5,11 @@ import uuid
 from typing import Any
 
 import pytest
-from proton import Message
 
+from artemis_amqp.client.messages import Message
 from artemis_py.cli.messages import as_json, print_message
 from artemis_py.cli.render import cell, print_table, summary
+from artemis_py.core.messages.view import MessageView
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,8 @@ def test_a_summary_tells_count_time_and_rate() -> None:
 
 
 def test_a_message_as_json_has_what_is_set(capsys: pytest.CaptureFixture[str]) -> None:
-    message = Message(body={"k": [1, b"\x00", uuid.UUID(int=1)]}, subject="s", properties={"n": 1})
-    print_message(message, "json")
+    view = MessageView(body={"k": [1, b"\x00", uuid.UUID(int=1)]}, subject="s", properties={"n": 1})
+    print_message(Message(content=view), "json")
     printed = json.loads(capsys.readouterr().out)
 
     assert printed["body"] == {"k": [1, {"base64": "AA=="}, "00000000-0000-0000-0000-000000000001"]}
@@ -50,19 +51,16 @@ def test_a_message_as_json_has_what_is_set(capsys: pytest.CaptureFixture[str]) -
     ("body", "printed"), [("text", "text"), (b"raw", "raw"), (None, ""), ([1, "a"], '[1, "a"]'), (5, "5")]
 )
 def test_a_body_is_one_line(body: Any, printed: str, capfd: pytest.CaptureFixture[str]) -> None:
-    message = Message(body=body)
-    print_message(message, "body")
+    print_message(Message(content=MessageView(body=body)), "body")
 
     assert capfd.readouterr().out == printed + "\n"
 
 
 def test_nothing_is_printed_if_nothing_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    print_message(Message(body="x"), "nothing")
+    print_message(Message(content=MessageView(body="x")), "nothing")
 
     assert capsys.readouterr().out == ""
 
 
 def test_the_time_to_live_is_in_milliseconds() -> None:
-    message = Message(body="x", ttl=1.5)
-
-    assert as_json(message)["ttl_ms"] == 1500
+    assert as_json(Message(ttl_ms=1500))["ttl_ms"] == 1500
