@@ -10,6 +10,7 @@ import ssl
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import urlsplit
@@ -88,6 +89,18 @@ class Connection(BlockingClient):
             advice = "; the broker wants a user: --user" if self._target.user is None else ""
             return Failed(f"{url}: login refused: {failure}{advice}")
         return NotConnected(f"{url}: {failure}")
+
+    def wait(self, is_done: Callable[[], bool], deadline: float, what: str) -> None:
+        """Exchange octets until `is_done`. Raises NotConnected after a time-out in which the broker said nothing.
+
+        Not at the deadline: a login takes several answers, and each may need most of the time-out on a slow link.
+        """
+        target, asked_at = self._target, time.monotonic()
+        while not is_done():
+            left = max(asked_at, self.heard_at) + target.timeout_s - time.monotonic()
+            if left <= 0:
+                raise NotConnected(f"{target.url}: no answer within {target.timeout_s:g} s; --timeout allows more")
+            self.exchange(left)
 
     @property
     def elapsed_s(self) -> float:
@@ -251,7 +264,7 @@ def _connected(target: Target, host: str) -> socket.socket:
 
 def _not_connected(target: Target, error: OSError | UnicodeError) -> NoReturn:
     if isinstance(error, TimeoutError):
-        raise NotConnected(f"{target.url}: no answer within {target.timeout_s:g} s") from None
+        raise NotConnected(f"{target.url}: no answer within {target.timeout_s:g} s; --timeout allows more") from None
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"the broker's certificate is not trusted: {error.verify_message}; --ca names the file to trust"
         raise NotConnected(f"{target.url}: {text}") from None

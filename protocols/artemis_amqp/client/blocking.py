@@ -45,6 +45,8 @@ class BlockingClient:
         self._answer_timeout_s: Final = answer_timeout_s
         self._goodbye_s: Final = goodbye_s
         self._unwritten = b""
+        self.heard_at = time.monotonic()
+        """Time at which the broker's last octets came, or the client was made."""
         self._conversation: Final = Conversation(container_id, limits, _do_nothing, hostname)
 
     def translated(self, failure: ClientError) -> Exception:
@@ -173,7 +175,8 @@ class BlockingClient:
         if not data:
             self._conversation.fail(ConnectionFailed("the broker closed the connection"))
             return
-        self._conversation.engine.receive_data(data, time.monotonic())
+        self.heard_at = time.monotonic()
+        self._conversation.engine.receive_data(data, self.heard_at)
 
     def close(self) -> None:
         """Close, waiting for the broker for a short time; a second call does nothing."""
