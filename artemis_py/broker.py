@@ -40,8 +40,9 @@ from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
 from artemis_py.management.event_log import EventLog
-from artemis_py.management.facts import AcceptorFacts, BrokerFacts, facts_of, installed_version
+from artemis_py.management.facts import AcceptorFacts, BrokerFacts, facts_of
 from artemis_py.protocol import Host, ManagerFactory, ProtocolManager
+from artemis_py.release import installed_version
 from artemis_py.security.permissions import AccessRules
 from artemis_py.store.disk import DiskLimit, DiskMonitor
 from artemis_py.store.memory import MemoryStore

@@ -2,8 +2,8 @@
 
 python benchmarks/spark.py [--rows 200000] [--tasks 1,2,4] [--rounds 3]
 
-Needs `pip install 'artemis_py[spark]'` and Java 17. Broker, JVM and Python workers share this machine, so look at the
-ratios: both sides of one are taken one after the other, in each round anew. Prints Markdown.
+Needs `pip install 'artemis-py-broker[spark]'` and Java 17. Broker, JVM and Python workers share this machine, so look
+at the ratios: both sides of one are taken one after the other, in each round anew. Prints Markdown.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """Publish to a topic: every subscriber gets every message, and a selector picks some of them.
 
+pip install 'artemis-py-broker[proton]'  # needs a C compiler: Qpid Proton comes as source
 python publish_subscribe.py [amqp://host:port]
 """
 

@@ -1,5 +1,6 @@
 """Ask a service and wait for its answer, through a reply queue that lives as long as the connection.
 
+pip install 'artemis-py-broker[proton]'  # needs a C compiler: Qpid Proton comes as source
 python request_reply.py [amqp://host:port]
 """
 

@@ -1,5 +1,6 @@
 """Send one message to a queue and receive it.
 
+pip install 'artemis-py-broker[proton]'  # needs a C compiler: Qpid Proton comes as source
 artemis-py run                          # in one terminal
 python send_receive.py [amqp://host:port]
 """

@@ -17,6 +17,7 @@ ROWS: Final = {
     "artemis_py.errors": 1,
     "artemis_py.logs": 1,
     "artemis_py.peers": 1,
+    "artemis_py.release": 1,
     "artemis_py.core": 2,
     "artemis_py.protocol": 3,
     "artemis_py.transformers": 3,
@@ -285,6 +286,18 @@ def test_only_config_reads_xml_with_lxml() -> None:
     }
 
     assert importers <= {"artemis_py.config"}
+
+
+def test_nothing_that_is_shipped_needs_proton() -> None:
+    """It comes as source only: an install that needed it would need a C compiler. It is the referee of our tests."""
+    importers = [
+        module
+        for module, path in modules().items()
+        for name in imports(path)
+        if name.partition(".")[0] in ("proton", "cproton")
+    ]
+
+    assert importers == []
 
 
 @pytest.mark.parametrize("forbidden", ["asyncio", "socket", "ssl", "threading", "time", "logging", "pathlib", "os"])

@@ -53,7 +53,18 @@ class CommandTable(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _tell_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from artemis_py.cli.version import told
+
+        click.echo(told())
+        context.exit()
+
+
 @click.command(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_tell_version, help="Print the version."
+)
 def main() -> None:
     """A message broker, and the tools to use and administer it.
 

@@ -9,7 +9,10 @@ from artemis_py.cli.spark_telemetry import telemetry
 
 @click.group()
 def spark() -> None:
-    """Archive, replay, dead letters and telemetry with Apache Spark (pip install 'artemis_py[spark]', Java 17)."""
+    """Archive, replay, dead letters and telemetry with Apache Spark.
+
+    They need pip install 'artemis-py-broker[spark]', and Java 17.
+    """
 
 
 for command in (archive, replay, dlq, telemetry):

@@ -1,7 +1,6 @@
 """Facts that management shows and the core does not know: the process and its listening sockets."""
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from attrs import frozen
 
@@ -40,11 +39,3 @@ class BrokerFacts:
     """Returns the listening acceptors. Called at each request, because acceptors get their port when they start."""
     disk_usage: Callable[[], float]
     """Returns the used part of the store's disk, from 0 to 1; -1 without a store."""
-
-
-def installed_version() -> str:
-    """Return the version of this package; `unknown` if it runs from a source tree that is not installed."""
-    try:
-        return version("artemis_py")
-    except PackageNotFoundError:
-        return "unknown"

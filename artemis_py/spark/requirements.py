@@ -12,7 +12,7 @@ from artemis_py.spark.errors import MissingRequirement
 FIRST_PYSPARK: Final = (4, 2)
 """First version with admission control and AvailableNow for Python data sources."""
 FIRST_JAVA: Final = 17
-INSTALL: Final = "pip install 'artemis_py[spark]'"
+INSTALL: Final = "pip install 'artemis-py-broker[spark]'"
 
 
 def check_packages() -> None:

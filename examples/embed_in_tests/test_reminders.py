@@ -1,5 +1,6 @@
 """Tests of a service that uses a broker. The fixture `artemis_broker` comes with artemis_py.
 
+pip install 'artemis-py-broker[proton]' pytest  # needs a C compiler: Qpid Proton comes as source
 pytest examples/embed_in_tests
 """
 

@@ -2,8 +2,8 @@
 
 python archive.py FOLDER [amqp://host:port]
 
-Needs `pip install 'artemis_py[spark]'` and Java 17. The first run makes the subscription; run it again after sending
-something to `orders`.
+Needs `pip install 'artemis-py-broker[spark]'` and Java 17. The first run makes the subscription; run it again after
+sending something to `orders`.
 """
 
 import os

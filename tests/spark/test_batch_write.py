@@ -13,8 +13,8 @@ from artemis_py.spark.options import write_options
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.conftest import Reader, ask, message_count, receive, send
 
-pytest.importorskip("pyspark", reason="pip install 'artemis_py[spark]'")
-pa = pytest.importorskip("pyarrow", reason="pip install 'artemis_py[spark]'")
+pytest.importorskip("pyspark", reason="pip install 'artemis-py-broker[spark]'")
+pa = pytest.importorskip("pyarrow", reason="pip install 'artemis-py-broker[spark]'")
 
 from artemis_py.spark.sink import BatchWriter  # noqa: E402
 

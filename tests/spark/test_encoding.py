@@ -12,7 +12,7 @@ from artemis_py.spark.encoding import Encoder
 from artemis_py.spark.errors import SendFailed
 from artemis_py.spark.options import write_options
 
-pa = pytest.importorskip("pyarrow", reason="the sink takes Arrow batches: pip install 'artemis_py[spark]'")
+pa = pytest.importorskip("pyarrow", reason="the sink takes Arrow batches: pip install 'artemis-py-broker[spark]'")
 
 # Proton ends a text at its first NUL.
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")

@@ -1,7 +1,6 @@
 """AMQP 1.0 as a protocol of the broker: the entry point `AMQP` of the group `artemis_py.protocols`."""
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from attrs import Factory, field, frozen
@@ -18,6 +17,7 @@ from artemis_py.core.messages.message import MessageFormat
 from artemis_py.core.settings.declaration import Kind, Option, option, options_of
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.protocol import ConnectionContext, Host
+from artemis_py.release import installed_version
 from artemis_py.wire.parameters import read_parameters
 from artemis_py.wire.prefixes import Prefixes
 
@@ -125,7 +125,7 @@ class AmqpProtocolManager:
         self.host: Final = host
         self.lifetimes: Final = Lifetimes(host)
         self.termini: Final = Termini(host.timers, lambda: host.now_ms)
-        self.version: Final = _version()
+        self.version: Final = installed_version()
         self.brake: Final = LogBrake(named_logger("artemis_amqp"))
         """Rate limit for log lines that clients can cause."""
         self._containers: dict[str, list[AmqpHandler]] = {}
@@ -167,10 +167,3 @@ class AmqpProtocolManager:
             for handler in self._containers.get(container_id, ())
             if handler is not other_than and handler.logged_in and not handler.closed
         ]
-
-
-def _version() -> str:
-    try:
-        return version("artemis_py")
-    except PackageNotFoundError:
-        return "unknown"

@@ -5,13 +5,13 @@ itself publishes them: none is stored, and no client may publish there. Permissi
 read them; clients without a name may only if the acceptor says so.
 """
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from artemis_mqtt.broker.format import RETAIN, RETAINED_COPY
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.queue import Queue
+from artemis_py.release import installed_version
 
 if TYPE_CHECKING:
     from artemis_mqtt.broker.manager import MqttProtocolManager
@@ -34,7 +34,7 @@ class SystemTopics:
     def __init__(self, manager: "MqttProtocolManager") -> None:
         self._manager: Final = manager
         self._host: Final = manager.host
-        self._version: Final = version("artemis_py")
+        self._version: Final = installed_version()
         self._is_planned = False
         self._started_ms = manager.host.now_ms
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from artemis_py.cli import COMMANDS, main
+from artemis_py.release import installed_version
 from artemis_py.security.passwords import parse_hash
 
 
@@ -66,7 +68,19 @@ def test_wrong_usage_has_exit_code_2(arguments: tuple[str, ...]) -> None:
 def test_version_is_that_of_the_package() -> None:
     result = CliRunner().invoke(main, ["version", "--json"])
 
-    assert set(json.loads(result.output)) == {"artemis-py", "python"}
+    assert set(json.loads(result.output)) == {"artemis-py", "build", "python"}
+
+
+def test_version_is_an_option_too() -> None:
+    """What most programs have, and bug reports need: version, compiled or not, and Python."""
+    as_option = CliRunner().invoke(main, ["--version"])
+    as_command = CliRunner().invoke(main, ["version"])
+
+    assert (as_option.exit_code, as_option.output) == (0, as_command.output)
+    assert re.fullmatch(
+        rf"artemis-py {re.escape(installed_version())} \((compiled|pure Python); Python [\d.]+\S*\)\n",
+        as_option.output,
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -50,11 +50,11 @@ def test_wrong_usage_is_told_before_spark_is_started(arguments: tuple[str, ...])
 @pytest.mark.parametrize(
     ("installed", "reason"),
     [
-        ({}, "the amqp source needs pyspark: pip install 'artemis_py[spark]'"),
-        ({"pyspark": "4.3.0"}, "the amqp source needs pyarrow: pip install 'artemis_py[spark]'"),
+        ({}, "the amqp source needs pyspark: pip install 'artemis-py-broker[spark]'"),
+        ({"pyspark": "4.3.0"}, "the amqp source needs pyarrow: pip install 'artemis-py-broker[spark]'"),
         (
             {"pyspark": "4.1.2", "pyarrow": "22.0"},
-            "the amqp source needs PySpark 4.2 or later, this is 4.1.2: pip install 'artemis_py[spark]'",
+            "the amqp source needs PySpark 4.2 or later, this is 4.1.2: pip install 'artemis-py-broker[spark]'",
         ),
     ],
 )
