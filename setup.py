@@ -19,7 +19,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError, SetupError
 
 # Steps of an install that build nothing. Each is a run of this file, and mypyc takes a minute to write its C code.
-WITHOUT_EXTENSIONS = {"dist_info", "egg_info", "sdist", "--version", "--name"}
+WITHOUT_EXTENSIONS = {"dist_info", "egg_info", "sdist", "--long-description", "--name", "--version"}
 
 
 def say(text: str) -> None:

@@ -18,8 +18,10 @@ REPOSITORY: Final = Path(__file__).resolve().parents[1]
 OTHERS: Final = {"tox", "python-qpid-proton", "pyyaml", "cibuildwheel", "build"}
 """Programs of others that our texts tell to install."""
 
-INSTALL: Final = re.compile(r"\bpip3? install(?: -[\w-]+)* [\\\"']*([A-Za-z0-9.][A-Za-z0-9._-]*)(?:\[([a-z,-]+)\])?")
-"""An install line up to its first requirement: the name, and the extras if there are any."""
+INSTALL: Final = re.compile(
+    r"\bpip3? install(?: -[\w-]+)* [\\\"']*(\.(?!\w)|[A-Za-z0-9][\w.-]*\b(?!/))(?:\[([a-z,-]+)\])?"
+)
+"""An install line up to its first requirement, unless that is a path: the name, and the extras if there are any."""
 FOLDERS: Final = [
     "artemis_py",
     "protocols",
@@ -66,7 +68,7 @@ def problems(path: str, text: str) -> list[str]:
     extras = set(setup()["options.extras_require"])
     found = []
     for match in INSTALL.finditer(text):
-        name, wanted = match[1].rstrip(".") or ".", match[2].split(",") if match[2] else []
+        name, wanted = match[1], match[2].split(",") if match[2] else []
         ours = name == "." or normalized(name) == normalized(DISTRIBUTION)
         if not ours and normalized(name) not in OTHERS:
             found.append(f"{path}: {match[0]}: {name} is not {DISTRIBUTION}")
