@@ -121,7 +121,7 @@ def install(folder: Path, name: str) -> Path:
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            REPOSITORY,
+            f"{REPOSITORY}[proton]",
         ]
         subprocess.run(command, env=environment, check=True)
     check = "import artemis_py.core.queues.queue as q; print(q.__file__)"
