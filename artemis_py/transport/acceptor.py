@@ -12,6 +12,7 @@ from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.driver import Driver
 from artemis_py.transport.encryption import TlsLayer
+from artemis_py.transport.sockets import set_buffers
 from artemis_py.transport.tls import server_context
 
 LOGGER: Final = named_logger(__name__)
@@ -59,9 +60,18 @@ class Acceptor:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: accept(self._context, self._tls), config.host, config.port, backlog=config.backlog
+                lambda: accept(self._context, self._tls),
+                config.host,
+                config.port,
+                backlog=config.backlog,
+                start_serving=False,
             )
+            # Before it listens, because the window of a connection is chosen while the connection is made.
+            for each in self._server.sockets:
+                set_buffers(each, config.tcp_send_buffer_size, config.tcp_receive_buffer_size)
+            await self._server.start_serving()
         except OSError as error:
+            self.stop()
             text = f"cannot listen on {config.host}:{config.port}: {error}; choose a free port of this machine"
             raise ConfigError([Problem(config.file, config.line, f"acceptor {config.name}", text)]) from error
         LOGGER.info(

@@ -52,6 +52,20 @@ class AcceptorConfig:
     backlog: int = option(
         Kind.COUNT, 1024, "Connections the operating system keeps until the broker takes them.", minimum=1
     )
+    tcp_send_buffer_size: int = option(
+        Kind.BYTES,
+        -1,
+        "Bytes that the operating system keeps until a client takes them, within its own limits; -1: it decides.",
+        name="tcpSendBufferSize",
+        minimum=-1,
+    )
+    tcp_receive_buffer_size: int = option(
+        Kind.BYTES,
+        -1,
+        "The same for bytes of a client that the broker has not read yet.",
+        name="tcpReceiveBufferSize",
+        minimum=-1,
+    )
     connections_allowed: int = option(
         Kind.COUNT, -1, "Open connections; further ones are closed at once. -1: no limit.", name="connectionsAllowed"
     )

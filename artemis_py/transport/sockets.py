@@ -1,10 +1,22 @@
-"""Facts about an accepted socket: its peer, and the bytes that the peer has not received yet."""
+"""Sockets: their buffers, their peer, and the bytes that the peer has not received yet."""
 
 import asyncio
+import socket
 import sys
 from fcntl import ioctl
 from ipaddress import ip_address
 from termios import TIOCOUTQ
+from typing import Final
+
+LARGEST_BUFFER: Final = 2**31 - 1
+"""Largest size that fits into the option of a socket."""
+
+
+def set_buffers(listener: socket.socket, send_size: int, receive_size: int) -> None:
+    """Set the sizes of the buffers that a listening socket passes on to its connections; -1 leaves one as it is."""
+    for option, size in ((socket.SO_SNDBUF, send_size), (socket.SO_RCVBUF, receive_size)):
+        if size >= 0:
+            listener.setsockopt(socket.SOL_SOCKET, option, min(size, LARGEST_BUFFER))
 
 
 def unacknowledged_bytes(transport: asyncio.BaseTransport) -> int:

@@ -18,6 +18,7 @@ from artemis_py.transport.acceptor import Acceptor
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.config import AcceptorConfig, TlsConfig
 from artemis_py.transport.connections import ConnectionLimits, Connections
+from artemis_py.transport.driver import Driver
 from artemis_py.transport.tls import server_context
 from artemis_py.transport.turn import Turn
 from tests.core_harness import make_host
@@ -118,6 +119,28 @@ async def test_taken_port_is_a_configuration_error() -> None:
         config = AcceptorConfig(name="second", port=site.acceptor.port, file="broker.xml", line=7)
         with pytest.raises(ConfigError, match=r"broker\.xml:7: acceptor second: cannot listen on 127\.0\.0\.1:\d+"):
             await Site(config, site.connections.limits).acceptor.start()
+
+
+async def test_connections_have_the_buffers_of_their_acceptor() -> None:
+    """artemis-model §6.5, tcpSendBufferSize and tcpReceiveBufferSize; Linux doubles a size for its own needs."""
+    sizes: dict[tuple[int, int], list[int]] = {}
+    for send, receive in ((-1, -1), (65536, 32768), (2**40, -1)):
+        config = AcceptorConfig(name="test", port=0, tcp_send_buffer_size=send, tcp_receive_buffer_size=receive)
+        async with listening(config) as site:
+            reader, writer = await site.connect()
+            writer.write(b"LINE alice\nECHO x\n")
+            await reader.readline()
+            (driver,) = site.connections
+            assert isinstance(driver, Driver)
+            assert driver._transport is not None
+            taken = driver._transport.get_extra_info("socket")
+            options = (socket.SO_SNDBUF, socket.SO_RCVBUF)
+            sizes[send, receive] = [taken.getsockopt(socket.SOL_SOCKET, each) for each in options]
+            writer.close()
+
+    assert sizes[65536, 32768] == [2 * 65536, 2 * 32768]
+    assert sizes[-1, -1] != sizes[65536, 32768]
+    assert sizes[2**40, -1][0] > sizes[65536, 32768][0]
 
 
 async def test_stopped_acceptor_refuses_and_open_connections_go_on() -> None:
