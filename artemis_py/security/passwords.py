@@ -8,6 +8,9 @@ The first half is argon2's usual text and checks a password that the client send
 in base64, lets a client prove that it knows the password without sending it (RFC 5802); without it the user cannot log
 in with SCRAM-SHA-256. Neither half allows logging in as the user, but a thief of the file can try passwords against
 the cheaper one.
+
+Artemis writes `ENC(<iterations>:<salt>:<hash>)`, in hexadecimal: PBKDF2 with HMAC-SHA-1, 1024 rounds. Such hashes are
+checked, so that its users file can be used as it is, and never written: they cost a thief of the file little.
 """
 
 import base64
@@ -26,6 +29,10 @@ SCRAM_NAME: Final = "SCRAM-SHA-256"
 # RFC 7677 calls fewer iterations weak. Without an upper bound, a typing mistake could stop all logins.
 _LEAST_ITERATIONS: Final = 4096
 _MOST_ITERATIONS: Final = 10_000_000
+
+# Artemis writes 64 bytes; a hash of a few bytes would match many passwords, and a long one costs more rounds.
+_LEAST_PBKDF2_BYTES: Final = 16
+_MOST_PBKDF2_BYTES: Final = 128
 
 
 @frozen(kw_only=True)
@@ -61,6 +68,15 @@ class HashedPassword:
     scram: ScramKeys | None
 
 
+@frozen
+class ArtemisPassword:
+    """A password as Artemis stores it."""
+
+    iterations: int
+    salt: bytes
+    digest: bytes
+
+
 def hash_password(password: str, cost: HashCost = DEFAULT_COST) -> str:
     """Return the value for the users file, with new salts. Slow on purpose."""
     hasher = PasswordHasher(time_cost=cost.passes, memory_cost=cost.memory_kib, parallelism=1, type=Type.ID)
@@ -69,16 +85,21 @@ def hash_password(password: str, cost: HashCost = DEFAULT_COST) -> str:
     return f"ENC({hasher.hash(_encode(password))}|{'$'.join([SCRAM_NAME, *fields])})"
 
 
-def parse_hash(text: str) -> HashedPassword:
-    """Read what `hash_password` wrote, with or without the second half.
+def parse_hash(text: str) -> HashedPassword | ArtemisPassword:
+    """Read what `hash_password` wrote, with or without the second half, or what Artemis wrote.
 
     Raises ValueError; its text says what is expected and repeats nothing of the input.
     """
-    argon2, separator, scram = text.removeprefix("ENC(").removesuffix(")").partition("|")
+    inside = text.removeprefix("ENC(").removesuffix(")")
+    if inside.count(":") == 2:
+        return _parse_artemis(inside)
+    argon2, separator, scram = inside.partition("|")
     try:
         parameters = extract_parameters(argon2)
     except InvalidHashError:
-        raise ValueError("expected ENC($argon2id$...), as `artemis-py user hash` prints it") from None
+        raise ValueError(
+            "expected ENC($argon2id$...), as `artemis-py user hash` prints it, or ENC(iterations:salt:hash) of Artemis"
+        ) from None
     if parameters.type is not Type.ID:
         raise ValueError("only the argon2id kind of argon2 is supported")
     return HashedPassword(argon2, _parse_scram(scram) if separator else None)
@@ -90,6 +111,12 @@ def check_hash(argon2: str, password: str) -> bool:
         return PasswordHasher().verify(argon2, _encode(password))
     except (Argon2Error, InvalidHashError):
         return False
+
+
+def check_artemis(stored: ArtemisPassword, password: str) -> bool:
+    """Tell whether `password` matches a hash of Artemis, in constant time; never raises."""
+    derived = hashlib.pbkdf2_hmac("sha1", _encode(password), stored.salt, stored.iterations, len(stored.digest))
+    return hmac.compare_digest(derived, stored.digest)
 
 
 def hash_of_nobody(cost: HashCost) -> str:
@@ -107,6 +134,21 @@ def derive_scram_keys(password: str, salt: bytes, iterations: int) -> ScramKeys:
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     stored_key = hashlib.sha256(client_key).digest()
     return ScramKeys(iterations, salt, stored_key, hmac.digest(salted, b"Server Key", "sha256"))
+
+
+def _parse_artemis(text: str) -> ArtemisPassword:
+    iterations, *fields = text.split(":")
+    try:
+        salt, digest = (bytes.fromhex(field) for field in fields)
+    except ValueError:
+        salt = digest = b""
+    if not (iterations.isascii() and iterations.isdigit()) or not salt or not digest:
+        raise ValueError("expected ENC(iterations:salt:hash), as `artemis mask --hash` prints it, in hexadecimal")
+    if len(iterations) > 8 or not 1 <= int(iterations) <= _MOST_ITERATIONS:
+        raise ValueError(f"the iterations must be 1 to {_MOST_ITERATIONS}")
+    if not _LEAST_PBKDF2_BYTES <= len(digest) <= _MOST_PBKDF2_BYTES:
+        raise ValueError(f"the hash must have {_LEAST_PBKDF2_BYTES} to {_MOST_PBKDF2_BYTES} bytes")
+    return ArtemisPassword(int(iterations), salt, digest)
 
 
 def _parse_scram(text: str) -> ScramKeys:

@@ -16,9 +16,11 @@ from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import named_logger
 from artemis_py.security.passwords import (
     DEFAULT_COST,
+    ArtemisPassword,
     HashCost,
     HashedPassword,
     ScramKeys,
+    check_artemis,
     check_hash,
     derive_scram_keys,
     hash_of_nobody,
@@ -28,7 +30,9 @@ from artemis_py.security.properties import read_properties, split_list, unescape
 
 LOGGER: Final = named_logger(__name__)
 
-Password = HashedPassword | str
+_REMEDY: Final = "`artemis-py user hash` prints what to put there"
+
+Password = HashedPassword | ArtemisPassword | str
 """A password as it is stored; a str is a plain one."""
 
 
@@ -54,6 +58,16 @@ class Users:
         """Number of passwords that are not hashed."""
         return sum(isinstance(password, str) for password in self._passwords.values())
 
+    @property
+    def weak_count(self) -> int:
+        """Number of passwords that are hashed as Artemis does it, which is cheap to try passwords against."""
+        return sum(isinstance(password, ArtemisPassword) for password in self._passwords.values())
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Roles that any user has."""
+        return frozenset().union(*self._roles.values())
+
     def knows(self, user: str) -> bool:
         """Tell whether there is such a user with a password."""
         return user in self._passwords
@@ -77,13 +91,15 @@ class Users:
     def verify(self, user: str, password: str) -> bool:
         """Tell whether this is the user's password. Slow.
 
-        Exactly one hash is computed, also if the user is unknown or the password is wrong or stored as plain text
-        (reliability §5.1).
+        Exactly one slow hash is computed, also if the user is unknown or the password is wrong or stored as plain text
+        (reliability §5.1). The hash of Artemis costs a tenth of it, and comes on top.
         """
         stored = self._passwords.get(user)
         if isinstance(stored, HashedPassword):
             return check_hash(stored.argon2, password)
         check_hash(self._nobody, password)
+        if isinstance(stored, ArtemisPassword):
+            return check_artemis(stored, password)
         return stored is not None and hmac.compare_digest(_encode(stored), _encode(password))
 
     def scram_keys(self, user: str) -> tuple[ScramKeys, bool]:
@@ -112,7 +128,25 @@ class UserFiles:
         self._last_look: tuple[object, object] | None = None
 
     def load(self) -> Users:
-        """Read both files and warn of plain passwords. Raises ConfigError with the mistakes of both."""
+        """Read both files and log the warnings about them. Raises ConfigError with the mistakes of both."""
+        users = self.read()
+        for problem in self.warnings_of(users):
+            LOGGER.warning("%s", problem)
+        return users
+
+    def warnings_of(self, users: Users) -> list[Problem]:
+        """Return the warnings about users that were read from the files; they name no user."""
+        return [
+            Problem(str(self.users_file), 1, "file", f"passwords that are {what}: {count}; {_REMEDY}")
+            for count, what in (
+                (users.plain_count, "not hashed"),
+                (users.weak_count, "hashed as Artemis does it, which a thief of the file can guess fast"),
+            )
+            if count
+        ]
+
+    def read(self) -> Users:
+        """Read both files. Raises ConfigError with the mistakes of both."""
         self._seen = self._last_look = self._marks()
         problems: list[Problem] = []
         passwords: dict[str, Password] = {}
@@ -127,14 +161,7 @@ class UserFiles:
             problems += error.problems
         if problems:
             raise ConfigError(problems)
-        users = Users(passwords, {user: frozenset(names) for user, names in roles.items()}, self._cost)
-        if users.plain_count:
-            LOGGER.warning(
-                "passwords are not hashed: file=%s users=%d; `artemis-py user hash` prints what to put there",
-                self.users_file,
-                users.plain_count,
-            )
-        return users
+        return Users(passwords, {user: frozenset(names) for user, names in roles.items()}, self._cost)
 
     def is_settled(self) -> bool:
         """Tell whether both files are unchanged since the last call; a file that is being written may be incomplete."""

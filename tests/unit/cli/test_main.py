@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from artemis_py.cli import COMMANDS, main
 from artemis_py.release import installed_version
-from artemis_py.security.passwords import parse_hash
+from artemis_py.security.passwords import HashedPassword, parse_hash
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -94,4 +94,6 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
 def test_a_hashed_password_can_be_read_back() -> None:
     result = CliRunner().invoke(main, ["user", "hash"], env={"ARTEMIS_PY_PASSWORD": "secret"})
 
-    assert parse_hash(result.output.strip()).scram is not None
+    hashed = parse_hash(result.output.strip())
+    assert isinstance(hashed, HashedPassword)
+    assert hashed.scram is not None

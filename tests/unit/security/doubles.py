@@ -6,7 +6,7 @@ from typing import TypeVar
 from artemis_py.protocol import ConnectionContext, LoginResult
 from artemis_py.security.authenticator import AcceptorAuthenticator, AnonymousAccess
 from artemis_py.security.logins import LoginService
-from artemis_py.security.passwords import HashCost, hash_password, parse_hash
+from artemis_py.security.passwords import HashCost, HashedPassword, hash_password, parse_hash
 from artemis_py.security.users import Password, Users
 
 T = TypeVar("T")
@@ -93,14 +93,20 @@ class Conversation:
         self.bench.work()
 
 
-_HASHES = {password: parse_hash(hash_password(password, CHEAP)) for password in ("secret", "older")}
+def _hashed(password: str) -> HashedPassword:
+    hashed = parse_hash(hash_password(password, CHEAP))
+    assert isinstance(hashed, HashedPassword)
+    return hashed
+
+
+_HASHES = {password: _hashed(password) for password in ("secret", "older")}
 
 
 def users() -> Users:
     passwords: dict[str, Password] = {
         "ann": _HASHES["secret"],
         "bob": "plain",
-        "old": type(_HASHES["older"])(_HASHES["older"].argon2, None),
+        "old": HashedPassword(_HASHES["older"].argon2, None),
     }
     roles = {"ann": frozenset(["app", "ops"]), "CN=device 7,O=Plant": frozenset(["devices"])}
     return Users(passwords, roles, CHEAP)

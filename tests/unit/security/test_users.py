@@ -72,6 +72,7 @@ def test_hashed_password_is_found_again_and_differs_each_time() -> None:
     parsed = parse_hash(one)
 
     assert one != other
+    assert isinstance(parsed, HashedPassword)
     assert one.startswith("ENC($argon2id$v=19$m=8,t=1,p=1$")
     assert passwords.check_hash(parsed.argon2, "sécret")
     assert not passwords.check_hash(parsed.argon2, "secret")
@@ -92,6 +93,13 @@ ARGON2 = hash_of_nobody(CHEAP)
     ("text", "message"),
     [
         ("ENC(1024:ABCD)", "expected ENC\\(\\$argon2id"),
+        ("ENC(1024:4096$:ABCD)", "artemis mask --hash"),
+        ("ENC(1024::)", "artemis mask --hash"),
+        (f"ENC(-1:ABCD:{'AB' * 16})", "artemis mask --hash"),
+        (f"ENC(0:ABCD:{'AB' * 16})", "iterations must be 1 to"),
+        (f"ENC({'9' * 5000}:ABCD:{'AB' * 16})", "iterations must be 1 to"),
+        (f"ENC(1024:ABCD:{'AB' * 15})", "must have 16 to 128 bytes"),
+        (f"ENC(1024:ABCD:{'AB' * 129})", "must have 16 to 128 bytes"),
         ("ENC()", "expected ENC\\(\\$argon2id"),
         (f"ENC({ARGON2.replace('argon2id', 'argon2i')})", "only the argon2id kind"),
         (f"ENC({ARGON2}|)", "after the \\|"),
@@ -118,6 +126,30 @@ def test_hash_of_nobody_is_checked_like_any_other() -> None:
     assert not passwords.check_hash("nonsense", "")
 
 
+# What `artemis mask --hash` of Apache Artemis 2.44.0 printed for the two passwords.
+OF_ARTEMIS = {
+    "secret": (
+        "ENC(1024:0751246F6109145C419494BB106AFEF55E91FA437E6247CA7496A5167F08EABC:85BDED8B66B886F42ED2FD08A03A403A"
+        "0F9A27EA5713E1271F92903CEDB722D48E21C499D09594225AA3AC1860A11F4FA2E199DC5EF1865489A86AF91CA22D60)"
+    ),
+    "pässword€": (
+        "ENC(1024:6B0615D0F85738A7CA29013B276A1937193F49227788EEDBFD9683ADBF0753D2:3C49FAB01DF17181457EF13B87405F6D"
+        "DB53A220D16342BB7CA94FFFCF31D31F38919C35D16C3D6C0FE66C567B1747BDE05C21B768E426B174C8F09DEB9E96F5)"
+    ),
+}
+
+
+def test_passwords_that_artemis_has_hashed_are_verified() -> None:
+    """artemis-model §6.3; at the cost of any other, and with made-up keys for SCRAM."""
+    found = Users({password: parse_hash(text) for password, text in OF_ARTEMIS.items()}, {}, CHEAP)
+
+    assert all(found.verify(password, password) for password in OF_ARTEMIS)
+    assert not found.verify("secret", "Secret")
+    assert not found.verify("secret", "")
+    assert not found.verify("secret", "\udc80")
+    assert found.scram_keys("secret")[1] is False
+
+
 def test_password_decides() -> None:
     """Hashed and plain ones."""
     found = sample_users()
@@ -135,7 +167,7 @@ def test_password_decides() -> None:
 
 def test_unknown_user_costs_the_same_as_a_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
     """reliability §5.1: one hash with the same parameters and one constant-time comparison at most, whoever asks."""
-    found = sample_users()
+    found = Users({"ann": parse_hash(f"ENC({ARGON2})"), "bob": "x", "cat": parse_hash(OF_ARTEMIS["secret"])}, {}, CHEAP)
     checked: list[str] = []
 
     def check(argon2: str, password: str) -> bool:
@@ -143,10 +175,10 @@ def test_unknown_user_costs_the_same_as_a_wrong_password(monkeypatch: pytest.Mon
         return False
 
     monkeypatch.setattr(users, "check_hash", check)
-    for user in ["ann", "bob", "nobody"]:
+    for user in ["ann", "bob", "cat", "nobody"]:
         assert not found.verify(user, "wrong")
 
-    assert checked == ["$argon2id$v=19$m=8,t=1,p=1"] * 3
+    assert checked == ["$argon2id$v=19$m=8,t=1,p=1"] * 4
 
 
 def test_scram_keys_of_unknown_users_look_like_those_of_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +251,20 @@ def test_plain_passwords_work_with_one_warning(tmp_path: Path, caplog: pytest.Lo
     assert loaded.verify("bob", "pa\\ss")
     assert len(caplog.records) == 1
     assert caplog.records[0].levelno == logging.WARNING
-    assert "users=2" in caplog.text
+    assert "passwords that are not hashed: 2" in caplog.text
     assert "s3cret" not in caplog.text
+
+
+def test_passwords_that_are_cheap_to_guess_cause_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """1024 rounds of SHA-1 are not what they were."""
+    folder = Folder(tmp_path)
+    folder.write("".join(f"user{index} = {text}\n" for index, text in enumerate(OF_ARTEMIS.values())), "")
+
+    with caplog.at_level(logging.INFO):
+        folder.files.load()
+
+    (record,) = caplog.records
+    assert "passwords that are hashed as Artemis does it" in record.getMessage()
 
 
 def test_mistakes_of_both_files_come_together(tmp_path: Path) -> None:
