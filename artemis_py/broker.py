@@ -18,7 +18,7 @@ from typing import Final
 
 from attrs import evolve
 
-from artemis_py.config.acceptor_url import check_parameters
+from artemis_py.config.acceptors import check_acceptors
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.config.embedded import embedded_config
 from artemis_py.config.resolving import empty_repository
@@ -34,7 +34,7 @@ from artemis_py.deployment.lifecycle import Lifecycle, Part, State
 from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, open_to_all
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
-from artemis_py.deployment.reload import Reloaded
+from artemis_py.deployment.reload import Reloaded, log_warnings
 from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
@@ -123,8 +123,6 @@ class Broker:
 
     async def start(self) -> None:
         """Recover and listen. Raises ConfigError with all problems, or StoreError; nothing is left running then."""
-        for problem in self.config.warnings:
-            LOGGER.warning("%s", problem)
         self._assemble(asyncio.get_running_loop())
         await self.life.advance(State.ACTIVE)
         LOGGER.info("broker started: name=%s", self.config.settings.name)
@@ -199,15 +197,16 @@ class Broker:
         turn.enter()
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]
-        problems = [problem for acceptor in config.acceptors for problem in check_parameters(acceptor, managers)]
-        if problems:
-            raise ConfigError(problems)
+        checked = check_acceptors(config.acceptors, managers)
+        log_warnings([*config.warnings, *checked.warnings])
+        if checked.problems:
+            raise ConfigError(list(checked.problems))
         authenticator: AuthenticatorOf = open_to_all
         logins: tuple[Part, ...] = ()
         if config.security_enabled:
             self._logins = make_logins(config.login, services.sessions, self.connections, loop, turn)
             authenticator, logins = self._logins.authenticator, self._logins.parts
-        self._acceptors = [Acceptor(self._context(each, managers, authenticator, turn)) for each in config.acceptors]
+        self._acceptors = [Acceptor(self._context(each, managers, authenticator, turn)) for each in checked.acceptors]
         store: list[Part] = []
         if self._store is not None and self._disk is not None:
             may_create = config.create_journal_dir

@@ -1,61 +1,122 @@
 """`artemis-py check`: find everything that is wrong with a configuration, without opening a socket."""
 
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
-from attrs import evolve
+from attrs import define, evolve, field
 
 from artemis_py.broker import Broker
 from artemis_py.cli.errors import Misconfigured
 from artemis_py.cli.instance import configuration_file
-from artemis_py.config import BrokerConfig, check_parameters, load
+from artemis_py.config import BrokerConfig, check_acceptors
 from artemis_py.config.letters import problems_of_letters
-from artemis_py.config.reader import FILE_NAME, shipped_folder
+from artemis_py.config.reader import FILE_NAME, load_all, shipped_folder
+from artemis_py.config.report import merged
 from artemis_py.deployment.plan import plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.errors import ConfigError, Problem
-from artemis_py.security.users import UserFiles
+from artemis_py.protocol import ProtocolManager
+from artemis_py.security.users import UserFiles, Users
+from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.tls import server_context
 
 
-def examine(file: Path) -> BrokerConfig:
-    """Read a broker.xml and everything that it refers to. Raises ConfigError with every mistake."""
-    config = load(file)
-    problems: list[Problem] = problems_of_letters(config, config.places)
-    # A broker in memory is built from the file, and reports what it would refuse at a start.
+@define
+class Findings:
+    """What is wrong with a configuration, and what is doubtful."""
+
+    problems: list[Problem] = field(factory=list)
+    warnings: list[Problem] = field(factory=list)
+
+    def collect(self, act: Callable[[], object]) -> None:
+        """Call a function, and note what it objects to."""
+        try:
+            act()
+        except ConfigError as error:
+            self.problems += error.problems
+
+
+def examine(file: Path) -> Findings:
+    """Find everything that is wrong with a broker.xml and with all that it refers to, in one pass."""
+    findings = Findings()
+    try:
+        config, report = load_all(file)
+    except ConfigError as error:
+        findings.problems += error.problems
+        return findings
+    findings.problems += report.problems
+    findings.warnings += [*report.warnings, *problems_of_letters(config, config.places)]
+    findings.collect(lambda: _try(config, file, findings))
+    return findings
+
+
+def _try(config: BrokerConfig, file: Path, findings: Findings) -> None:
+    """Build a broker in memory, which reports what it would refuse at a start, and look at its acceptors and users."""
     broker = Broker(evolve(config, persistence_enabled=False))
     refused = broker.deployment.apply(plan(broker.deployment.running(config), config))
-    problems += [Problem(str(file), each.line, each.element, each.message) for each in refused]
-    managers = [factory(broker.host) for factory in installed_protocols()]
-    for acceptor in config.acceptors:
-        problems += check_parameters(acceptor, managers)
-        try:
-            server_context(acceptor)
-        except ConfigError as error:
-            problems += error.problems
+    findings.problems += [Problem(str(file), each.line, each.element, each.message) for each in refused]
+    _check_acceptors(config.acceptors, [factory(broker.host) for factory in installed_protocols()], findings)
     if config.security_enabled:
-        login = config.login
-        try:
-            UserFiles(login.folder / login.users_file, login.folder / login.roles_file).load()
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(problems)
-    return config
+        findings.collect(lambda: _check_users(config, findings))
+
+
+def _check_acceptors(
+    acceptors: Sequence[AcceptorConfig], managers: Sequence[ProtocolManager], findings: Findings
+) -> None:
+    checked = check_acceptors(acceptors, managers)
+    findings.problems += checked.problems
+    findings.warnings += checked.warnings
+    for acceptor in acceptors:
+        findings.collect(lambda acceptor=acceptor: server_context(acceptor))  # type: ignore[misc]
+        if not _resolves(acceptor.host):
+            text = f"the host {acceptor.host} does not resolve on this machine; write an address such as 0.0.0.0"
+            findings.warnings.append(Problem(acceptor.file, acceptor.line, "acceptor", text))
+
+
+def _resolves(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _check_users(config: BrokerConfig, findings: Findings) -> None:
+    login = config.login
+    files = UserFiles(login.folder / login.users_file, login.folder / login.roles_file)
+    users = files.read()
+    findings.warnings += [*files.warnings_of(users), *_empty_roles(config, users)]
+
+
+def _empty_roles(config: BrokerConfig, users: Users) -> Iterator[Problem]:
+    """Yield a warning for each role that has a permission, and that nobody can have."""
+    held = users.roles.union(config.login.anonymous_roles)
+    for role, (file, line) in config.roles.items():
+        if role not in held:
+            text = f'nobody has the role "{role}"; add it to {config.login.roles_file}, or check its spelling'
+            yield Problem(file, line, "permission", text)
 
 
 @click.command()
 @click.argument("place", metavar="[DIR|FILE]", required=False, type=click.Path(path_type=Path))
-def check(place: Path | None) -> None:
+@click.option("--strict", is_flag=True, help="Fail if there are warnings.")
+def check(place: Path | None, strict: bool) -> None:
     """Validate the configuration of the instance in DIR, or a broker.xml; without either, the shipped one.
 
-    Prints every mistake as "file:line: element: what is wrong, what would be right". Exit code 2 if there are any.
+    Prints every mistake and warning as "file:line: element: what is wrong, what would be right". Exit code 2 if there
+    are mistakes; warnings do not count, unless with --strict.
     """
     file = shipped_folder() / FILE_NAME if place is None else configuration_file(place)
-    try:
-        config = examine(file)
-    except ConfigError as error:
-        raise Misconfigured(error) from None
-    for warning in config.warnings:
+    findings = examine(file)
+    warnings = merged(findings.warnings)
+    for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
-    click.echo(f"ok: {file}")
+    if findings.problems:
+        raise Misconfigured(ConfigError(sorted(findings.problems, key=lambda problem: (problem.file, problem.line))))
+    count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+    if strict and warnings:
+        click.echo(f"{count} found; --strict allows none", err=True)
+        raise click.exceptions.Exit(Misconfigured.exit_code)
+    click.echo(f"ok: {file}" + (f" ({count})" if warnings else ""))

@@ -1,23 +1,21 @@
 """Acceptor URLs: `tcp://host:port?name=value;name=value` (artemis-model §6.5).
 
-Parameters that the transport reads become an `AcceptorConfig`. The others are kept for the protocols and checked
-against the parameters that these declare, once the protocols are known.
+Parameters that the transport reads become an `AcceptorConfig`. The others are kept for the protocols; `acceptors`
+checks them once the protocols are known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from attrs import evolve
 
-from artemis_py.config import known
 from artemis_py.config.report import Place, Report
 from artemis_py.config.values import parse_value, suggest
 from artemis_py.config.variables import Written
+from artemis_py.config.verdicts import SASL_MECHANISMS
 from artemis_py.core.settings.declaration import Option
-from artemis_py.errors import Problem
-from artemis_py.protocol import ProtocolManager
 from artemis_py.security.authenticator import MECHANISMS
 from artemis_py.transport.config import (
     ACCEPTOR_OPTIONS,
@@ -27,7 +25,6 @@ from artemis_py.transport.config import (
     TlsConfig,
     TlsParameters,
 )
-from artemis_py.wire.parameters import InvalidParameter, parse_parameter
 
 _LARGEST_PORT: Final = 65535
 _EXAMPLE: Final = "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
@@ -43,9 +40,14 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
     if not separator:
         report.problem(written.place, f'"{text}" is not a URL; {_EXAMPLE}')
         return None
+    if scheme == "vm":
+        text = (
+            "is left out: only programs within Artemis' own process connect to vm://; here they need a port, see tcp://"
+        )
+        report.warning(written.place, text)
+        return None
     if scheme != "tcp":
-        message = known.unsupported(scheme) if scheme == "vm" else "only tcp is supported"
-        report.problem(written.place, f"scheme {scheme}: {message}")
+        report.problem(written.place, f"scheme {scheme}: only tcp is supported")
         return None
     endpoint = _endpoint(text, written.place, report)
     parameters = _split(text.partition("?")[2], written.place, report)
@@ -53,11 +55,8 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
     tls = _tls(_take(TLS_OPTIONS, parameters, written.place, report), folder, written.place, report)
     if endpoint is None:
         return None
-    for mechanism in values.get("sasl_mechanisms", ()):
-        if mechanism not in MECHANISMS:
-            is_known = mechanism in known.SASL_MECHANISMS
-            message = known.unsupported(mechanism) if is_known else suggest(mechanism, MECHANISMS)
-            report.problem(evolve(written.place, part="parameter saslMechanisms"), f"{mechanism}: {message}")
+    if "sasl_mechanisms" in values:
+        values["sasl_mechanisms"] = _mechanisms(values["sasl_mechanisms"], written.place, report)
     host, port = endpoint
     return AcceptorConfig(
         name=name,
@@ -71,49 +70,18 @@ def read_acceptor(name: str, written: Written, folder: Path, report: Report) -> 
     )
 
 
-def check_parameters(acceptor: AcceptorConfig, managers: Iterable[ProtocolManager]) -> list[Problem]:
-    """Return the problems of an acceptor's protocols and of their parameters, given all installed protocols.
-
-    The managers must be the same objects for all acceptors of a broker: they remember values that have to agree.
-    """
-    report = Report(acceptor.file)
-    place = Place(file=acceptor.file, line=acceptor.line, element="acceptor")
-    by_name = {manager.name: manager for manager in managers}
-    for name in acceptor.protocols:
-        if name not in by_name:
-            missing = known.unsupported(name) if name in known.PROTOCOLS else suggest(name, by_name)
-            report.problem(evolve(place, part="parameter protocols"), f"{name}: {missing}")
-    spoken = [manager for name, manager in by_name.items() if name in acceptor.protocols or not acceptor.protocols]
-    legal = {parameter.name: parameter for manager in spoken for parameter in manager.parameters}
-    for name, text in acceptor.parameters.items():
-        wrong = _wrong_text(legal[name], text) if name in legal else _wrong_name(name, legal, by_name.values())
-        if wrong is not None:
-            report.problem(evolve(place, part=f"parameter {name}"), wrong)
-    if not report.problems:
-        for manager in spoken:
-            try:
-                manager.read_parameters(acceptor.name, acceptor.parameters)
-            except InvalidParameter as error:
-                report.problem(evolve(place, part=f"parameter {error.name}"), str(error))
-    return report.problems
-
-
-def _wrong_text(parameter: Option, text: str) -> str | None:
-    try:
-        parse_parameter(parameter, text)
-    except InvalidParameter as error:
-        return str(error)
-    return None
-
-
-def _wrong_name(name: str, legal: Mapping[str, Option], managers: Iterable[ProtocolManager]) -> str:
-    for manager in managers:
-        if any(parameter.name == name for parameter in manager.parameters):
-            return f"is for {manager.name}, which this acceptor does not speak; remove it, or add {manager.name}"
-    if name in known.ACCEPTOR_PARAMETERS:
-        return known.unsupported(name)
-    own = [option.name for option in (*ACCEPTOR_OPTIONS, *TLS_OPTIONS)]
-    return f"is unknown; {suggest(name, [*own, *legal])}"
+def _mechanisms(names: Sequence[str], place: Place, report: Report) -> tuple[str, ...]:
+    """Return the mechanisms that this broker has, and report the others."""
+    place = evolve(place, part="parameter saslMechanisms")
+    offered = tuple(name for name in names if name in MECHANISMS)
+    for name in names:
+        if name in SASL_MECHANISMS and offered:
+            report.warning(place, f"{name} is left out: this broker does not have it")
+        elif name in SASL_MECHANISMS:
+            report.problem(place, f"{name} is not supported by artemis_py; use some of {', '.join(sorted(MECHANISMS))}")
+        elif name not in MECHANISMS:
+            report.problem(place, f"{name}: {suggest(name, MECHANISMS)}")
+    return offered
 
 
 def _endpoint(text: str, place: Place, report: Report) -> tuple[str, int] | None:
@@ -139,6 +107,8 @@ def _split(query: str, place: Place, report: Report) -> dict[str, str]:
             continue
         if not separator or not name:
             report.problem(place, f'parameter "{pair.strip()}" has no value; write name=value')
+        elif parameters.get(name) == unquote(text):
+            report.warning(evolve(place, part=f"parameter {name}"), "is given twice; remove one")
         elif name in parameters:
             report.problem(evolve(place, part=f"parameter {name}"), "is given twice; keep one")
         else:

@@ -155,6 +155,8 @@ class BrokerConfig:
     """Address settings by match, in the order of the file."""
     places: Mapping[str, tuple[str, int]] = Factory(dict)
     """File and line of each match of `address_settings`; empty if they do not come from a file."""
+    roles: Mapping[str, tuple[str, int]] = Factory(dict)
+    """Roles that permissions name, each with the file and line of the first permission that does."""
     security_settings: Mapping[str, Mapping[Permission, frozenset[str]]] = Factory(dict)
     """Roles that have each permission, by match, with role mappings applied. No role has a missing permission."""
     login: LoginConfig = LoginConfig()

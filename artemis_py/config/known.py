@@ -1,7 +1,6 @@
-"""The names that Artemis knows, so that a message about a file made for it says what this broker lacks.
+"""The names that Artemis 2.44 knows: the schema has those that this broker reads, `verdicts` has the others.
 
-The schema has the names that this broker supports; a name is looked up here only if the schema does not have it
-(artemis-model §2.1, §2.2, §3.2, §4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5).
+See artemis-model §2.1, §2.2, §3.2, §4.1.1, §4.2.1, §4.3.1, §6.3, §6.4, §6.5.
 """
 
 from typing import Final
@@ -13,7 +12,7 @@ def _names(text: str) -> frozenset[str]:
 
 CORE_ELEMENTS: Final = _names(
     """
-    address-queue-scan-period address-settings addresses acceptors allow-failback amqp-use-core-subscription-naming
+    acceptors address-queue-scan-period address-settings addresses allow-failback amqp-use-core-subscription-naming
     async-connection-execution-enabled authentication-cache-size authorization-cache-size bindings-directory bridges
     broadcast-groups broker-connections broker-plugins cluster-connections cluster-password cluster-user
     configuration-file-refresh-period connection-routers connection-ttl-check-interval connection-ttl-override
@@ -22,25 +21,27 @@ CORE_ELEMENTS: Final = _names(
     disk-scan-period diverts federations global-max-messages global-max-size
     global-max-size-percent-of-jvm-max-memory graceful-shutdown-enabled graceful-shutdown-timeout grouping-handler
     ha-policy id-cache-size internal-naming-prefix jmx-domain jmx-management-enabled jmx-use-broker-name
-    journal-buffer-size journal-buffer-timeout journal-compact-min-files journal-compact-percentage
-    journal-datasync journal-device-block-size journal-directory journal-file-open-timeout journal-file-size
+    journal-buffer-size journal-buffer-timeout journal-compact-min-files journal-compact-percentage journal-datasync
+    journal-device-block-size journal-directory journal-file-open-timeout journal-file-size
     journal-lock-acquisition-timeout journal-max-attic-files journal-max-io journal-min-files journal-pool-files
     journal-retention-directory journal-sync-non-transactional journal-sync-transactional journal-type
-    large-message-sync large-messages-directory literal-match-markers management-address
-    management-message-rbac management-notification-address management-rbac-prefix mask-password
-    max-disk-usage max-redelivery-records memory-measure-interval memory-warning-threshold
-    message-counter-enabled message-counter-max-day-history message-counter-sample-period
-    message-expiry-scan-period metrics metrics-plugin min-disk-free mqtt-session-scan-interval
-    mqtt-session-state-persistence-timeout mqtt-subscription-persistence-enabled name network-check-NIC
-    network-check-URL-list network-check-list network-check-period network-check-ping-command
-    network-check-ping6-command network-check-timeout node-manager-lock-directory page-max-concurrent-io
+    large-message-sync large-messages-directory literal-match-markers log-delegate-factory-class-name
+    log-journal-write-rate management-address management-message-rbac management-notification-address
+    management-rbac-prefix mask-password max-disk-usage max-redelivery-records memory-measure-interval
+    memory-warning-threshold message-counter-enabled message-counter-max-day-history message-counter-sample-period
+    message-expiry-scan-period message-expiry-thread-priority metrics metrics-plugin min-disk-free
+    mirror-ack-manager-page-attempts mirror-ack-manager-queue-attempts mirror-ack-manager-retry-delay
+    mirror-ack-manager-warn-unacked mirror-page-transaction mqtt-session-scan-interval
+    mqtt-session-state-persistence-timeout mqtt-subscription-persistence-enabled name network-check-list
+    network-check-NIC network-check-period network-check-ping-command network-check-ping6-command
+    network-check-timeout network-check-URL-list node-manager-lock-directory page-max-concurrent-io
     page-sync-timeout paging-directory password-codec persist-delivery-count-before-delivery persist-id-cache
     persistence-enabled populate-validated-user purge-page-folders queues read-whole-page
     reject-empty-validated-user remoting-incoming-interceptors remoting-outgoing-interceptors resolve-protocols
     resource-limit-settings scheduled-thread-pool-max-size security-enabled security-invalidation-interval
     security-settings server-dump-interval store suppress-session-notifications system-property-prefix
     temporary-queue-namespace thread-pool-max-size transaction-timeout transaction-timeout-scan-period
-    uuid-namespace wild-card-routing-enabled wildcard-addresses
+    uuid-namespace view-permission-method-match-pattern wild-card-routing-enabled wildcard-addresses
     """
 )
 
@@ -93,97 +94,29 @@ OWN_NAMES: Final = _names(
 
 ACCEPTOR_PARAMETERS: Final = _names(
     """
-    ackManagerFlushTimeout actorThresholdBytes allowLinkStealing amqpCredits amqpDrainOnTransientDeliveryErrors
-    amqpDuplicateDetection amqpIdleTimeout amqpLinkQuiesceTimeout amqpLowCredits amqpMinLargeMessageSize
-    amqpTreatRejectAsUnmodifiedDeliveryFailed amqpUseModifiedForTransientDeliveryErrors anycastPrefix autoStart
-    backlog batchDelay brokerName closeMqttConnectionOnPublishAuthorizationFailure clusterConnection connectionTtl
-    connectionTtlMax connectionTtlMin connectionsAllowed crlPath defaultMaximumInFlightPublishMessages
-    defaultMqttSessionExpiryInterval directDeliver enabledCipherSuites enabledProtocols handshake-timeout
-    heartBeatToConnectionTtlModifier httpEnabled httpUpgradeEnabled initialRemoteMaxFrameSize keyStoreAlias
-    keyStorePassword keyStorePath keyStoreProvider keyStoreType maxFrameSize maxInactivityDuration
-    maxInactivityDurationInitalDelay maximumPacketSize mirrorMaxPendingAcks multicastPrefix needClientAuth
-    openWireDestinationCacheSize openwireMaxPacketChunkSize openwireUseDuplicateDetectionOnFailover protocols
-    proxyProtocolEnabled pubSubPrefix quietPeriod rebalanceClusterClients receiveMaximum remotingThreads router
-    saslLoginConfigScope saslMechanisms securityDomain serverKeepAlive shutdownTimeout sniHost socksEnabled
-    sslAutoReload sslContext sslEnabled sslProvider supportAdvisory suppressInternalManagementObjects tcpNoDelay
-    tcpReceiveBufferSize tcpSendBufferSize topicAliasMaximum trustAll trustManagerFactoryPlugin
-    trustStorePassword trustStorePath trustStoreProvider trustStoreType updateClusterClients
-    updateClusterClientsOnRemove useEpoll useKQueue useKeepAlive verifyHost virtualTopicConsumerLruCacheMax
+    ackManagerFlushTimeout activemqServerName actorThresholdBytes allowLinkStealing amqpCredits
+    amqpDrainOnTransientDeliveryErrors amqpDuplicateDetection amqpIdleTimeout amqpLinkQuiesceTimeout amqpLowCredits
+    amqpMinLargeMessageSize amqpTreatRejectAsUnmodifiedDeliveryFailed amqpUseModifiedForTransientDeliveryErrors
+    anycastPrefix autoStart backlog batchDelay brokerName closeMqttConnectionOnPublishAuthorizationFailure
+    clusterConnection connect-timeout-millis connectionsAllowed connectionTtl connectionTtlMax connectionTtlMin
+    crlPath defaultMaximumInFlightPublishMessages defaultMqttSessionExpiryInterval directDeliver
+    disableStompServerHeader enabledCipherSuites enabledProtocols forceSSLParameters handshake-timeout
+    heartBeatToConnectionTtlModifier httpClientIdleScanPeriod httpClientIdleTime httpEnabled httpRequiresSessionId
+    httpResponseTime httpServerScanPeriod httpUpgradeEnabled httpUpgradeEndpoint initialRemoteMaxFrameSize
+    keyStoreAlias keyStorePassword keyStorePath keyStoreProvider keyStoreType localAddress localPort maxFrameSize
+    maximumPacketSize maxInactivityDuration maxInactivityDurationInitalDelay mirrorMaxPendingAcks multicastPrefix
+    needClientAuth nioRemotingThreads openWireDestinationCacheSize openwireMaxPacketChunkSize
+    openwireUseDuplicateDetectionOnFailover protocols proxyProtocolEnabled pubSubPrefix quietPeriod
+    rebalanceClusterClients receiveMaximum remotingThreads router saslLoginConfigScope saslMechanisms securityDomain
+    serverId serverKeepAlive servletPath shutdownTimeout sniHost socksEnabled socksHost socksPassword socksPort
+    socksRemoteDNS socksUsername socksVersion sslAutoReload sslContext sslEnabled sslProvider
+    stomp-enable-message-id stomp-min-large-message-size stompConsumerCredits stompConsumerWindowSize
+    stompEnableMessageId stompMaxFramePayloadLength stompMinLargeMessageSize supportAdvisory
+    suppressInternalManagementObjects tcpNoDelay tcpReceiveBufferSize tcpSendBufferSize topicAliasMaximum trustAll
+    trustManagerFactoryPlugin trustStorePassword trustStorePath trustStoreProvider trustStoreType
+    updateClusterClients updateClusterClientsOnRemove useDefaultSslContext useEpoll useGlobalWorkerPool useKeepAlive
+    useKQueue useNio useNioGlobalWorkerPool useServlet verifyHost virtualTopicConsumerLruCacheMax
     virtualTopicConsumerWildcards wantClientAuth webSocketCompressionSupported webSocketEncoderType
     webSocketMaxFramePayloadLength writeBufferHighWaterMark writeBufferLowWaterMark
     """
 )
-
-PROTOCOLS: Final = frozenset(["AMQP", "CORE", "HORNETQ", "MQTT", "OPENWIRE", "STOMP"])
-
-SASL_MECHANISMS: Final = frozenset(["GSSAPI", "SCRAM-SHA-512"])
-"""Mechanisms that this broker does not support."""
-
-PERMISSIONS: Final = frozenset(["edit", "view"])
-"""Permissions that this broker does not support."""
-
-RENAMED: Final = {
-    "auto-create-jms-queues": "auto-create-queues",
-    "auto-create-jms-topics": "auto-create-addresses",
-    "auto-delete-jms-queues": "auto-delete-queues",
-    "auto-delete-jms-topics": "auto-delete-addresses",
-    "last-value-queue": "default-last-value-queue",
-    "queues": "addresses",
-    "temporary-queue-namespace": "uuid-namespace",
-    "wild-card-routing-enabled": "routing-enabled within wildcard-addresses",
-}
-"""Deprecated names, each with the supported one."""
-
-_ONE_FILE: Final = "the store is one file in journal-directory, whose free space is reused"
-_ONE_COMMIT: Final = "each commit stores what arrived during the one before it, there is no buffer to size"
-_ALL_IN_ONE: Final = "everything that is stored is in journal-directory"
-
-WITHOUT_MEANING: Final = {
-    "bindings-directory": _ALL_IN_ONE,
-    "create-bindings-dir": _ALL_IN_ONE,
-    "journal-type": "LMDB does the input and output",
-    "journal-max-io": "one commit runs at a time",
-    "journal-datasync": "every commit is synced to the disk",
-    "large-message-sync": "every commit is synced to the disk",
-    "page-sync-timeout": "every commit is synced to the disk",
-    "journal-buffer-size": _ONE_COMMIT,
-    "journal-buffer-timeout": _ONE_COMMIT,
-    "journal-device-block-size": _ONE_FILE,
-    "journal-file-open-timeout": _ONE_FILE,
-    "journal-file-size": _ONE_FILE,
-    "journal-max-attic-files": _ONE_FILE,
-    "journal-min-files": _ONE_FILE,
-    "journal-pool-files": _ONE_FILE,
-    "journal-compact-min-files": f"{_ONE_FILE}; `artemis-py data compact` makes it smaller",
-    "journal-compact-percentage": f"{_ONE_FILE}; `artemis-py data compact` makes it smaller",
-    "page-max-concurrent-io": "there are no page files",
-    "purge-page-folders": "there are no page files",
-    "read-whole-page": "there are no page files",
-}
-"""Elements of core about how Artemis stores messages, with the reason why they have no effect here. Ignoring them does
-no harm, so a file made for Artemis may keep them; a warning says so."""
-
-_REASONS: Final = {
-    "journal-lock-acquisition-timeout": "a second broker on the folder does not wait, it is refused at once",
-    "journal-retention-directory": "consumed messages are deleted, there is nothing to replay",
-    "node-manager-lock-directory": "the lock is in journal-directory",
-    "store": "messages are stored in journal-directory, in no other database",
-}
-"""Reasons why an element is refused, where "not yet" would be wrong."""
-
-# By parent element; a parent is missing here if Artemis has no more children of it than this broker.
-CHILDREN: Final = {
-    "core": CORE_ELEMENTS,
-    "address-setting": ADDRESS_SETTINGS,
-    "divert": DIVERT_ELEMENTS,
-    "security-settings": frozenset(["security-setting-plugin"]),
-}
-
-
-def unsupported(name: str) -> str:
-    """Return the message for a name that Artemis knows and this broker does not."""
-    if name in RENAMED:
-        return f"is an old name; write {RENAMED[name]}"
-    if name in _REASONS:
-        return f"known to Artemis, not supported by artemis_py: {_REASONS[name]}; remove it"
-    return "known to Artemis, not supported by artemis_py yet; remove it"

@@ -1,14 +1,13 @@
 """Reads a whole broker.xml: every mistake is found and reported before anything is used."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from attrs import evolve
 
-from artemis_py.config import known
 from artemis_py.config.acceptor_url import read_acceptor
 from artemis_py.config.broker_config import LOGIN_OPTIONS, MAIN_OPTIONS, WILDCARD_OPTIONS, BrokerConfig, LoginConfig
 from artemis_py.config.diverts import read_diverts
@@ -20,6 +19,7 @@ from artemis_py.config.report import Report, local_name
 from artemis_py.config.schema import Schema
 from artemis_py.config.values import split_names, suggest
 from artemis_py.config.variables import Overrides, Written, substitute
+from artemis_py.config.verdicts import PERMISSIONS
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import MatchHierarchy, WildcardSyntax
 from artemis_py.core.runtime.access import Permission
@@ -47,12 +47,7 @@ def load(path: Path, variables: Mapping[str, str] | None = None) -> BrokerConfig
     `variables` (by default the environment) provides values for `${name}` and overrides, see `config.variables`.
     Relative file names in it are relative to its folder.
     """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(SIZE_LIMIT_BYTES + 1)
-    except OSError as error:
-        raise ConfigError([Problem(str(path), 0, "file", f"cannot be read: {error.strerror}")]) from error
-    return parse(data, str(path), path.parent, variables)
+    return parse(_read(path), str(path), path.parent, variables)
 
 
 def load_default(variables: Mapping[str, str] | None = None) -> BrokerConfig:
@@ -67,16 +62,52 @@ def shipped_folder() -> Path:
 
 def parse(data: bytes, file: str, folder: Path, variables: Mapping[str, str] | None = None) -> BrokerConfig:
     """Read the bytes of a broker.xml; see `load`."""
+    config, report = parse_all(data, file, folder, variables)
+    report.raise_problems()
+    return config
+
+
+def load_all(path: Path, variables: Mapping[str, str] | None = None) -> tuple[BrokerConfig, Report]:
+    """Read a broker.xml as far as it can be read; see `parse_all` and `load`."""
+    return parse_all(_read(path), str(path), path.parent, variables)
+
+
+def parse_all(
+    data: bytes, file: str, folder: Path, variables: Mapping[str, str] | None = None
+) -> tuple[BrokerConfig, Report]:
+    """Read what can be read of the bytes of a broker.xml, with a report of all mistakes.
+
+    With mistakes in the report, the configuration lacks what they concern: it is good only for finding further ones.
+    Raises ConfigError if the bytes are no configuration at all.
+    """
     variables = os.environ if variables is None else variables
     report = Report(file)
     root = read_document(data, report)
     schema = Schema(shipped_folder())
-    substitute(root, variables, report)
+    substitute(root, {**_places_of_instance(folder), **variables}, report)
     schema.check_structure(root, report)
     config = _Reader(root, folder, Overrides(variables), report).read()
     schema.check_values(root, report)
-    report.raise_problems()
-    return config
+    return config, report
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(SIZE_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([Problem(str(path), 0, "file", f"cannot be read: {error.strerror}")]) from error
+
+
+def _home(folder: Path) -> Path:
+    """Return the folder of the instance, given the folder of broker.xml."""
+    return folder.parent if folder.name == "etc" else folder
+
+
+def _places_of_instance(folder: Path) -> dict[str, str]:
+    """Return the variables that the scripts of an Artemis instance set, for the files that use them."""
+    home = _home(folder).absolute()
+    return {"artemis.instance": str(home), "artemis.instance.etc": str(folder.absolute()), "data.dir": f"{home}/data"}
 
 
 class _Reader:
@@ -89,6 +120,7 @@ class _Reader:
         self._overrides: Final = overrides
         self._elements: Final = Elements(overrides, report)
         self._report: Final = report
+        self._roles: Final[dict[str, tuple[str, int]]] = {}
 
     def read(self) -> BrokerConfig:
         """Read the whole tree."""
@@ -99,9 +131,11 @@ class _Reader:
         mapped = self._role_mappings()
         places: dict[str, tuple[str, int]] = {}
         addresses = tuple(self._addresses())
+        acceptors = tuple(self._acceptors())
+        self._check_any_acceptor(acceptors)
         config = BrokerConfig(
             settings=settings,
-            acceptors=tuple(self._acceptors()),
+            acceptors=acceptors,
             addresses=addresses,
             diverts=read_diverts(self._core, self._elements, addresses, settings.wildcards),
             address_settings=self._matches("address-setting", settings, self._address_settings, places),
@@ -110,7 +144,8 @@ class _Reader:
                 "security-setting", settings, lambda element: self._permissions(element, mapped), {}
             ),
             login=self._login(),
-            home=self._folder.parent if self._folder.name == "etc" else self._folder,
+            roles=self._roles,
+            home=_home(self._folder),
             **values,
         )
         self._overrides.report_unused(self._report)
@@ -173,6 +208,13 @@ class _Reader:
                     written.place, f"port {acceptor.port} is taken by acceptor {first}; choose another port"
                 )
             yield acceptor
+
+    def _check_any_acceptor(self, acceptors: Sequence[AcceptorConfig]) -> None:
+        """Report a file whose acceptors are all left out: nobody could connect."""
+        element = self._core.find(f"{in_core('acceptors')}/{in_core('acceptor')}")
+        if element is not None and not acceptors and not self._report.problems:
+            text = "no acceptor would be opened; write one such as tcp://127.0.0.1:61616"
+            self._report.problem(self._report.place(element), text)
 
     # --- addresses and queues ---
 
@@ -274,14 +316,22 @@ class _Reader:
 
     def _permissions(self, setting: Any, mapped: Mapping[str, set[str]]) -> dict[Permission, frozenset[str]]:
         granted: dict[Permission, frozenset[str]] = {}
-        for element in setting:
+        for element in list(setting):
             name = self._elements.name(element, "type")
             permission = _PERMISSIONS.get(name or "")
             if permission is not None:
                 roles = split_names(element.get("roles", ""))
+                for role in roles:
+                    # A role that others include may well have no users of its own.
+                    if role not in mapped:
+                        self._roles.setdefault(role, (self._report.file, element.sourceline))
                 foreign = [other for role in roles for other in mapped.get(role, ())]
                 granted[permission] = granted.get(permission, frozenset()) | {*roles, *foreign}
+            elif name is not None and name in PERMISSIONS:
+                PERMISSIONS[name].tell([name], self._report.place(element, f"attribute type: {name}"), self._report)
+                # libxml2 would object to it.
+                setting.remove(element)
             elif name is not None:
-                message = known.unsupported(name) if name in known.PERMISSIONS else suggest(name, _PERMISSIONS)
-                self._report.problem(self._report.place(element, "attribute type"), f"{name}: {message}")
+                place = self._report.place(element, "attribute type")
+                self._report.problem(place, f"{name}: {suggest(name, _PERMISSIONS)}")
         return granted

@@ -1,5 +1,6 @@
 """The mistakes found in a configuration so far, and the places where values are written."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import define, field, frozen
@@ -8,6 +9,10 @@ from artemis_py.errors import ConfigError, Problem
 
 ENVIRONMENT: Final = "environment"
 """Name that replaces the file name if a value comes from an environment variable."""
+
+
+# A warning stays one line of a terminal or two.
+_LISTED_LINES: Final = 5
 
 
 @frozen(kw_only=True)
@@ -55,6 +60,25 @@ class Report:
         """Raise ConfigError with all mistakes, sorted by line, if there are any."""
         if self.problems:
             raise ConfigError(sorted(self.problems, key=lambda problem: (problem.file, problem.line)))
+
+
+def merged(problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems with those that say the same of several lines of a file as one, sorted by file and line."""
+    lines: dict[tuple[str, str, str], list[int]] = {}
+    for each in problems:
+        lines.setdefault((each.file, each.element, each.message), []).append(each.line)
+    found = []
+    for (file, element, message), at in lines.items():
+        first, *others = sorted(set(at))
+        also = f" (also in {'line' if len(others) == 1 else 'lines'} {_listed(others)})" if others else ""
+        found.append(Problem(file, first, element, message + also))
+    return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _listed(lines: list[int]) -> str:
+    """Return the numbers of lines, of many only the first ones."""
+    rest = f" and {len(lines) - _LISTED_LINES} more" if len(lines) > _LISTED_LINES else ""
+    return ", ".join(map(str, lines[:_LISTED_LINES])) + rest
 
 
 def local_name(element: Any) -> str:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from attrs import frozen
 from lxml import etree
 
-from artemis_py.config import known
 from artemis_py.config.report import Report, local_name
 from artemis_py.config.values import suggest
+from artemis_py.config.verdicts import ELEMENTS, Effect, values_of
 
 SCHEMA_FILES: Final = ("artemis-py.xsd", "artemis-py-core.xsd", "artemis-py-login.xsd")
 
@@ -87,10 +87,15 @@ class Schema:
         seen: set[str] = set()
         for child in list(element):
             name = local_name(child)
-            if name in known.WITHOUT_MEANING and content.name == "core":
-                report.warning(report.place(child), f"has no effect in artemis_py: {known.WITHOUT_MEANING[name]}")
-                element.remove(child)
-                continue
+            if name not in content.children and not child.tag.startswith(_XINCLUDE):
+                verdict = ELEMENTS.get(content.name, {}).get(name)
+                if verdict is not None:
+                    verdict.tell(values_of(child), report.place(child), report)
+                    if verdict.effect is not Effect.RENAMED:
+                        element.remove(child)
+                        continue
+                    name = verdict.reason
+                    child.tag = f"{{{content.children[name].namespace}}}{name}"
             wrong = self._wrong(child, content, name in seen)
             if wrong is None:
                 seen.add(name)
@@ -111,8 +116,6 @@ class Schema:
             if is_second and not content.may_repeat:
                 return f"is given twice in {parent.name}; keep one"
             return None
-        if name in known.CHILDREN.get(parent.name, ()):
-            return known.unsupported(name)
         if not parent.children:
             what = "text" if parent.has_text else "attributes"
             return f"{parent.name} may contain only {what}; remove this element"

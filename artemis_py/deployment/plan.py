@@ -66,6 +66,7 @@ _NOT_OPTIONS: Final = frozenset(
         "diverts",
         "login",
         "places",
+        "roles",
         "security_settings",
         "settings",
         "warnings",

@@ -10,11 +10,26 @@ from typing import Final
 from attrs import frozen
 
 from artemis_py.config.broker_config import BrokerConfig
+from artemis_py.config.report import merged
 from artemis_py.deployment.plan import Plan
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import named_logger
 
 LOGGER: Final = named_logger(__name__)
+
+
+# A file made for Artemis has some twenty; a generated one may have one for each of thousands of matches.
+LOGGED_LIMIT: Final = 100
+"""Lines of the log about one configuration."""
+
+
+def log_warnings(warnings: Sequence[Problem]) -> None:
+    """Write one line for each warning about a configuration; the same about several lines of the file is one."""
+    lines = merged(warnings)
+    for problem in lines[:LOGGED_LIMIT]:
+        LOGGER.warning("%s", problem)
+    if len(lines) > LOGGED_LIMIT:
+        LOGGER.warning("%d more warnings; `artemis-py check` prints all of them", len(lines) - LOGGED_LIMIT)
 
 
 @frozen
@@ -60,8 +75,7 @@ class Reloader:
             self._requested.clear()
             try:
                 config = await asyncio.to_thread(self._source)
-                for problem in config.warnings:
-                    LOGGER.warning("%s", problem)
+                log_warnings(config.warnings)
                 self._reload(config).log()
             except ConfigError as error:
                 for problem in error.problems:

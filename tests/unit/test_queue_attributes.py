@@ -265,7 +265,7 @@ COMMON: Final = ("name", "address", "durable", "filter", "user", "enabled", "exc
 # old name of Artemis is answered with the new one.
 SAID_AGAIN: Final = {
     ("cli/queue.py", "purge-on-no-consumers"),
-    ("config/known.py", "default-last-value-queue"),
+    ("config/verdicts.py", "default-last-value-queue"),
     ("storetools/xml_reader.py", "filter-string"),
     # Members of a divert, which has a filter as a queue has one.
     ("cli/divert.py", "filter-string"),

@@ -6,13 +6,12 @@ import pytest
 from lxml import etree
 
 from artemis_py.config import parse
-from artemis_py.config.known import ADDRESS_SETTINGS, CORE_ELEMENTS, QUEUE_ATTRIBUTES, WITHOUT_MEANING
+from artemis_py.config.known import QUEUE_ATTRIBUTES
 from artemis_py.config.reader import shipped_folder
 from artemis_py.config.report import Report
 from artemis_py.config.schema import Schema
-from tests.unit.config.samples import FILE, QUEUE, SETTING, content, mistakes, read, whole
-
-NOT_YET = "known to Artemis, not supported by artemis_py yet; remove it"
+from artemis_py.config.verdicts import CORE
+from tests.unit.config.samples import FILE, QUEUE, content, mistakes, read, whole
 
 
 def in_setting(text: str) -> str:
@@ -23,50 +22,6 @@ def in_setting(text: str) -> str:
 def in_queue(text: str) -> str:
     """A queue with these attributes."""
     return f'<addresses><address name="a"><anycast><queue name="q" {text}/></anycast></address></addresses>'
-
-
-@pytest.mark.parametrize(
-    ("core", "expected"),
-    [
-        ("<bridges/>", f"bridges: {NOT_YET}"),
-        ("<queues/>", "queues: is an old name; write addresses"),
-        (
-            "<wild-card-routing-enabled>true</wild-card-routing-enabled>",
-            "wild-card-routing-enabled: is an old name; write routing-enabled within wildcard-addresses",
-        ),
-        (in_setting("<page-size-bytes>1</page-size-bytes>"), f"page-size-bytes: {NOT_YET}"),
-        (
-            '<security-settings><security-setting-plugin class-name="x"/></security-settings>',
-            f"security-setting-plugin: {NOT_YET}",
-        ),
-        (
-            (
-                '<security-settings><security-setting match="a"><permission type="view" roles="r"/></security-setting>'
-                "</security-settings>"
-            ),
-            f"permission: attribute type: view: {NOT_YET}",
-        ),
-    ],
-)
-def test_what_artemis_has_and_we_do_not_is_refused_by_name(core: str, expected: str) -> None:
-    """Never ignored: its author relies on it."""
-    assert mistakes(core) == [f"broker.xml:4: {expected}"]
-
-
-@pytest.mark.parametrize("name", sorted(CORE_ELEMENTS - WITHOUT_MEANING.keys() - content("core").children.keys()))
-def test_every_core_element_of_artemis_is_known(name: str) -> None:
-    """artemis-model §6.4, without those we support."""
-    (mistake,) = mistakes(f"<{name}/>")
-
-    assert "known to Artemis" in mistake or "is an old name" in mistake
-
-
-@pytest.mark.parametrize("name", sorted(ADDRESS_SETTINGS - content(SETTING).children.keys()))
-def test_every_address_setting_of_artemis_is_known(name: str) -> None:
-    """artemis-model §2.1, without those we support."""
-    (mistake,) = mistakes(in_setting(f"<{name}/>"))
-
-    assert "known to Artemis" in mistake or "is an old name" in mistake
 
 
 def test_every_queue_attribute_of_artemis_is_supported() -> None:
@@ -322,26 +277,26 @@ def test_all_mistakes_are_told_at_once_by_line() -> None:
     core = """<acceptors>
       <acceptor name="a">http://x</acceptor>
     </acceptors>
-    <federations/>
+    <federations><federation/></federations>
     <address-settings>
       <address-setting match="a.#.b">
         <max-size-bytes>x</max-size-bytes>
         <nonsense/>
       </address-setting>
     </address-settings>
-    <bridges/>
+    <bridges><bridge/></bridges>
     <global-max-size>y</global-max-size>"""
 
     assert mistakes(core, ARTEMIS_PY_CORE_NAM="n") == [
         "broker.xml:5: acceptor: scheme http: only tcp is supported",
-        f"broker.xml:7: federations: {NOT_YET}",
+        f"broker.xml:7: federations: is not supported by artemis_py: {CORE['federations'].reason}",
         (
             "broker.xml:9: address-setting: attribute match: match 'a.#.b': '#' is only allowed as the last word "
             "of a match"
         ),
         'broker.xml:10: max-size-bytes: "x" is not a size; write bytes, or a number with K, M or G such as 10M',
         "broker.xml:11: nonsense: is not an element of address-setting; docs/configuration.md lists the legal ones",
-        f"broker.xml:14: bridges: {NOT_YET}",
+        f"broker.xml:14: bridges: is not supported by artemis_py: {CORE['bridges'].reason}",
         'broker.xml:15: global-max-size: "y" is not a size; write bytes, or a number with K, M or G such as 10M',
         (
             "environment:0: ARTEMIS_PY_CORE_NAM: replaces nothing in this configuration; "
@@ -396,27 +351,6 @@ def test_the_second_of_two_equal_matches_is_still_checked() -> None:
 
     assert mistakes(core) == [
         'broker.xml:4: no-expiry: "x" is neither true nor false; write one of the two in lower case'
-    ]
-
-
-@pytest.mark.parametrize("name", sorted(WITHOUT_MEANING))
-def test_how_artemis_stores_may_stay_in_the_file_and_is_a_warning(name: str) -> None:
-    """Its author wanted speed or space, and loses nothing; but it is said."""
-    config = read(f"<{name}>what Artemis takes</{name}>")
-
-    assert [str(warning) for warning in config.warnings] == [
-        f"broker.xml:4: {name}: has no effect in artemis_py: {WITHOUT_MEANING[name]}"
-    ]
-    assert name in CORE_ELEMENTS
-
-
-def test_what_cannot_be_kept_is_refused_with_the_reason() -> None:
-    """A file that asks for retention must not start without it."""
-    assert mistakes("<journal-retention-directory>history</journal-retention-directory>") == [
-        (
-            "broker.xml:4: journal-retention-directory: known to Artemis, not supported by artemis_py: consumed "
-            "messages are deleted, there is nothing to replay; remove it"
-        )
     ]
 
 

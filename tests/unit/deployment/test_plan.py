@@ -118,6 +118,7 @@ OPTIONS = [
         "diverts",
         "login",
         "places",
+        "roles",
         "security_settings",
         "settings",
         "warnings",

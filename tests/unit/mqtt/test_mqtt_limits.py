@@ -3,7 +3,7 @@
 import pytest
 
 from artemis_mqtt.engine.packets import Will
-from artemis_py.config import check_parameters
+from artemis_py.config import check_acceptors
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.wire.parameters import InvalidParameter
 from tests.mqtt_site import Client, Site
@@ -55,7 +55,7 @@ def test_the_broker_does_not_start_with_two_limits() -> None:
         for name, line, text in (("one", 4, "5"), ("two", 5, "-1"))
     ]
 
-    assert [str(problem) for acceptor in acceptors for problem in check_parameters(acceptor, managers)] == [
+    assert [str(problem) for problem in check_acceptors(acceptors, managers).problems] == [
         (
             f'broker.xml:5: acceptor: parameter {LIMIT}: is -1, and 5 on acceptor "one"; there is one value for the '
             "whole broker: give it on one acceptor, or the same on both"
