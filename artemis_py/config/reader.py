@@ -14,6 +14,7 @@ from artemis_py.config.diverts import read_diverts
 from artemis_py.config.document import OWN_NAMESPACE, SIZE_LIMIT_BYTES, in_core, read_document
 from artemis_py.config.elements import Elements
 from artemis_py.config.internal_names import warn_of_internal_names
+from artemis_py.config.login_file import read_login_file
 from artemis_py.config.memory import half_of_memory
 from artemis_py.config.report import Report, local_name
 from artemis_py.config.schema import Schema
@@ -180,7 +181,9 @@ class _Reader:
 
     def _login(self) -> LoginConfig:
         element = self._root.find(f"{{{OWN_NAMESPACE}}}login")
-        return LoginConfig(**self._elements.children(element, LOGIN_OPTIONS, "login"), folder=self._folder)
+        values = {} if element is not None else read_login_file(self._folder, self._report)
+        values |= self._elements.children(element, LOGIN_OPTIONS, "login")
+        return LoginConfig(**values, folder=self._folder)
 
     # --- acceptors ---
 

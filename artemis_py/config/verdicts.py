@@ -257,7 +257,7 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
     "amqpDrainOnTransientDeliveryErrors": _none("a producer to a full address gets no credit until there is room"),
     "amqpLinkQuiesceTimeout": _none("links are detached at once"),
     "initialRemoteMaxFrameSize": _none("frames may have maxFrameSize from the first one on"),
-    "saslLoginConfigScope": _none("users are in the files of <login>, there is no login.config"),
+    "saslLoginConfigScope": _none("all acceptors have the same users (docs/security.md)"),
     **_each(
         "webSocketCompressionSupported webSocketEncoderType webSocketMaxFramePayloadLength",
         _none("frames are binary and not compressed, their size is limited as that of other bytes"),
