@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from artemis_py.errors import ConfigError, Problem
@@ -36,22 +37,37 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
     element = f"acceptor {config.name}"
     # Without a callback, `load_cert_chain` would ask for a missing password on the terminal.
     password = tls.key_store_password or ""
+    problems = []
     try:
         context.load_cert_chain(tls.key_store_path, tls.private_key_path, lambda: password)
     except (OSError, ValueError) as error:
-        raise ConfigError([_problem(config, element, f"keyStorePath={tls.key_store_path}", error)]) from error
+        problems.append(_problem(config, element, "keyStorePath", tls.key_store_path, error))
     if tls.trust_store_path is not None:
         try:
             context.load_verify_locations(tls.trust_store_path)
         except (OSError, ValueError) as error:
-            raise ConfigError([_problem(config, element, f"trustStorePath={tls.trust_store_path}", error)]) from error
+            problems.append(_problem(config, element, "trustStorePath", tls.trust_store_path, error))
         context.verify_mode = ssl.CERT_REQUIRED if tls.need_client_auth else ssl.CERT_OPTIONAL
+    if problems:
+        raise ConfigError(problems)
     return context
 
 
-def _problem(config: AcceptorConfig, element: str, option: str, error: Exception) -> Problem:
-    message = f"{option} cannot be used: {error}; use a PEM file with a certificate and its key"
+def _problem(config: AcceptorConfig, element: str, option: str, path: Path, error: Exception) -> Problem:
+    message = f"{option}={path} cannot be used: {error}; use a PEM file with a certificate and its key"
+    if _is_java_key_store(path):
+        message = f"{option}={path} is a key store of Java; convert it to PEM (docs/artemis-compatibility.md)"
     return Problem(config.file, config.line, element, message)
+
+
+def _is_java_key_store(path: Path) -> bool:
+    """Tell whether a file begins like a JKS or JCEKS file, or like a PKCS#12 file (RFC 7292 §4: version 3)."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(16)
+    except OSError:
+        return False
+    return head[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce") or (head[:1] == b"\x30" and b"\x02\x01\x03" in head)
 
 
 def distinguished_name(certificate: Mapping[str, Any] | None) -> str | None:

@@ -335,6 +335,22 @@ async def test_a_handshake_that_got_somewhere_outlives_silence() -> None:
             each.close()
 
 
+@pytest.mark.parametrize("head", ["feedfeed00000002", "cececece00000002", "30820a5e020103", "30808002010330"])
+def test_a_key_store_of_java_is_called_that(head: str, tmp_path: Path) -> None:
+    """OpenSSL would say "PEM lib"; and both files are told at once."""
+    store = tmp_path / "store"
+    store.write_bytes(bytes.fromhex(head) + bytes(50))
+    with pytest.raises(ConfigError) as caught:
+        server_context(
+            AcceptorConfig(name="a", file="f", line=1, tls=TlsConfig(key_store_path=store, trust_store_path=store))
+        )
+
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"f:1: acceptor a: {option}={store} is a key store of Java; convert it to PEM (docs/artemis-compatibility.md)"
+        for option in ("keyStorePath", "trustStorePath")
+    ]
+
+
 @pytest.mark.parametrize(
     ("tls", "option"),
     [

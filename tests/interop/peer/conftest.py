@@ -28,21 +28,25 @@ CREATE_TIMEOUT_S: Final = 90
 
 @pytest.fixture(scope="session")
 def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unpacked archive. Skips, and says why, without Maven, Java or the download."""
+    """The unpacked archive."""
+    return unpacked(ARTEMIS, tmp_path_factory.mktemp("apache-artemis"))
+
+
+def unpacked(version: str, folder: Path) -> Path:
+    """A distribution of Artemis in a folder. Skips, and says why, without Maven, Java or the download."""
     try:
         check_java()
     except MissingRequirement as missing:
         pytest.skip(str(missing))
     if shutil.which("mvn") is None:
         pytest.skip("Maven (mvn) is not installed")
-    folder = tmp_path_factory.mktemp("apache-artemis")
-    artifact = f"org.apache.activemq:apache-artemis:{ARTEMIS}:tar.gz:bin"
+    artifact = f"org.apache.activemq:apache-artemis:{version}:tar.gz:bin"
     command = ["mvn", "-q", "-B", UNPACK, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
     if done.returncode != 0:
         reason = next((line for line in done.stdout.splitlines() if line.startswith("[ERROR]")), done.stdout)
-        pytest.skip(f"Apache Artemis {ARTEMIS} cannot be had from Maven: {reason}")
-    return folder / f"apache-artemis-{ARTEMIS}"
+        pytest.skip(f"Apache Artemis {version} cannot be had from Maven: {reason}")
+    return folder / f"apache-artemis-{version}"
 
 
 def create(distribution: Path, instance: Path, port: int) -> list[str]:

@@ -1,6 +1,7 @@
 """The manual has every option, with the default and explanation that the code has.
 
-Run this module (`python -m`) to write the tables of docs/configuration.md and docs/management.md again.
+Run this module (`python -m`) to write the tables of docs/artemis-compatibility.md, docs/configuration.md and
+docs/management.md again.
 """
 
 import re
@@ -24,6 +25,7 @@ from artemis_py.core.settings.queue_config import QUEUE_OPTIONS
 from artemis_py.core.settings.queue_settings import Mutability, QueueAttribute
 from artemis_py.management.queue_attributes import ATTRIBUTES, COLUMNS, SHOWN
 from artemis_py.transport.config import ACCEPTOR_OPTIONS, TLS_OPTIONS
+from tests.unit.config.compatibility import COMPATIBILITY
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
 TABLE: Final = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -105,7 +107,11 @@ CONFIGURATION: Final = {
     "address-setting": of_options(*ADDRESS_SETTINGS),
     "login": of_options(*LOGIN_OPTIONS),
 }
-PAGES: Final = {"configuration.md": CONFIGURATION, "management.md": {"queue": of_management()}}
+PAGES: Final = {
+    "artemis-compatibility.md": COMPATIBILITY,
+    "configuration.md": CONFIGURATION,
+    "management.md": {"queue": of_management()},
+}
 
 
 @pytest.mark.parametrize(("page", "name"), [(page, name) for page, tables in PAGES.items() for name in tables])
