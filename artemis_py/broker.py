@@ -35,7 +35,7 @@ from artemis_py.deployment.logins import AuthenticatorOf, Logins, make_logins, o
 from artemis_py.deployment.plan import EMPTY, Plan, plan
 from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.reload import Reloaded, log_warnings
-from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of
+from artemis_py.deployment.storage import paging_folder, parts_of_store, store_of, warnings_of_store
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.logs import PERIOD_S, count_left_out, named_logger
 from artemis_py.management.endpoint import ManagementEndpoint
@@ -198,7 +198,7 @@ class Broker:
         factories = installed_protocols() if self._factories is None else self._factories
         managers = [factory(self.host) for factory in factories]
         checked = check_acceptors(config.acceptors, managers)
-        log_warnings([*config.warnings, *checked.warnings])
+        log_warnings([*config.warnings, *checked.warnings, *warnings_of_store(config)])
         if checked.problems:
             raise ConfigError(list(checked.problems))
         authenticator: AuthenticatorOf = open_to_all

@@ -16,6 +16,7 @@ from artemis_py.config.reader import FILE_NAME, load_all, shipped_folder
 from artemis_py.config.report import merged
 from artemis_py.deployment.plan import plan
 from artemis_py.deployment.protocols import installed_protocols
+from artemis_py.deployment.storage import warnings_of_store
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.protocol import ProtocolManager
 from artemis_py.security.users import UserFiles, Users
@@ -47,7 +48,11 @@ def examine(file: Path) -> Findings:
         findings.problems += error.problems
         return findings
     findings.problems += report.problems
-    findings.warnings += [*report.warnings, *problems_of_letters(config, config.places)]
+    findings.warnings += [
+        *report.warnings,
+        *problems_of_letters(config, config.places),
+        *warnings_of_store(config),
+    ]
     findings.collect(lambda: _try(config, file, findings))
     return findings
 

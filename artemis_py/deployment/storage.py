@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from artemis_py.config.broker_config import BrokerConfig
 from artemis_py.core.messages.builtin_format import PLAIN_FORMAT
 from artemis_py.core.services.services import Services
 from artemis_py.deployment.diverts import restore_diverts
 from artemis_py.deployment.lifecycle import Part, State
+from artemis_py.errors import Problem
 from artemis_py.protocol import ProtocolManager
 from artemis_py.store.disk import DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
@@ -16,6 +18,9 @@ from artemis_py.store.recovery import restore, restore_branches, restore_retaine
 from artemis_py.transport.repeated import Repeated
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.worker import Worker
+
+ARTEMIS_JOURNAL: Final = "activemq-data-*.amq"
+"""Files of the journal of Artemis."""
 
 
 def journal_folder(config: BrokerConfig) -> Path:
@@ -31,6 +36,15 @@ def large_messages_folder(config: BrokerConfig) -> Path:
 def paging_folder(config: BrokerConfig) -> Path | None:
     """Return the folder for non-durable messages that do not fit into memory; None means a temporary folder."""
     return config.home / config.paging_directory if config.persistence_enabled else None
+
+
+def warnings_of_store(config: BrokerConfig) -> list[Problem]:
+    """Return a warning if the folder of the store has the journal of Artemis, whose messages would seem to be lost."""
+    folder = journal_folder(config)
+    if not config.persistence_enabled or next(folder.glob(ARTEMIS_JOURNAL), None) is None:
+        return []
+    text = "Artemis has kept messages here, which are not read; let clients consume them from Artemis first"
+    return [Problem(str(folder), 0, "journal-directory", text)]
 
 
 def store_of(config: BrokerConfig) -> LmdbStore | None:

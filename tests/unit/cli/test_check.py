@@ -160,3 +160,21 @@ def test_bytes_that_are_no_xml_are_one_mistake(tmp_path: Path) -> None:
 
     assert len(examine(file).problems) == 1
     assert "cannot be read" in str(examine(tmp_path / "none.xml").problems[0])
+
+
+def test_the_journal_of_artemis_is_a_warning(tmp_path: Path) -> None:
+    """An instance that Artemis has used starts with no messages, and its operator should not wonder where they are."""
+    file = instance(tmp_path)
+    journal = tmp_path / "data" / "journal"
+    journal.mkdir(parents=True)
+    (journal / "activemq-data-1.amq").touch()
+
+    assert [str(warning) for warning in examine(file).warnings] == [
+        (
+            f"{journal}:0: journal-directory: Artemis has kept messages here, which are not read; let clients consume "
+            "them from Artemis first"
+        )
+    ]
+    in_memory = file.read_text().replace("<acceptors>", "<persistence-enabled>false</persistence-enabled><acceptors>")
+    file.write_text(in_memory)
+    assert examine(file).warnings == []
