@@ -13,6 +13,7 @@ import click
 from attrs import evolve
 
 from artemis_py.broker import Broker
+from artemis_py.cli.check import examine
 from artemis_py.cli.errors import Failed, Misconfigured
 from artemis_py.cli.instance import configuration_file
 from artemis_py.cli.serving import serve
@@ -64,7 +65,9 @@ def run(folder: Path | None, log_level: str, port_file: Path | None) -> None:
     try:
         asyncio.run(serve(source, ready))
     except ConfigError as error:
-        raise Misconfigured(error) from None
+        # A start ends at the first part that cannot be used; whoever mends the file wants to know of the others.
+        others = [] if folder is None else examine(configuration_file(folder)).problems
+        raise Misconfigured(ConfigError(list(dict.fromkeys([*error.problems, *others])))) from None
     except StoreError as error:
         raise Failed(str(error)) from None
     except OSError as error:

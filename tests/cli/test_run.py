@@ -134,6 +134,19 @@ def test_a_users_file_that_cannot_be_read_is_a_mistake(tmp_path: Path) -> None:
     assert all("artemis-users.properties:1:" in outcome.err for outcome in outcomes)
 
 
+def test_a_start_reports_the_same_mistakes_as_a_check(tmp_path: Path) -> None:
+    """Not only those of the first part that cannot be used."""
+    folder = created(tmp_path / "i")
+    (folder / "etc" / "artemis-users.properties").write_text("no equals sign\n")
+    file = folder / "etc" / "broker.xml"
+    file.write_text(file.read_text().replace("<name>", "<nmae/><name>").replace("protocols=MQTT", "protocols=MOTT"))
+    outcomes = [run_command(command, str(folder)) for command in ("run", "check")]
+
+    for outcome in outcomes:
+        assert outcome.code == 2
+        assert [found in outcome.err for found in ("properties:1:", "nmae", "MOTT", "3 problems found")] == [True] * 4
+
+
 def test_a_port_that_is_taken_is_told_in_words(tmp_path: Path) -> None:
     first = start_broker(Instance(), tmp_path / "first")
     folder = created(tmp_path / "i")
