@@ -19,6 +19,7 @@ from artemis_py.deployment.protocols import installed_protocols
 from artemis_py.deployment.storage import warnings_of_store
 from artemis_py.errors import ConfigError, Problem
 from artemis_py.protocol import ProtocolManager
+from artemis_py.security.authenticator import AnonymousAccess
 from artemis_py.security.users import UserFiles, Users
 from artemis_py.transport.config import AcceptorConfig
 from artemis_py.transport.tls import server_context
@@ -73,7 +74,7 @@ def _check_acceptors(
     checked = check_acceptors(acceptors, managers)
     findings.problems += checked.problems
     findings.warnings += checked.warnings
-    for acceptor in acceptors:
+    for acceptor in [each for each in acceptors if each not in checked.left_out]:
         findings.collect(lambda acceptor=acceptor: server_context(acceptor))  # type: ignore[misc]
         if not _resolves(acceptor.host):
             text = f"the host {acceptor.host} does not resolve on this machine; write an address such as 0.0.0.0"
@@ -97,10 +98,12 @@ def _check_users(config: BrokerConfig, findings: Findings) -> None:
 
 def _empty_roles(config: BrokerConfig, users: Users) -> Iterator[Problem]:
     """Yield a warning for each role that has a permission, and that nobody can have."""
-    held = users.roles.union(config.login.anonymous_roles)
+    login = config.login
+    anonymous = () if login.anonymous_access is AnonymousAccess.NOWHERE else login.anonymous_roles
+    held = users.roles.union(anonymous)
     for role, (file, line) in config.roles.items():
         if role not in held:
-            text = f'nobody has the role "{role}"; add it to {config.login.roles_file}, or check its spelling'
+            text = f'nobody has the role "{role}"; add it to {login.roles_file}, or check its spelling'
             yield Problem(file, line, "permission", text)
 
 

@@ -18,10 +18,12 @@ from artemis_py.wire.parameters import InvalidParameter, parse_parameter
 
 @frozen
 class CheckedAcceptors:
-    """Acceptors that can be opened, and what is to be said about all of them."""
+    """What is to be said about acceptors, and those that would be opened."""
 
     acceptors: Sequence[AcceptorConfig]
     """Without the protocols and parameters that were left out."""
+    left_out: Sequence[AcceptorConfig]
+    """Acceptors that speak only protocols which are not installed."""
     problems: Sequence[Problem]
     warnings: Sequence[Problem]
 
@@ -41,7 +43,7 @@ def check_acceptors(acceptors: Sequence[AcceptorConfig], managers: Sequence[Prot
         report = Report(first.file)
         report.problem(place, f"no acceptor would be opened; add one that speaks {_either(checker.names)}")
         checker.problems += report.problems
-    return CheckedAcceptors(opened, checker.problems, checker.warnings)
+    return CheckedAcceptors(opened, checker.left_out, checker.problems, checker.warnings)
 
 
 class _Checker:
@@ -49,6 +51,7 @@ class _Checker:
 
     def __init__(self, managers: Iterable[ProtocolManager]) -> None:
         self._by_name: Final = {manager.name: manager for manager in managers}
+        self.left_out: Final[list[AcceptorConfig]] = []
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
 
@@ -76,6 +79,7 @@ class _Checker:
         if missing and not protocols and not report.problems:
             text = f"{acceptor.name} is left out: artemis_py does not speak {_either(missing)}"
             report.warning(place, f"{text}, nobody can connect to port {acceptor.port}")
+            self.left_out.append(acceptor)
             return None
         if missing and not report.problems:
             text = f"{_either(missing)}: left out, artemis_py does not speak it"

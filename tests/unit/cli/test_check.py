@@ -178,3 +178,28 @@ def test_the_journal_of_artemis_is_a_warning(tmp_path: Path) -> None:
     in_memory = file.read_text().replace("<acceptors>", "<persistence-enabled>false</persistence-enabled><acceptors>")
     file.write_text(in_memory)
     assert examine(file).warnings == []
+
+
+def test_the_files_of_an_acceptor_that_is_left_out_do_not_matter(tmp_path: Path) -> None:
+    """Its key store is never read."""
+    file = instance(tmp_path)
+    (tmp_path / "stomp.jks").write_bytes(bytes.fromhex("feedfeed"))
+    stomp = '<acceptor name="s">tcp://127.0.0.1:1?protocols=STOMP;sslEnabled=true;keyStorePath=stomp.jks</acceptor>'
+    file.write_text(file.read_text().replace("</acceptors>", f"{stomp}</acceptors>"))
+    findings = examine(file)
+
+    assert findings.problems == []
+    assert [warning.message for warning in findings.warnings] == [
+        "s is left out: artemis_py does not speak STOMP, nobody can connect to port 1"
+    ]
+
+
+def test_roles_of_anonymous_clients_do_not_count_where_there_are_none(tmp_path: Path) -> None:
+    """With NOWHERE nobody has them."""
+    file = instance(tmp_path, roles="app,guests")
+    login = '<login xmlns="urn:artemis-py"><anonymous-access>NOWHERE</anonymous-access></login></configuration>'
+    file.write_text(file.read_text().replace("</configuration>", login))
+
+    (warning,) = examine(file).warnings
+
+    assert 'nobody has the role "guests"' in warning.message

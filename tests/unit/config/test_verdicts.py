@@ -156,6 +156,7 @@ def test_an_acceptor_without_a_protocol_is_left_out() -> None:
         "a0 is left out: artemis_py does not speak STOMP, nobody can connect to port 61613"
     ]
     assert [each.name for each in found.acceptors] == ["a1"]
+    assert [each.name for each in found.left_out] == ["a0"]
 
 
 def test_a_broker_that_nobody_could_connect_to_is_an_error() -> None:
@@ -168,7 +169,7 @@ def test_a_broker_that_nobody_could_connect_to_is_an_error() -> None:
     assert mistakes("<acceptors><acceptor name='in-vm'>vm://0</acceptor></acceptors>") == [
         "broker.xml:4: acceptor: no acceptor would be opened; write one such as tcp://127.0.0.1:61616"
     ]
-    assert check_acceptors([], []) == CheckedAcceptors([], [], [])
+    assert check_acceptors([], []) == CheckedAcceptors([], [], [], [])
 
 
 def test_an_acceptor_within_the_process_is_left_out() -> None:
