@@ -21,11 +21,13 @@ from artemis_py.transport.config import (
     ACCEPTOR_OPTIONS,
     DEFAULT_PORT,
     TLS_OPTIONS,
+    TLS_VERSIONS,
     AcceptorConfig,
     TlsConfig,
     TlsParameters,
 )
 
+_UNSAFE_VERSIONS: Final = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 _LARGEST_PORT: Final = 65535
 _EXAMPLE: Final = "write one such as tcp://127.0.0.1:5672?protocols=AMQP"
 
@@ -155,4 +157,19 @@ def _tls(values: dict[str, Any], folder: Path, place: Place, report: Report) -> 
         private_key_path=find("privateKeyPath", written.private_key_path),
         trust_store_path=find("trustStorePath", written.trust_store_path),
         need_client_auth=written.need_client_auth,
+        enabled_protocols=_versions(written.enabled_protocols, place, report),
     )
+
+
+def _versions(names: Sequence[str], place: Place, report: Report) -> tuple[str, ...]:
+    """Return the versions of TLS among those that are written, and report the others."""
+    place = evolve(place, part="parameter enabledProtocols")
+    versions = tuple(name for name in names if name in TLS_VERSIONS)
+    for name in names:
+        if name in _UNSAFE_VERSIONS:
+            report.warning(place, f"{name} is left out: it is not safe")
+        elif name not in TLS_VERSIONS:
+            report.problem(place, f"{name}: {suggest(name, TLS_VERSIONS)}")
+    if not versions:
+        report.problem(place, f"names no version that is safe; use some of {', '.join(TLS_VERSIONS)}")
+    return versions or TLS_VERSIONS

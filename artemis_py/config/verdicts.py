@@ -282,10 +282,6 @@ PARAMETERS: Final[Mapping[str, Verdict]] = {
     "autoStart": _refused("the port would be open from the start; remove it, or the acceptor", "true"),
     "crlPath": _refused("revoked certificates would be accepted; remove it if that will do"),
     "enabledCipherSuites": _refused("other ciphers would be accepted; remove it to have those of OpenSSL"),
-    "enabledProtocols": _refused(
-        "TLS 1.2 and 1.3 are accepted; remove it if that will do",
-        *("TLSv1.2", "TLSv1.2,TLSv1.3", "TLSv1.3,TLSv1.2"),
-    ),
     **_each("keyStoreProvider keyStoreType trustStoreProvider trustStoreType", _refused(_PEM, "PEM", "PEMCFG")),
     "proxyProtocolEnabled": _refused(
         "the header of a proxy is not understood, clients could not connect; remove it", "false"

@@ -15,6 +15,10 @@ DEFAULT_PORT: Final = 61616
 """Artemis' main port; the default of an acceptor URL."""
 
 
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+"""Versions of TLS that are safe, the older one first."""
+
+
 @frozen(kw_only=True)
 class TlsConfig:
     """Certificates of one acceptor; all files are PEM."""
@@ -28,6 +32,8 @@ class TlsConfig:
     """File with the certificates that may sign those of clients."""
     need_client_auth: bool = False
     """Whether a client without a certificate is refused."""
+    enabled_protocols: tuple[str, ...] = TLS_VERSIONS
+    """Versions that clients may use, of `TLS_VERSIONS`."""
 
 
 @frozen(kw_only=True)
@@ -126,6 +132,12 @@ class TlsParameters:
     )
     need_client_auth: bool = option(
         Kind.BOOLEAN, False, "Refuse clients that show no certificate.", name="needClientAuth"
+    )
+    enabled_protocols: tuple[str, ...] = option(
+        Kind.NAMES,
+        TLS_VERSIONS,
+        "Versions of TLS that clients may use. Older ones are not safe and left out.",
+        name="enabledProtocols",
     )
 
 

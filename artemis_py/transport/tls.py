@@ -21,6 +21,11 @@ SHORT_NAMES: Final[Mapping[str, str]] = {
     "userId": "UID",
 }
 
+VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = {
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+
 # RFC 4514 §2.4: characters that are written with a backslash wherever they occur.
 ESCAPED: Final = frozenset('"+,;<>\\')
 
@@ -31,7 +36,8 @@ def server_context(config: AcceptorConfig) -> ssl.SSLContext | None:
     if tls is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    versions = [VERSIONS[name] for name in tls.enabled_protocols]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
     # Renegotiation would let a client make the broker work at no cost to the client (reliability §5.7).
     context.options |= ssl.OP_NO_RENEGOTIATION
     element = f"acceptor {config.name}"

@@ -263,6 +263,28 @@ async def test_tls_conversation_names_the_clients_certificate() -> None:
         writer.close()
 
 
+@pytest.mark.parametrize(
+    ("enabled", "spoken"),
+    [(("TLSv1.3",), [False, True]), (("TLSv1.2",), [True, False]), (("TLSv1.3", "TLSv1.2"), [True, True])],
+)
+async def test_clients_use_the_versions_of_tls_that_are_enabled(enabled: tuple[str, ...], spoken: list[bool]) -> None:
+    """artemis-model §6.5, enabledProtocols."""
+    found = []
+    async with listening(encrypted(enabled_protocols=enabled)) as site:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = client_context()
+            context.check_hostname = False
+            context.minimum_version = context.maximum_version = version
+            try:
+                _, writer = await site.connect(context)
+                writer.close()
+                found.append(True)
+            except (ssl.SSLError, ConnectionError):
+                found.append(False)
+
+    assert found == spoken
+
+
 async def test_tls_client_without_certificate_is_turned_away() -> None:
     """`needClientAuth`: no protocol is spoken with it."""
     config = encrypted(trust_store_path=CERTIFICATES / "authority.pem", need_client_auth=True)

@@ -132,7 +132,7 @@ def test_tls_files_are_sought_beside_broker_xml(tmp_path: Path) -> None:
         trust_store_path=tmp_path / "ca.pem",
         need_client_auth=True,
     )
-    assert len(TLS_OPTIONS) == 6
+    assert len(TLS_OPTIONS) == 7
 
 
 def test_the_password_is_not_in_the_log() -> None:
@@ -198,6 +198,43 @@ def test_the_password_is_not_in_the_log() -> None:
 def test_what_is_wrong_with_a_url(url: str, expected: str) -> None:
     """One message each, with the parameter's name."""
     assert mistakes(acceptor_element(url)) == [f"broker.xml:4: acceptor: {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected", "told"),
+    [
+        ("TLSv1.3", ("TLSv1.3",), []),
+        ("TLSv1.3, TLSv1.2", ("TLSv1.3", "TLSv1.2"), []),
+        ("TLSv1.1,TLSv1.2", ("TLSv1.2",), ["parameter enabledProtocols: TLSv1.1 is left out: it is not safe"]),
+    ],
+)
+def test_versions_of_tls_are_chosen(tmp_path: Path, versions: str, expected: tuple[str, ...], told: list[str]) -> None:
+    """artemis-model §6.5, enabledProtocols; without it, both that are safe."""
+    (tmp_path / "k").touch()
+    config = read(
+        acceptor_element(f"tcp://h:1?sslEnabled=true;keyStorePath=k;enabledProtocols={versions}"), folder=tmp_path
+    )
+
+    tls = config.acceptors[0].tls
+    assert tls is not None
+    assert tls.enabled_protocols == expected
+    assert [warning.message for warning in config.warnings] == told
+
+
+def test_a_version_of_tls_must_be_left(tmp_path: Path) -> None:
+    """An unsafe one is not used because nothing else is named."""
+    (tmp_path / "k").touch()
+    element = acceptor_element("tcp://h:1?sslEnabled=true;keyStorePath=k;enabledProtocols={}")
+
+    assert mistakes(element.format("TLSv1.1"), folder=tmp_path) == [
+        (
+            "broker.xml:4: acceptor: parameter enabledProtocols: names no version that is safe; use some of TLSv1.2, "
+            "TLSv1.3"
+        )
+    ]
+    assert mistakes(element.format("TLSv1.2,TLS1.3"), folder=tmp_path) == [
+        "broker.xml:4: acceptor: parameter enabledProtocols: TLS1.3: did you mean TLSv1.3?"
+    ]
 
 
 def test_client_certificates_need_somebody_who_signs_them(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_parameter_has_its_class(name: str) -> None:
 
 @pytest.mark.parametrize(
     "parameter",
-    ["autoStart=true", "proxyProtocolEnabled=false", "keyStoreType=PEM", "enabledProtocols=TLSv1.2, TLSv1.3"],
+    ["autoStart=true", "proxyProtocolEnabled=false", "keyStoreType=PEM", "verifyHost= false"],
 )
 def test_a_refused_parameter_may_ask_for_nothing(parameter: str) -> None:
     """What would be so without it."""
