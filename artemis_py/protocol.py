@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from artemis_py.core.messages.message import Message, MessageFormat
+from artemis_py.core.queues.dispatcher import RESERVE_PARTS, TABLES_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.runtime.access import Subject
@@ -252,9 +253,12 @@ class Host:
         """Time at the start of this turn, in milliseconds since 1970."""
         return self.dispatcher.now_ms
 
-    def check_tables(self, what: str) -> None:
-        """Raise LimitExceeded if there is no memory left for one more of `what`, for example a link."""
-        self.dispatcher.check_tables(what)
+    def check_tables(self, what: str, is_first: bool = False) -> None:
+        """Raise LimitExceeded if there is no memory left for one more of `what`, for example a link.
+
+        `is_first`: it is among the first of its connection, without which a client cannot even ask for management.
+        """
+        self.dispatcher.check_tables(what, RESERVE_PARTS if is_first else TABLES_PARTS)
 
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, past routing: the broker's message for one subscriber, or a retained copy."""

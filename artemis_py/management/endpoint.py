@@ -44,6 +44,10 @@ REPLY_PREFIXES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://
 FOR_EVERYBODY: Final = (READER, WRITER)
 """Resources that need no permission to manage: their operations check permissions on each queue themselves."""
 
+REPLY_ROOM_BYTES: Final = 4 << 20
+"""Replies that may wait at one temporary address whatever limits are reached. An operator makes room with requests, so
+they are answered when nothing else is accepted; the size keeps a client that reads no replies from using it up."""
+
 MAX_REQUEST_CHARS: Final = 256 * 1024
 """Longest body of a request. Parameters are names and a few options, and JSON is parsed on the broker's thread."""
 
@@ -174,7 +178,8 @@ def _send_to(domain: Domain, address: Address, view: MessageView) -> None:
     if address.is_deleted:
         # The client that asked has left in the meantime.
         return
-    _deliver(address.name, lambda: domain.route(plain_message(address.name, view), address))
+    send = domain.answer if address.account.size_bytes <= REPLY_ROOM_BYTES else domain.route
+    _deliver(address.name, lambda: send(plain_message(address.name, view), address))
 
 
 def _send_by(producer: Producer, view: MessageView) -> None:

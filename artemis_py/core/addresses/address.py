@@ -216,6 +216,19 @@ class Address(MessageAccount):
             return False
         return self.account.is_full or (self.broker_account.is_over_limit and not self.internal)
 
+    @property
+    def wait_reason(self) -> str:
+        """Why producers wait (`must_wait`), in words."""
+        if self.broker_account.disk_is_full and not self.internal:
+            return "the disk of the broker is nearly full"
+        if self.account.is_full and not (self.pages and self.broker_account.can_spill):
+            account, what = self.account, f"address '{self.name}'"
+        else:
+            account, what = self.broker_account, "the broker's memory"
+        if account.size_bytes >= account.full_bytes:
+            return f"{what} is full: {account.size_bytes} of {account.max_bytes} bytes"
+        return f"{what} is full: {account.message_count} of {account.max_messages} messages"
+
     def when_room(self, callback: Callable[[], None]) -> None:
         """Run `callback` once when `must_wait` may have become false."""
         if self.pages and self.broker_account.can_spill:

@@ -28,10 +28,13 @@ UNSETTLED_BYTES_FULL: Final = 256 << 10
 
 
 # The memory for tables has this many parts. Addresses that are created because a client sends to them may fill two of
-# them, queues and addresses that a client asked for three; the last is for consumers, links and sessions.
+# them, queues and addresses that a client asked for three; the last is for consumers, links and sessions. Beyond the
+# limit there is one more, for the first of each that a client needs to ask for anything, and to get the answer: without
+# it nobody could delete what fills the memory.
 TABLES_PARTS: Final = 4
 ADDRESS_PARTS: Final = 2
 QUEUE_PARTS: Final = 3
+RESERVE_PARTS: Final = 5
 
 # What a queue may deliver in a visit even if the budget is too small for all queues: few messages where every queue
 # that became ready is served in the same iteration, and many where queues take turns, so that they go out in one write.

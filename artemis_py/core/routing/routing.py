@@ -131,6 +131,12 @@ class Routing(Directory):
         message.stored_first = True
         return self._hand_over(message, address, "", None, None)
 
+    def answer(self, message: Message, address: Address) -> int:
+        """Route a message of the broker itself, whatever limits are reached; return how many bindings got it."""
+        message.id = self._numbers.new_message_id()
+        message.origin = address
+        return self._hand_over(message, address, "", None, None)
+
     def deposit(self, message: Message, queue: Queue) -> None:
         """Put a message into one queue, bypassing routing and limits, for example a copy for a late subscriber."""
         message.id = self._numbers.new_message_id()

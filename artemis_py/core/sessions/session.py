@@ -11,7 +11,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.queues.attaching import attach
 from artemis_py.core.queues.consumer import Consumer, ConsumerOptions, Sink
 from artemis_py.core.queues.cursors.cursor import Cursor
-from artemis_py.core.queues.dispatcher import QUEUE_PARTS
+from artemis_py.core.queues.dispatcher import QUEUE_PARTS, RESERVE_PARTS, TABLES_PARTS
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.routing.creations import creator_of
 from artemis_py.core.routing.destinations import ensure_destination
@@ -200,7 +200,8 @@ class Session(Sender):
         if config.auto_created:
             self.check_creations(1)
             config = config.changed(creator=creator_of(self.subject))
-        self.domain.dispatcher.check_tables(f"queue '{config.name}'", QUEUE_PARTS)
+        parts = self._temporary.parts if config.temporary else QUEUE_PARTS
+        self.domain.dispatcher.check_tables(f"queue '{config.name}'", parts)
         return self.domain.create_queue(config)
 
     def check_creations(self, wanted: int) -> None:
@@ -362,7 +363,8 @@ class Session(Sender):
                 raise MaxConsumersReached(
                     f"queue '{queue.name}' has {count} of at most {queue.settings.max_consumers} consumers"
                 )
-        self.domain.dispatcher.check_tables(f"a consumer of '{queue.name}'")
+        parts = TABLES_PARTS if self.consumers else RESERVE_PARTS
+        self.domain.dispatcher.check_tables(f"a consumer of '{queue.name}'", parts)
         options = ConsumerOptions(filter, browse, priority, presettled, cursor, exclusive)
         consumer = Consumer(self.domain.new_id(), queue, sink, options, self.subject.name)
         self.consumers[consumer.id] = consumer

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.names.routing_type import RoutingType
-from artemis_py.core.queues.dispatcher import QUEUE_PARTS
+from artemis_py.core.queues.dispatcher import QUEUE_PARTS, RESERVE_PARTS
 from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.runtime.access import Permission
@@ -24,6 +24,11 @@ class TemporaryResources:
         self._domain: Domain = domain
         self._queues: dict[str, Queue] = {}
         self._addresses: dict[str, Address] = {}
+
+    @property
+    def parts(self) -> int:
+        """Parts of the memory for tables that the next of them may fill; the first of a session may use the reserve."""
+        return QUEUE_PARTS if self._queues else RESERVE_PARTS
 
     def create_queue(
         self,
@@ -57,7 +62,7 @@ class TemporaryResources:
         name = self._domain.entropy.uuid() if name is None else name
         session.check(Permission.CREATE_ADDRESS, name)
         session.check_reach(name)
-        self._domain.dispatcher.check_tables(f"temporary address '{name}'", QUEUE_PARTS)
+        self._domain.dispatcher.check_tables(f"temporary address '{name}'", self.parts)
         address = self._domain.create_address(name, frozenset((routing_type,)), auto_created=True, temporary=True)
         address.owner = session
         self._addresses[name] = address

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from artemis_amqp.broker.handler import AmqpHandler
 
 
+FIRST_LINKS: Final = 2
+"""Links that a connection may have when there is no memory left for more: one for requests, one for the answers."""
+
+
 class Links:
     """All links of one connection."""
 
@@ -50,7 +54,7 @@ class Links:
             for terminus in (attach.source, attach.target):
                 if isinstance(terminus, Source | Target):
                     check_terminus(terminus)
-            handler.host.check_tables(f"link '{attach.name}'")
+            handler.host.check_tables(f"link '{attach.name}'", len(self._ends) < FIRST_LINKS)
             end.open()
         except (Refusal, MalformedFrame, errors.Condition) as error:
             template = "link refused: peer=%s link=%s reason=%s"

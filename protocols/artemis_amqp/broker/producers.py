@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from artemis_amqp.engine import errors
-from artemis_amqp.engine.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE
+from artemis_amqp.engine.extensions import DELIVERY_DELAY, DELIVERY_TIME, JMS_DESTINATION, ROUTING_TYPE, WAITS_FOR
 from artemis_amqp.engine.handlers import DeliveryStream, ReceiverLinkHandler
 from artemis_amqp.engine.performatives import (
     Accepted,
@@ -364,6 +364,9 @@ class IncomingLink(ReceiverLinkHandler):
         if full is not None:
             self._is_waiting = True
             full.when_room(self._has_room)
+            # Nothing else tells the client why it gets no credit.
+            link.properties = {WAITS_FOR: full.wait_reason}
+            link.session.plan_flow(link)
             return
         link.grant(self._credit - under_way)
 
@@ -376,6 +379,7 @@ class IncomingLink(ReceiverLinkHandler):
 
     def _has_room(self) -> None:
         self._is_waiting = False
+        self._link.properties = None
         if self._link.is_attached:
             self._top_up()
             self._handler.wake()

@@ -79,6 +79,8 @@ class ReceiverLink(Link):
         """Credit that the next flow frame will grant, of which the peer cannot know yet; -1: none."""
         self._unused: int = 0
         """Credit that aborted deliveries used, and that the next flow frame gives back."""
+        self.properties: dict[Symbol, object] | None = None
+        """Properties of the link's state, which the flow frames carry (AMQP 1.0 §2.7.4)."""
         self.returned: int = 0
         """Credit that the peer returned with its flow frames since the attach, without credit that deliveries used."""
         self.aborted: int = 0
@@ -351,6 +353,7 @@ class ReceiverLink(Link):
             delivery_count=self.delivery_count,
             link_credit=max(self.credit, 0),
             drain=self.drain,
+            properties=self.properties,
         )
 
 

@@ -44,6 +44,8 @@ class SenderLink(Link):
         super().__init__(session, name, handle, is_receiver=False)
         self.handler: SenderLinkHandler | None = None
         self.drain: bool = False
+        self.peer_properties: dict[Symbol, object] | None = None
+        """Properties of the link's state in the peer's last flow (AMQP 1.0 §2.7.4)."""
         self.next_tag: int = 0
         """Next delivery-tag, a number of four octets, none of which has its highest bit set: see `tag_after`."""
         self.unsettled: dict[int, tuple[SenderLink, object, int]] = {}
@@ -202,6 +204,7 @@ class SenderLink(Link):
                 in_flight -= MASK + 1
             self.credit = max(0, flow.link_credit - in_flight)
         self.drain = flow.drain
+        self.peer_properties = flow.properties
         if flow.drain and self.credit == 0:
             # Receivers wait for the answer even when there is no credit to return.
             self.session.plan_flow(self)

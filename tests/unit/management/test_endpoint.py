@@ -11,9 +11,10 @@ from artemis_py.core.runtime.access import Permission
 from artemis_py.core.runtime.background import SLICE_MESSAGES
 from artemis_py.core.settings.address_settings import AddressSettings, FullPolicy
 from artemis_py.errors import InvalidRequest, NotAuthorized
+from artemis_py.management import endpoint
 from artemis_py.management.endpoint import MAX_REQUEST_CHARS, OPERATION, RESOURCE, SUCCEEDED
 from artemis_py.store.memory import MemoryStore
-from tests.core_harness import browse_all, settle_down
+from tests.core_harness import browse_all, make_queue, settle_down
 from tests.unit.management.world import ANYCAST, MANAGEMENT, Rules, World, outcome
 
 VERSION = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "getVersion"}
@@ -81,23 +82,54 @@ def test_without_permission_to_manage_the_request_is_refused_and_not_performed()
     assert "a" not in world.domain.addresses
 
 
+@pytest.mark.parametrize("limit", ["disk", "address", "broker"])
+def test_requests_are_answered_whatever_limit_is_reached(limit: str) -> None:
+    """They make the room that is missing."""
+    world = World()
+    make_queue(world.domain)
+    world.publish("q", 3)
+    if limit == "disk":
+        world.domain.dispatcher.disk_changed(is_full=True, is_exhausted=True)
+    elif limit == "address":
+        full = AddressSettings(max_size_messages=0, address_full_policy=FullPolicy.FAIL)
+        world.domain.settings.put(world.replies.name, full)
+    else:
+        world.domain.dispatcher.account.set_limits(1, -1)
+
+    assert world.call("queue.q", "removeAllMessages") == 3
+
+
+def test_replies_that_nobody_reads_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past all limits go a few of them only."""
+    monkeypatch.setattr(endpoint, "REPLY_ROOM_BYTES", 2000)
+    world = World()
+    world.domain.dispatcher.disk_changed(is_full=True, is_exhausted=True)
+    for _ in range(20):
+        world.send(properties=VERSION, reply_to=world.replies.name)
+    settle_down(world.domain)
+
+    assert 2 <= len(browse_all(world.replies)) <= 4
+
+
 def test_a_reply_that_finds_no_room_is_logged_and_holds_up_no_other_work(caplog: pytest.LogCaptureFixture) -> None:
     """Counting takes many turns; at its end nobody is there whom an error could reach."""
     world = World()
+    make_queue(world.domain, "long")
+    make_queue(world.domain, "answers")
     world.publish("long", 3 * SLICE_MESSAGES)
-    world.call("reader", "heads", {"queues": []})
     full = AddressSettings(max_size_messages=1, address_full_policy=FullPolicy.FAIL)
-    world.domain.settings.put(world.replies.name, full)
+    world.domain.settings.put("answers", full)
+    world.publish("answers")
 
     world.send(
         properties={"_AMQ_ResourceName": "queue.long", "_AMQ_OperationName": "countMessages"},
         body='["none = 1"]',
-        reply_to=world.replies.name,
+        reply_to="answers",
     )
     settle_down(world.domain)
 
     assert "management reply not sent" in caplog.text
-    assert world.replies.message_count == 1
+    assert world.domain.queue("answers").message_count == 1
 
 
 def test_a_reply_does_not_go_where_its_reader_may_not_send() -> None:
