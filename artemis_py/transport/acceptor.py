@@ -1,6 +1,8 @@
 """A listening socket."""
 
 import asyncio
+import errno
+import socket
 import ssl
 from collections.abc import Sequence
 from typing import Final
@@ -72,7 +74,7 @@ class Acceptor:
             await self._server.start_serving()
         except OSError as error:
             self.stop()
-            text = f"cannot listen on {config.host}:{config.port}: {error}; choose a free port of this machine"
+            text = f"cannot listen on {config.host}:{config.port}: {error.strerror or error}; {_advice(error)}"
             raise ConfigError([Problem(config.file, config.line, f"acceptor {config.name}", text)]) from error
         LOGGER.info(
             "listening: acceptor=%s address=%s:%d protocols=%s", config.name, config.host, self.port, self.protocols
@@ -114,3 +116,20 @@ def accept(acceptor: AcceptorContext, tls: ssl.SSLContext | None) -> asyncio.Pro
     """Return the asyncio protocol for a socket that is being accepted."""
     driver = Driver(acceptor)
     return driver if tls is None else TlsLayer(driver, tls)
+
+
+def _advice(error: OSError) -> str:
+    """Return what to do if an acceptor cannot listen."""
+    if isinstance(error, socket.gaierror):
+        return "write a name of this machine that resolves, or an address such as 127.0.0.1 or 0.0.0.0"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "choose a free port, or end the program that has this one: perhaps this broker runs already"
+        case errno.EACCES | errno.EPERM:
+            return "ports below 1024 need the right to use them: choose a higher one, or give the process that right"
+        case errno.EADDRNOTAVAIL:
+            return "this machine has no such address: use one of its own, or 0.0.0.0 for all of them"
+        case errno.EAFNOSUPPORT:
+            return "this machine does not support this kind of address"
+        case _:
+            return "choose another host or port"

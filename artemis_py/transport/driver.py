@@ -16,6 +16,7 @@ from artemis_py.protocol import ProtocolConnection
 from artemis_py.transport.acceptor_context import AcceptorContext
 from artemis_py.transport.detection import UnknownProtocol, recognise
 from artemis_py.transport.driver_state import State
+from artemis_py.transport.guessing import describe_head, tls_reason
 from artemis_py.transport.sockets import peer_text, unacknowledged_bytes
 from artemis_py.transport.strangers import Standing
 
@@ -128,7 +129,7 @@ class Driver(asyncio.Protocol):
     def tls_failed(self, error: ssl.SSLError) -> None:
         """End the connection: the peer speaks no TLS, or not as the acceptor requires (called by `TlsLayer`)."""
         now = self._acceptor.turn.enter()
-        self._tell_refusal(RefusalCause.TLS_FAILED, str(error))
+        self._tell_refusal(RefusalCause.TLS_FAILED, tls_reason(error))
         self._say_goodbye(now)  # the alert is on its way
 
     def data_received(self, data: bytes) -> None:
@@ -403,8 +404,7 @@ class Driver(asyncio.Protocol):
         try:
             manager = recognise(acceptor.managers, self._head)
         except UnknownProtocol:
-            # The first bytes may be part of a secret sent to the wrong port: tell no more than the length of a name.
-            self._tell_refusal(RefusalCause.UNKNOWN_PROTOCOL, self._head[:4].hex())
+            self._tell_refusal(RefusalCause.UNKNOWN_PROTOCOL, describe_head(self._head))
             self._turn_away()
             return None
         if manager is None or transport is None:

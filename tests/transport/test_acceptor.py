@@ -432,3 +432,18 @@ def test_accepting_survives_running_out_of_file_descriptors() -> None:
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "advice"),
+    [
+        ("nowhere.invalid", 0, "write a name of this machine that resolves"),
+        ("192.0.2.1", 0, "this machine has no such address"),
+    ],
+)
+async def test_advice_is_about_what_went_wrong(host: str, port: int, advice: str) -> None:
+    """Another port does not help against a name that does not resolve."""
+    async with listening() as site:
+        config = AcceptorConfig(name="second", host=host, port=port)
+        with pytest.raises(ConfigError, match=advice):
+            await Site(config, site.connections.limits).acceptor.start()

@@ -171,7 +171,7 @@ class ConnectionRefused(Event):
     peer: str
     cause: RefusalCause
     detail: str
-    """The limit, the error of TLS, the first bytes in hexadecimal, or the timeout in seconds."""
+    """The limit, the error of TLS, the first bytes and what they seem to be, or the timeout in seconds."""
 
 
 @frozen

@@ -85,7 +85,7 @@ def test_bytes_of_no_protocol_are_refused_with_the_first_of_them() -> None:
     bench.receive(transport, b"GET /secret HTTP/1.1\r\n")
     bench.lose(transport)
 
-    assert told == [ConnectionRefused(1, "", "test", PEER, RefusalCause.UNKNOWN_PROTOCOL, "47455420")]
+    assert told == [ConnectionRefused(1, "", "test", PEER, RefusalCause.UNKNOWN_PROTOCOL, "47455420 (HTTP)")]
 
 
 def test_a_login_that_makes_room_is_refused_and_closed() -> None:

@@ -130,7 +130,7 @@ def test_unknown_protocol_is_cut_off(bench: Bench, caplog: pytest.LogCaptureFixt
     bench.receive(transport, b"GET /secret HTTP/1.1\r\n")
 
     assert transport.is_aborted
-    assert warnings(caplog)[0].endswith("first_bytes=47455420")
+    assert warnings(caplog)[0].endswith("first_bytes=47455420 (HTTP)")
 
 
 def test_head_without_protocol_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
