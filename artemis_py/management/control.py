@@ -7,6 +7,7 @@ lower-case first letter, or with the operations `getMessageCount` and `isMessage
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -19,6 +20,22 @@ from artemis_py.errors import InvalidRequest, LimitExceeded
 # refusal proposes no name.
 MAX_NAME_FOR_PROPOSAL: Final = 200
 MAX_NAMES_FOR_PROPOSAL: Final = 1000
+
+DESTRUCTIVE: Final = (
+    *("remove", "purge", "destroy", "delete", "expire", "close"),
+    *("commit", "rollback", "forget", "clear", "send"),
+)
+"""Verbs of operations that destroy something, or end what clients do."""
+
+HARMLESS: Final = frozenset(
+    ("get", "is", "list", "count", "browse", "move", "copy", "retry", "pause", "resume", "enable", "disable", "create")
+)
+"""Verbs that are never a misspelling of those."""
+
+# Transposed, missing and doubled letters of a verb reach this; two different verbs do not ("retry" and "remove": 0.36).
+SAME_VERB: Final = 0.7
+
+_FIRST_WORD: Final = re.compile(r"[A-Za-z][a-z]*")
 
 MAX_NAMES: Final = 10_000
 """Most names in one reply (about 1 MiB with names of ordinary length); longer lists come in pages."""
@@ -121,13 +138,26 @@ class Control:
                     raise InvalidRequest(f"{name} of {self.resource} takes no parameters")
                 return self.attributes[getter](self)
             names = [*self.operations, *(f"get{attribute}" for attribute in self.attributes)]
-            raise InvalidRequest(f"{self.resource} has no operation {name!r}{proposal(name, names)}")
+            safe = [each for each in names if not is_worse(each, name)]
+            raise InvalidRequest(f"{self.resource} has no operation {name!r}{proposal(name, safe)}")
         for way in ways:
             if way.accepts(values):
                 converted = [p.convert(value) for p, value in zip(way.parameters, values, strict=True)]
                 return way.run(self, *converted)
         legal = " or ".join(f"{name}{way}" for way in ways)
         raise InvalidRequest(f"{name} of {self.resource} does not take these parameters; it takes {legal}")
+
+
+def is_worse(proposed: str, name: str) -> bool:
+    """Tell whether an operation destroys something, although `name`, which was asked for, does not sound like it.
+
+    `name` sounds like it if it begins with the same verb, or a misspelling of it.
+    """
+    verb = next((verb for verb in DESTRUCTIVE if proposed.startswith(verb)), None)
+    if verb is None:
+        return False
+    beginning = (_FIRST_WORD.match(name) or [name])[0].lower()
+    return beginning in HARMLESS or difflib.SequenceMatcher(None, beginning, verb).ratio() < SAME_VERB
 
 
 def proposal(name: str, names: Iterable[str]) -> str:

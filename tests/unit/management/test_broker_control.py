@@ -9,6 +9,7 @@ from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.runtime.access import Permission
 from artemis_py.management.control import MAX_NAMES
 from artemis_py.management.listing import MAX_PAGE_ROWS
+from tests.core_harness import make_queue
 from tests.unit.management.world import ANYCAST, MULTICAST, NOW_MS, Rules, World, consume
 
 
@@ -23,6 +24,32 @@ def world_with_queues(*names: str) -> World:
     for name in names:
         world.call("broker", "createQueue", name, name, "ANYCAST")
     return world
+
+
+@pytest.mark.parametrize(
+    ("typed", "proposed"),
+    [
+        ("retryMessages", "expireMessages"),
+        ("moveMessages2", "removeMessages"),
+        ("getMessages", "removeMessages"),
+        ("puase", "purge"),
+        ("paus", "purge"),
+    ],
+)
+def test_nothing_worse_is_proposed_than_what_was_typed(typed: str, proposed: str) -> None:
+    """Whoever follows a proposal without thinking loses nothing."""
+    world = World()
+    make_queue(world.domain)
+
+    assert proposed not in world.refusal("queue.q", typed, "a", "b", "c", "d", "e", "f")
+
+
+@pytest.mark.parametrize("typed", ["removeMesages", "remvoeMessages", "rmoveMessages", "removeMessage"])
+def test_a_misspelt_verb_is_proposed(typed: str) -> None:
+    world = World()
+    make_queue(world.domain)
+
+    assert "removeMessages" in world.refusal("queue.q", typed, "a", "b", "c", "d", "e", "f")
 
 
 def test_the_broker_tells_who_it_is() -> None:
