@@ -15,7 +15,7 @@ DEFAULT_PORT: Final = 61616
 """Port of the shipped configuration; also used for a URL without a port."""
 DEFAULT_URL: Final = f"amqp://127.0.0.1:{DEFAULT_PORT}"
 TIMEOUT_S: Final = 10.0
-"""Time for the broker to answer an open, a close or a management request; after that it counts as unreachable."""
+"""Default of --timeout: time for the broker to open or close a connection, or to answer a request on an open one."""
 TICK_S: Final = 0.1
 """Interval at which a running client checks its time-outs and Ctrl-C, and updates the progress bar."""
 
@@ -47,13 +47,25 @@ def target_options(command: Callable[..., object]) -> Callable[..., object]:
     """Add the options for the broker's URL and the login; the command gets them as one `target`."""
 
     @functools.wraps(command)
-    def with_target(url: str, user: str | None, password: str | None, ca: str | None, **arguments: Any) -> object:
+    def with_target(
+        url: str, user: str | None, password: str | None, ca: str | None, timeout_s: float, **arguments: Any
+    ) -> object:
         if user is not None and password is None:
             password = click.prompt(f"Password of {user}", hide_input=True, err=True)
-        return command(target=Target(url=url, user=user, password=password, ca=ca), **arguments)
+        target = Target(url=url, user=user, password=password, ca=ca, timeout_s=timeout_s)
+        return command(target=target, **arguments)
 
     wrapped: Callable[..., object] = with_target
     for option in (
+        click.option(
+            "--timeout",
+            "timeout_s",
+            envvar="ARTEMIS_PY_TIMEOUT",
+            type=click.FloatRange(min=0, min_open=True),
+            default=TIMEOUT_S,
+            show_default=True,
+            help="Seconds to wait for a connection, and then for each answer [env: ARTEMIS_PY_TIMEOUT].",
+        ),
         click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="With amqps: PEM file to trust."),
         click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Password [env: ARTEMIS_PY_PASSWORD]."),
         click.option("--user", envvar="ARTEMIS_PY_USER", help="User name; default: anonymous [env: ARTEMIS_PY_USER]."),

@@ -76,7 +76,7 @@ class Management:
     def _turn(self, deadline: float) -> None:
         left = deadline - time.monotonic()
         if left <= 0:
-            text = f"no answer to a management request in {self._target.timeout_s:g} s"
+            text = f"no answer to a management request in {self._target.timeout_s:g} s; --timeout allows more"
             raise NotConnected(f"{self._target.url}: {text}")
         if self._connection.was_interrupted:
             raise click.Abort
