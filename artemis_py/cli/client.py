@@ -43,29 +43,35 @@ class Target:
             raise click.UsageError(f"cannot read certificates from {self.ca}; name a PEM file with --ca") from None
 
 
+_TIMEOUT: Final = click.option(
+    "--timeout",
+    "timeout_s",
+    envvar="ARTEMIS_PY_TIMEOUT",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT_S,
+    show_default=True,
+    help="Seconds to wait for a connection, and then for each answer [env: ARTEMIS_PY_TIMEOUT].",
+)
+
+
 def target_options(command: Callable[..., object]) -> Callable[..., object]:
     """Add the options for the broker's URL and the login; the command gets them as one `target`."""
 
+    # A command may have a --timeout with a meaning of its own, and gets its value then.
+    has_timeout = any("--timeout" in parameter.opts for parameter in getattr(command, "__click_params__", ()))
+
     @functools.wraps(command)
-    def with_target(
-        url: str, user: str | None, password: str | None, ca: str | None, timeout_s: float, **arguments: Any
-    ) -> object:
+    def with_target(url: str, user: str | None, password: str | None, ca: str | None, **arguments: Any) -> object:
+        timeout_s = TIMEOUT_S if has_timeout else arguments.pop("timeout_s")
         if user is not None and password is None:
             password = click.prompt(f"Password of {user}", hide_input=True, err=True)
         target = Target(url=url, user=user, password=password, ca=ca, timeout_s=timeout_s)
         return command(target=target, **arguments)
 
     wrapped: Callable[..., object] = with_target
+    if not has_timeout:
+        wrapped = _TIMEOUT(wrapped)
     for option in (
-        click.option(
-            "--timeout",
-            "timeout_s",
-            envvar="ARTEMIS_PY_TIMEOUT",
-            type=click.FloatRange(min=0, min_open=True),
-            default=TIMEOUT_S,
-            show_default=True,
-            help="Seconds to wait for a connection, and then for each answer [env: ARTEMIS_PY_TIMEOUT].",
-        ),
         click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="With amqps: PEM file to trust."),
         click.option("--password", envvar="ARTEMIS_PY_PASSWORD", help="Password [env: ARTEMIS_PY_PASSWORD]."),
         click.option("--user", envvar="ARTEMIS_PY_USER", help="User name; default: anonymous [env: ARTEMIS_PY_USER]."),

@@ -88,7 +88,8 @@ class Connection(BlockingClient):
         if failure.condition == errors.UNAUTHORIZED_ACCESS:
             advice = "; the broker wants a user: --user" if self._target.user is None else ""
             return Failed(f"{url}: login refused: {failure}{advice}")
-        return NotConnected(f"{url}: {failure}")
+        text = str(failure)
+        return NotConnected(f"{url}: {text}{'; --timeout allows more' if text.endswith('in time') else ''}")
 
     def wait(self, is_done: Callable[[], bool], deadline: float, what: str) -> None:
         """Exchange octets until `is_done`. Raises NotConnected after a time-out in which the broker said nothing.
