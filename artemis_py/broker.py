@@ -219,6 +219,7 @@ class Broker:
             Part("last lines of the log", State.STANDBY, stop=lambda: count_left_out(all_of_them=True)),
             Part("lines left out of the log", State.STANDBY, lambda: lines.start(PERIOD_S), lines.stop),
             Part("discards", State.STANDBY, stop=domain.discards.tell),
+            Part("dead letters", State.STANDBY, stop=domain.dead_letters.tell),
             *logins,
             *store,
             Part("addresses", State.RECOVERING, self._deploy),

@@ -12,6 +12,7 @@ from artemis_py.core.runtime.events import (
     ConnectionClosed,
     ConnectionOpened,
     ConnectionRefused,
+    DeadLettered,
     Denied,
     DivertLoop,
     Dropped,
@@ -63,6 +64,7 @@ class EventLog:
             ConnectionRefused: self._connection_refused,
             Unrouted: self._unrouted,
             Dropped: self._dropped,
+            DeadLettered: self._dead_lettered,
             DivertLoop: self._divert_loop,
             TransformerFailed: self._transformer_failed,
             Duplicate: self._duplicate,
@@ -117,6 +119,10 @@ class EventLog:
     def _dropped(self, event: Dropped) -> None:
         """Log every such event: the core limits their rate, and their counts leave out no message (`Discards`)."""
         LOGGER.warning("messages discarded: queue=%s count=%d reason=%s", event.queue, event.count, event.reason)
+
+    def _dead_lettered(self, event: DeadLettered) -> None:
+        """Log every such event: the core limits their rate, as with those of `Dropped`."""
+        LOGGER.warning("dead letters: queue=%s count=%d cause=%s", event.queue, event.count, event.cause)
 
     def _divert_loop(self, event: DivertLoop) -> None:
         """Log every such event: there is one for each divert."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class RoutingServices:
     """Takes undeliverable messages, and finds the addresses of messages. None of the methods raises anything."""
 
-    def dead_letter(self, reference: "Reference") -> None:
-        """Copy a message to the dead-letter address of its queue's address, if there is one."""
+    def dead_letter(self, reference: "Reference", cause: str) -> None:
+        """Copy a message to the dead-letter address of its queue's address, if there is one; `cause` says why."""
         raise NotImplementedError
 
     def expire(self, reference: "Reference") -> None:

@@ -59,7 +59,7 @@ def give_back(reference: Reference, outcome: int) -> None:
         forget(reference)
         return
     if outcome == REJECTED:
-        _kill(reference)
+        _kill(reference, "rejected by its consumer")
         return
     if outcome == EXPIRED:
         queue.expiry.end(reference)
@@ -70,7 +70,7 @@ def give_back(reference: Reference, outcome: int) -> None:
         settings = queue.address.settings
         if not queue.internal:
             if 0 < settings.max_delivery_attempts <= reference.delivery_count:
-                _kill(reference)
+                _kill(reference, f"{reference.delivery_count} attempts to deliver it failed")
                 return
             if settings.redelivery_delay > 0:
                 delay_ms = _redelivery_delay_ms(reference)
@@ -131,12 +131,12 @@ def _redelivery_delay_ms(reference: Reference) -> int:
     return int(min(wait_ms, maximum))
 
 
-def _kill(reference: Reference) -> None:
+def _kill(reference: Reference, cause: str) -> None:
     """Send a message to the dead-letter address."""
     queue = reference.queue
     queue.messages_killed += 1
     if not queue.internal:
-        queue.routing.dead_letter(reference)
+        queue.routing.dead_letter(reference, cause)
     forget(reference)
 
 

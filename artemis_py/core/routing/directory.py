@@ -16,7 +16,7 @@ from artemis_py.core.queues.queue import Queue, queues_of
 from artemis_py.core.queues.storage import Storage
 from artemis_py.core.routing.companion import Companion
 from artemis_py.core.routing.creations import Creations
-from artemis_py.core.routing.discards import Discards
+from artemis_py.core.routing.discards import DeadLetters, Discards
 from artemis_py.core.routing.duplicates import Duplicates
 from artemis_py.core.routing.names import check_address_name, check_name, check_queue_name
 from artemis_py.core.routing.routers import Routers
@@ -77,7 +77,8 @@ class Directory:
         self.creations: Creations = Creations()
         self.duplicates: Duplicates = Duplicates(dispatcher.storage, options)
         self.discards: Discards = Discards(dispatcher, events)
-        self.undeliverable: Undeliverable = Undeliverable(self, self.discards, entropy)
+        self.dead_letters: DeadLetters = DeadLetters(dispatcher, events)
+        self.undeliverable: Undeliverable = Undeliverable(self, self.discards, self.dead_letters, entropy)
         self.routers: Routers = Routers(options.wildcards, dispatcher.meter)
 
     # -- addresses -------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Messages that the broker had to discard: each is counted, and the operator is told at a limited rate."""
+"""Messages that the broker had to discard or to bury: each is counted, and the operator is told at a limited rate."""
 
 from typing import Final
 
 from artemis_py.core.queues.dispatcher import Dispatcher
-from artemis_py.core.runtime.events import Dropped, Events
+from artemis_py.core.runtime.events import DeadLettered, Dropped, Events
 from artemis_py.core.runtime.timers import Timer
 
 # A client decides how many of its messages cannot be delivered. To keep the log readable, there is one line for each
@@ -29,7 +29,7 @@ class Discards:
         """Count messages that were discarded. The first are reported at once, those of the next seconds together."""
         self.count += count
         if self._timer is None:
-            self._events.emit(Dropped(queue, reason, count))
+            self.report(queue, reason, count)
             self._plan()
             return
         key = (queue, reason)
@@ -41,7 +41,11 @@ class Discards:
         """Report the discards that were not reported yet."""
         untold, self._untold = self._untold, {}
         for (queue, reason), count in untold.items():
-            self._events.emit(Dropped(queue, reason, count))
+            self.report(queue, reason, count)
+
+    def report(self, queue: str, reason: str, count: int) -> None:
+        """Emit the event of one line."""
+        self._events.emit(Dropped(queue, reason, count))
 
     def _plan(self) -> None:
         self._timer = self._dispatcher.timers.at(self._dispatcher.now_ms + REPORT_PERIOD_MS, self._run)
@@ -51,3 +55,11 @@ class Discards:
         if self._untold:
             self.tell()
             self._plan()
+
+
+class DeadLetters(Discards):
+    """All messages that went to a dead-letter address."""
+
+    def report(self, queue: str, reason: str, count: int) -> None:
+        """Emit the event of one line."""
+        self._events.emit(DeadLettered(queue, reason, count))

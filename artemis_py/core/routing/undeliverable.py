@@ -14,7 +14,7 @@ from artemis_py.core.names.syntax import parse_fqqn
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.routing_services import RoutingServices
-from artemis_py.core.routing.discards import Discards
+from artemis_py.core.routing.discards import DeadLetters, Discards
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
 from artemis_py.core.runtime.entropy import Entropy
@@ -25,14 +25,33 @@ from artemis_py.errors import Refusal
 if TYPE_CHECKING:
     from artemis_py.core.routing.directory import Directory
 
+ORIGIN_NOTES: Final = (
+    "_AMQ_ORIG_ADDRESS",
+    "_AMQ_ORIG_QUEUE",
+    "_AMQ_ORIG_MESSAGE_ID",
+    "_AMQ_ORIG_ROUTING_TYPE",
+    "_AMQ_ACTUAL_EXPIRY",
+    "_AMQ_DEATH_CAUSE",
+    "_AMQ_DEATH_TIME",
+    "_AMQ_DEATH_ATTEMPTS",
+)
+"""Properties that the broker adds to a message that it moves; none of them stays if the message is sent back."""
+
+CLIENT_CAUSE: Final = "dlqDeliveryFailureCause"
+"""Property with what a consumer said of a message that it rejected, as in OpenWire."""
+
+LOGGED_CHARS: Final = 200
+"""Characters of a cause that the log shows."""
+
 BOTH_TYPES: Final = frozenset(RoutingType)
 
 
 class Undeliverable(RoutingServices):
     """Takes the messages that the queues of one directory cannot deliver."""
 
-    def __init__(self, directory: "Directory", discards: Discards, entropy: Entropy) -> None:
+    def __init__(self, directory: "Directory", discards: Discards, dead_letters: DeadLetters, entropy: Entropy) -> None:
         self._directory: Directory = directory
+        self._dead_letters: DeadLetters = dead_letters
         self._discards: Discards = discards
         self._entropy: Entropy = entropy
 
@@ -49,9 +68,16 @@ class Undeliverable(RoutingServices):
             return address
         return self._directory.addresses.get(message.address, address)
 
-    def dead_letter(self, reference: Reference) -> None:
-        """Copy a message to the dead-letter address of its queue's address (artemis-model §3.8)."""
+    def dead_letter(self, reference: Reference, cause: str) -> None:
+        """Copy a message to the dead-letter address of its queue's address (artemis-model §3.8).
+
+        The copy carries the cause, the time, and the number of attempts to deliver it.
+        """
         queue = reference.queue
+        extra = reference.message.extra
+        said = None if extra is None else extra.get(CLIENT_CAUSE)
+        if said is not None:
+            cause = f"{cause}: {said}"
         settings = queue.address.settings
         target = settings.dead_letter_address
         if target is None:
@@ -61,7 +87,11 @@ class Undeliverable(RoutingServices):
         if settings.auto_create_dead_letter_resources and target != queue.address.name:
             collector = self._dead_letter_queue(target, reference.message.address, settings)
         copy = _copy(reference.message, target, queue.name)
-        self._deliver(copy, target, collector, None, queue.name, "dead-letter address")
+        copy.set_extra("_AMQ_DEATH_CAUSE", cause)
+        copy.set_extra("_AMQ_DEATH_TIME", self._directory.dispatcher.now_ms)
+        copy.set_extra("_AMQ_DEATH_ATTEMPTS", reference.delivery_count)
+        if self._deliver(copy, target, collector, None, queue.name, "dead-letter address"):
+            self._dead_letters.add(queue.name, cause[:LOGGED_CHARS])
 
     def expire(self, reference: Reference) -> None:
         """Copy a message to the expiry address of its own address (artemis-model §3.9)."""
@@ -114,8 +144,8 @@ class Undeliverable(RoutingServices):
         transaction: Transaction | None,
         origin: str,
         what: str,
-    ) -> None:
-        """Send a copy to an address, or to the one queue that an FQQN means; count it if no queue takes it."""
+    ) -> bool:
+        """Send a copy to an address, or to the one queue of an FQQN; False, after counting it, if no queue takes it."""
         address = self._address(target)
         targets: list[Binding] = []
         if address is not None:
@@ -126,7 +156,7 @@ class Undeliverable(RoutingServices):
             targets = self._targets(copy, address, parse_fqqn(target)[1], collector)
         if address is None or not targets:
             self._discards.add(origin, f"{what} '{target}' has no queue that takes it")
-            return
+            return False
         # Limits do not apply, because the original was counted before.
         address.routed += 1
         if transaction is not None:
@@ -134,6 +164,7 @@ class Undeliverable(RoutingServices):
         else:
             for binding in targets:
                 binding.take(copy)
+        return True
 
     def _address(self, target: str) -> Address | None:
         """Return the address that a setting means, creating it if only wildcard addresses have bindings for it."""

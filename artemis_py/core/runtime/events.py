@@ -191,6 +191,15 @@ class Dropped(Event):
 
 
 @frozen
+class DeadLettered(Event):
+    """Messages went to the dead-letter address of their queue (`DeadLetters`)."""
+
+    queue: str
+    cause: str
+    count: int
+
+
+@frozen
 class DivertLoop(Event):
     """A message came to a divert for the second time, and was not sent on again; once for each divert."""
 

@@ -28,12 +28,16 @@ from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
 from artemis_py.core.queues.reference import Reference
+from artemis_py.core.routing.undeliverable import CLIENT_CAUSE
 from artemis_py.errors import LimitExceeded, ProtocolError, StoreError, UnknownTransaction
 
 if TYPE_CHECKING:
     from artemis_amqp.broker.handler import AmqpHandler
 
 ACCEPTED_STATE: Final = encode(Accepted())
+
+CAUSE_CHARS: Final = 1024
+"""Characters that are kept of what a client says about a message that it rejects."""
 
 
 def encoded(message: Message) -> tuple[bytes, bytes]:
@@ -287,6 +291,13 @@ class OutgoingLink(SenderLinkHandler):
                 except LimitExceeded as error:
                     self._handler.links.detach(self._link, errors.to_amqp(error))
                     return False
+        elif type(state) is Rejected and state.error is not None and outcome == REJECTED:
+            if consumer.outstanding.get(reference.sequence) is reference:
+                said = state.error
+                text = f"{said.condition}: {said.description}" if said.description else str(said.condition)
+                message = reference.message
+                extra = {**(message.extra or {}), CLIENT_CAUSE: text[:CAUSE_CHARS]}
+                reference.queue.amend(reference, message.amended(message.annotations, extra))
         consumer.settle(reference, outcome, here)
         return True
 

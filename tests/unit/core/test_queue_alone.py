@@ -22,7 +22,7 @@ class Collector(RoutingServices):
         self.dead: list[bytes] = []
         self.expired: list[bytes] = []
 
-    def dead_letter(self, reference: Reference) -> None:
+    def dead_letter(self, reference: Reference, cause: str) -> None:
         self.dead.append(reference.message.data)
 
     def expire(self, reference: Reference) -> None:
