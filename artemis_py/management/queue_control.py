@@ -11,9 +11,9 @@ from artemis_py.core.runtime.background import Steps
 from artemis_py.core.selectors.filter import parse_filter
 from artemis_py.core.sessions.session import Session
 from artemis_py.management.control import Control, Kind, Operation, Parameter
+from artemis_py.management.message_control import COUNT_PART, FILTER, MESSAGE_OPERATIONS, REMOVE_PART
 from artemis_py.management.queue_attributes import SHOWN
 
-FILTER = Parameter("filter", Kind.TEXT_OR_NULL)
 GROUP = Parameter("groupID", Kind.TEXT)
 
 # Groups in one answer: it is built at once, in some 10 ms.
@@ -108,8 +108,9 @@ class QueueControl(Control):
         "disable": (Operation(disable),),
         "removeAllMessages": (Operation(remove_all),),
         "purge": (Operation(remove_all),),
-        "removeMessages": (Operation(remove, FILTER),),
-        "countMessages": (Operation(count), Operation(count, FILTER)),
+        **MESSAGE_OPERATIONS,
+        "removeMessages": (Operation(remove, FILTER), REMOVE_PART),
+        "countMessages": (Operation(count), Operation(count, FILTER), COUNT_PART),
         "resetGroup": (Operation(reset_group, GROUP),),
         "resetAllGroups": (Operation(reset_all_groups),),
         "listGroupsAsJSON": (Operation(list_groups),),

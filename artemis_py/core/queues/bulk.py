@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from artemis_py.core.queues.queue import Queue
 
 
-class _Place:
+class Place:
     """A position in one priority of a queue that is being searched."""
 
     __slots__ = ("_emptied", "_hints", "_priority", "_queue", "_upto", "cold", "position", "warm")
@@ -95,7 +95,7 @@ def count(queue: "Queue", filter: Filter) -> Steps:
     left = SLICE_MESSAGES
     upto = queue.next_sequence - 1
     for priority in range(PRIORITIES):
-        place = _Place(queue, priority, upto)
+        place = Place(queue, priority, upto)
         while place.move():
             for reference in place.warm:
                 found += filter.matches(reference)
@@ -117,7 +117,7 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
     left = SLICE_MESSAGES
     upto = queue.next_sequence - 1
     for priority in range(PRIORITIES):
-        place = _Place(queue, priority, upto)
+        place = Place(queue, priority, upto)
         while place.move():
             removed += _remove_found(queue, place, priority, filter)
             left -= len(place.warm) + len(place.cold)
@@ -147,7 +147,7 @@ def remove(queue: "Queue", filter: Filter) -> Steps:
     return removed
 
 
-def _remove_found(queue: "Queue", place: _Place, priority: int, filter: Filter) -> int:
+def _remove_found(queue: "Queue", place: Place, priority: int, filter: Filter) -> int:
     """Remove the messages that `filter` matches among those that `place` found."""
     removed = 0
     backlog = queue.backlog
