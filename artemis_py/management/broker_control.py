@@ -17,6 +17,7 @@ from artemis_py.core.settings.queue_config import QueueConfig
 from artemis_py.errors import InvalidRequest, LimitExceeded, NoSuchAddress, NoSuchQueue, QueueExists
 from artemis_py.management.address_control import routing_types
 from artemis_py.management.branch_control import BRANCH_OPERATIONS
+from artemis_py.management.connection_control import CONNECTION_OPERATIONS
 from artemis_py.management.control import MAX_NAMES, Control, Kind, Operation, Parameter, bounded_names, proposal
 from artemis_py.management.divert_control import DIVERT_COLUMNS, OPERATIONS, all_diverts, divert_names
 from artemis_py.management.facts import BrokerFacts
@@ -28,6 +29,7 @@ from artemis_py.management.queue_request import (
     queue_changes,
     queue_config,
 )
+from artemis_py.management.settings_control import SETTINGS_OPERATIONS
 
 NAME = Parameter("name", Kind.TEXT)
 ADDRESS = Parameter("address", Kind.TEXT)
@@ -106,10 +108,18 @@ CONSUMER_COLUMNS: Final[Mapping[str, Callable[[Attached], object]]] = {
     "credit": lambda attached: attached.consumer.credit,
     "messagesInTransit": lambda attached: len(attached.consumer.outstanding) + len(attached.consumer.shown),
     "messagesAcknowledged": lambda attached: attached.consumer.accepted,
+    "oldestInTransit": lambda attached: oldest_held(attached.consumer),
+    "connectionCreationTime": lambda attached: attached.session.created_ms,
     "user": lambda attached: attached.session.subject.user,
     "clientID": lambda attached: attached.session.client_id,
     "remoteAddress": lambda attached: attached.session.peer,
 }
+
+
+def oldest_held(consumer: Consumer) -> int | None:
+    """Return the lowest number of the messages that a consumer has; None if it has none."""
+    held = [*consumer.outstanding, *consumer.shown]
+    return min(held) if held else None
 
 
 def _listing(
@@ -362,6 +372,8 @@ class BrokerControl(Control):
         "listDiverts": _listing(all_diverts, DIVERT_COLUMNS),
         **OPERATIONS,
         **BRANCH_OPERATIONS,
+        **CONNECTION_OPERATIONS,
+        **SETTINGS_OPERATIONS,
         "createAddress": (Operation(create_address, NAME, ROUTING_TYPES),),
         "updateAddress": (Operation(update_address, NAME, ROUTING_TYPES),),
         "deleteAddress": (Operation(delete_address, NAME), Operation(delete_address, NAME, FORCE)),

@@ -23,6 +23,7 @@ from artemis_py.errors import InvalidRequest, ProtocolError, Refusal
 from artemis_py.logs import LogBrake, named_logger
 from artemis_py.management.acceptor_control import AcceptorControl
 from artemis_py.management.address_control import AddressControl
+from artemis_py.management.audit import record
 from artemis_py.management.broker_control import BrokerControl
 from artemis_py.management.control import Control, parse_json, proposal
 from artemis_py.management.divert_control import DivertControl, find_divert
@@ -75,6 +76,7 @@ class ManagementEndpoint:
         send = self._reply_path(request, session)
 
         def answer(succeeded: bool, result: object) -> None:
+            record(request.properties, session.subject.name, session.peer, request.body, succeeded, result)
             if send is not None:
                 self._answer(request, send, succeeded, result)
 

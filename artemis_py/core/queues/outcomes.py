@@ -10,5 +10,7 @@ FAILED: Final = 2
 """The attempt failed: it counts, and the message may go to the dead-letter address."""
 REJECTED: Final = 3
 """No consumer can process it: the message goes to the dead-letter address at once."""
+CLIENT_CAUSE: Final = "dlqDeliveryFailureCause"
+"""Property with what a consumer said of a message that it rejected, as in OpenWire."""
 EXPIRED: Final = 4
 """Its consumer found that its time was over: the message goes to the expiry address."""

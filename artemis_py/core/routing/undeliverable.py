@@ -11,6 +11,7 @@ from artemis_py.core.addresses.binding import Binding
 from artemis_py.core.messages.message import Message
 from artemis_py.core.names.routing_type import RoutingType
 from artemis_py.core.names.syntax import parse_fqqn
+from artemis_py.core.queues.outcomes import CLIENT_CAUSE
 from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.reference import Reference
 from artemis_py.core.queues.routing_services import RoutingServices
@@ -36,9 +37,6 @@ ORIGIN_NOTES: Final = (
     "_AMQ_DEATH_ATTEMPTS",
 )
 """Properties that the broker adds to a message that it moves; none of them stays if the message is sent back."""
-
-CLIENT_CAUSE: Final = "dlqDeliveryFailureCause"
-"""Property with what a consumer said of a message that it rejected, as in OpenWire."""
 
 LOGGED_CHARS: Final = 200
 """Characters of a cause that the log shows."""

@@ -1,4 +1,4 @@
-"""The client of a session, as far as its rights are concerned."""
+"""The client of a session, as far as the broker has something to tell it."""
 
 from typing import Protocol
 
@@ -8,6 +8,9 @@ class Client(Protocol):
 
     def user_removed(self, reason: str) -> None:
         """End the connection in the protocol's words, because its user was removed."""
+
+    def closed_by_operator(self, reason: str) -> None:
+        """End the connection in the protocol's words, because an administrator wants that."""
 
     def rights_changed(self) -> None:
         """End what the session's new subject may not have open, and forget permissions that were looked up before."""

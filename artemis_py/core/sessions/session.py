@@ -127,6 +127,13 @@ class Session(Sender):
         if self.client is not None:
             self.client.user_removed(reason)
 
+    def disconnect(self, reason: str) -> bool:
+        """End the connection of the client; False if there is none, because the session is for an absent one."""
+        if self.client is None:
+            return False
+        self.client.closed_by_operator(reason)
+        return True
+
     def check_consumer(self, queue: Queue, browse: bool = False) -> None:
         """Raise NotAuthorized, and report it, if the client may not attach to this queue.
 

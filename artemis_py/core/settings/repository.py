@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from artemis_py.core.names.syntax import MatchHierarchy, parse_fqqn
-from artemis_py.core.settings.address_settings import AddressSettings, ResolvedSettings, merge
+from artemis_py.core.settings.address_settings import ADDRESS_SETTINGS, AddressSettings, ResolvedSettings, merge
 from artemis_py.core.settings.broker_settings import DEFAULT_BROKER_SETTINGS, BrokerSettings
 
 
@@ -37,6 +37,19 @@ class SettingsRepository:
     def on_change(self, callback: Callable[[], None]) -> None:
         """Run `callback` after each change, when `resolve` already returns the new settings."""
         self._hierarchy.on_change(callback)
+
+    def values(self, address: str) -> dict[str, tuple[object, str | None]]:
+        """Return the value of each setting of an address and the match that it comes from, by attribute.
+
+        The match is None where the default applies. It looks at all matches, so it is for people, not for messages.
+        """
+        layers = self._hierarchy.resolve(self._options.name_in_matches(parse_fqqn(address)[0]))
+        names = {id(layer): match for match, layer in self._hierarchy.items()}
+        found: dict[str, tuple[object, str | None]] = {}
+        for each in ADDRESS_SETTINGS:
+            given = [(getattr(layer, each.attribute), names.get(id(layer))) for layer in layers]
+            found[each.attribute] = next((one for one in given if one[0] is not None), (each.default, None))
+        return found
 
     def resolve(self, address: str) -> ResolvedSettings:
         """Return the settings of an address, merged field by field from the most specific match to the broadest.

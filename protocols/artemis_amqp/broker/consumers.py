@@ -27,8 +27,8 @@ from artemis_amqp.messages.large import OutgoingBody
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.consumer import ACCEPTED, FAILED, REJECTED, RELEASED, Consumer, Sink
 from artemis_py.core.queues.dispatcher import Dispatcher
+from artemis_py.core.queues.outcomes import CLIENT_CAUSE
 from artemis_py.core.queues.reference import Reference
-from artemis_py.core.routing.undeliverable import CLIENT_CAUSE
 from artemis_py.errors import LimitExceeded, ProtocolError, StoreError, UnknownTransaction
 
 if TYPE_CHECKING:

@@ -167,6 +167,11 @@ class AmqpHandler:
         if not self.engine.closed:
             self.end(AmqpError(errors.UNAUTHORIZED_ACCESS, reason))
 
+    def closed_by_operator(self, reason: str) -> None:
+        """Close the connection for an administrator; clients may connect again."""
+        if not self.engine.closed:
+            self.end(AmqpError(errors.CONNECTION_FORCED, reason))
+
     def rights_changed(self) -> None:
         """Detach the links that the client's new rights do not allow."""
         session = self._session

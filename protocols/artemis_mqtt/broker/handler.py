@@ -190,6 +190,12 @@ class ClientHandler(MqttHandler):
             self.end(reasons.NOT_AUTHORIZED, reason)
             self.wake()
 
+    def closed_by_operator(self, reason: str) -> None:
+        """Disconnect a client for an administrator; it may connect again, and its session stays."""
+        if not self.engine.closed:
+            self.end(reasons.ADMINISTRATIVE_ACTION, reason)
+            self.wake()
+
     def rights_changed(self) -> None:
         """Apply the new rights. MQTT cannot take one subscription away, so the connection ends instead."""
         session, core, exchange = self.session, self.core, self.exchange

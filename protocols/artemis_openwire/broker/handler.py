@@ -222,6 +222,12 @@ class ClientHandler(OpenWireHandler):
             self.end(Throwable(errors.SECURITY, reason))
             self.wake()
 
+    def closed_by_operator(self, reason: str) -> None:
+        """End the connection for an administrator; the client may connect again."""
+        if not self.engine.closed:
+            self.end(Throwable(errors.IO, reason))
+            self.wake()
+
     def rights_changed(self) -> None:
         """Apply the new rights: consumers that they do not allow are closed."""
         if self.exchange is not None and not self.engine.closed:

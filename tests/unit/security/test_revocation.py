@@ -19,6 +19,8 @@ class Told:
     def __init__(self) -> None:
         self.events: list[str] = []
 
+    def closed_by_operator(self, reason: str) -> None: ...
+
     def user_removed(self, reason: str) -> None:
         self.events.append(reason)
 

@@ -1,0 +1,36 @@
+"""One line in the log for each administrative act: who did what to what, and what became of it.
+
+Requests that only read are not acts, and neither are those of readers and writers, which are part of the traffic.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from artemis_py.logs import named_logger
+
+LOGGER: Final = named_logger(__name__)
+
+MAX_TEXT: Final = 300
+"""Characters of parameters and results that are logged."""
+
+_READS: Final = re.compile(r"(?:get|is|list|count|browse|show)(?![a-z])")
+_TRAFFIC: Final = ("reader", "writer")
+
+
+def record(
+    properties: Mapping[str, object], user: str, peer: str, parameters: object, succeeded: bool, result: object
+) -> None:
+    """Log a request of management that has been carried out or refused, unless it only reads."""
+    resource, operation = properties.get("_AMQ_ResourceName"), properties.get("_AMQ_OperationName")
+    if not isinstance(operation, str) or resource in _TRAFFIC or _READS.match(operation):
+        return
+    template = "administration: user=%s peer=%s resource=%s operation=%s parameters=%s " + (
+        "result=%s" if succeeded else "refused=%s"
+    )
+    LOGGER.info(template, user, peer, _text(resource), _text(operation), _text(parameters or "[]"), _text(result))
+
+
+def _text(value: object) -> str:
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
