@@ -4,6 +4,9 @@ Exit codes: 0 done, 1 the broker refused or failed, 2 wrong usage or configurati
 """
 
 import importlib
+import io
+import os
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,19 +19,24 @@ COMMANDS: Final[Mapping[str, str]] = {
     "run": "Start a broker.",
     "check": "Validate a configuration without starting anything.",
     "producer": "Send messages.",
-    "consumer": "Receive messages.",
+    "consumer": "Receive messages; list consumers.",
     "browse": "Show the messages of a queue and leave them there.",
+    "message": "List, move, copy, retry, expire and remove messages.",
     "address": "Create, update, delete and show addresses.",
-    "queue": "Create, update, delete, list, purge, pause and resume queues.",
+    "queue": "Create, update, delete, list, show, purge, pause and resume queues.",
+    "connection": "List and close the connections of clients.",
     "divert": "Create, update, delete, list and show diverts.",
     "transaction": "List prepared transactions, and commit or roll them back.",
     "data": "Look at, check, copy and compact what a broker stores.",
     "spark": "Archive, replay, dead letters and telemetry with Apache Spark.",
-    "user": "Hash a password for the users file.",
+    "user": "Add, remove and list users, set and hash passwords.",
     "perf": "Measure a broker under load.",
     "completion": "Print a completion script for a shell.",
     "version": "Print the version.",
 }
+
+MODULES: Final[Mapping[str, str]] = {"connection": "connection_list"}
+"""Modules of commands whose names are taken by other modules."""
 
 
 class CommandTable(click.Group):
@@ -42,10 +50,29 @@ class CommandTable(click.Group):
         """Import and return a command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"artemis_py.cli.{cmd_name}")
+        module = importlib.import_module(f"artemis_py.cli.{MODULES.get(cmd_name, cmd_name)}")
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; what goes wrong is told in words, whatever it is."""
+        for stream in (sys.stdout, sys.stderr):
+            # Not every terminal can show every character of a message.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{what}{error.strerror or error}") from None
+        except Exception as error:
+            if os.environ.get("ARTEMIS_PY_TRACEBACK"):
+                raise
+            text = f"unexpected {type(error).__name__}: {error}; this is a mistake of artemis-py, please report it. "
+            raise click.ClickException(f"{text}ARTEMIS_PY_TRACEBACK=1 shows where it happened") from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""

@@ -4,7 +4,7 @@ import click
 
 from artemis_amqp.client import ReceiverLink, Source, selector_filter
 from artemis_py.cli.client import Target, parse_destination, target_options, unread
-from artemis_py.cli.connection import Connection, Inbox, capabilities
+from artemis_py.cli.connection import Connection, Inbox, capabilities, tell_created
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
 
@@ -26,6 +26,7 @@ class Browsing:
         )
         self._connection = connection
         self._link: ReceiverLink = connection.attach_receiver(source)[0]
+        tell_created(connection)
         self._inbox = Inbox()
         self._link.handler = self._inbox
         self.received = 0

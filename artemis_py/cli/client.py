@@ -1,6 +1,7 @@
 """What a user says about a broker: its URL, the login, a destination. `connection` connects to it."""
 
 import functools
+import re
 import ssl
 from collections.abc import Callable
 from typing import Any, Final
@@ -42,6 +43,8 @@ class Target:
         except OSError:
             raise click.UsageError(f"cannot read certificates from {self.ca}; name a PEM file with --ca") from None
 
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 _TIMEOUT: Final = click.option(
     "--timeout",
@@ -102,11 +105,19 @@ def _checked_url(context: click.Context, parameter: click.Parameter, value: str)
 
 
 def parse_destination(text: str) -> tuple[str, str | None]:
-    """Split `queue://X`, `topic://X` or plain `X` into the address and the capability that asks for a routing type."""
+    """Split `queue://X`, `topic://X` or plain `X` into the address and the capability that asks for a routing type.
+
+    Raises click's UsageError for another beginning with `://`: it would name an address that nobody means.
+    """
     for capability in ("queue", "topic"):
         prefix = f"{capability}://"
         if text.startswith(prefix):
             return text.removeprefix(prefix), capability
+    scheme = _SCHEME.match(text)
+    if scheme is not None:
+        raise click.UsageError(
+            f"{scheme[0]!r} is no kind of destination: use queue://X, topic://X, X or address::queue"
+        )
     return text, None
 
 

@@ -39,8 +39,10 @@ from artemis_amqp.client import Target as Terminus
 from artemis_amqp.client.blocking import BlockingClient
 from artemis_amqp.client.failures import ClientError, LinkFailed
 from artemis_amqp.client.messages import Message, decode_message
+from artemis_amqp.engine.extensions import CREATED
 from artemis_py.cli.client import TICK_S, Target
 from artemis_py.cli.errors import Failed, NotConnected
+from artemis_py.cli.render import say
 
 UNSETTLED: Final = 0
 ACCEPTED_STATE: Final = encode(Accepted())
@@ -60,6 +62,8 @@ class Connection(BlockingClient):
         self._target: Final = target
         self.was_interrupted = False
         self._handler_before: Any = None
+        self.created: str | None = None
+        """The name that the broker created something for, because a receiver asked for what did not exist."""
         deadline = time.monotonic() + target.timeout_s
         host = urlsplit(target.url).hostname or ""
         name = f"artemis-py-{uuid4()}"
@@ -88,8 +92,7 @@ class Connection(BlockingClient):
         if failure.condition == errors.UNAUTHORIZED_ACCESS:
             advice = "; the broker wants a user: --user" if self._target.user is None else ""
             return Failed(f"{url}: login refused: {failure}{advice}")
-        text = str(failure)
-        return NotConnected(f"{url}: {text}{'; --timeout allows more' if text.endswith('in time') else ''}")
+        return NotConnected(f"{url}: {failure}")
 
     def wait(self, is_done: Callable[[], bool], deadline: float, what: str) -> None:
         """Exchange octets until `is_done`. Raises NotConnected after a time-out in which the broker said nothing.
@@ -131,6 +134,8 @@ class Connection(BlockingClient):
         link, answer = self.attach(source, Terminus(), False, UNSETTLED)
         assert isinstance(link, ReceiverLink)
         link.large_size = STREAMED_BYTES
+        created = (answer.properties or {}).get(CREATED)
+        self.created = created if isinstance(created, str) else None
         return link, answer.source or source
 
     def attach_sender(self, address: str, capability: str | None) -> SenderLink:
@@ -149,6 +154,12 @@ class Connection(BlockingClient):
         """Exchange octets, for at most a tick. Raises Failed, NotConnected if link or connection has ended."""
         self.exchange(TICK_S)
         self.check(link)
+
+
+def tell_created(connection: Connection) -> None:
+    """Warn of a queue that was created because it did not exist: its name may be misspelt."""
+    if connection.created is not None:
+        say(f"Warning: '{connection.created}' did not exist, and was created; is the name right?", err=True)
 
 
 def capabilities(capability: str | None) -> tuple[Symbol, ...]:

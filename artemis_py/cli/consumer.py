@@ -6,8 +6,9 @@ import click
 
 from artemis_amqp.client import ReceiverLink, Source, selector_filter
 from artemis_py.cli.client import Target, parse_destination, target_options, unread
-from artemis_py.cli.connection import Connection, Inbox, capabilities
+from artemis_py.cli.connection import Connection, Inbox, capabilities, tell_created
 from artemis_py.cli.errors import Failed
+from artemis_py.cli.listing import list_options, show_list
 from artemis_py.cli.messages import PRINTED, print_message
 from artemis_py.cli.render import Progress, summary
 
@@ -29,6 +30,7 @@ class Consuming:
         self._connection = connection
         self._count = count
         self._link: ReceiverLink = connection.attach_receiver(source)[0]
+        tell_created(connection)
         self._inbox = Inbox()
         self._link.handler = self._inbox
         self.received = 0
@@ -86,7 +88,7 @@ class Consuming:
             link.grant(more)
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @target_options
 @click.option("--destination", default="queue://TEST", show_default=True, help="queue://X, topic://X, X or a::q.")
 @click.option("--message-count", type=click.IntRange(min=1), help="Stop after this many messages; default: never.")
@@ -98,7 +100,9 @@ class Consuming:
 )
 @click.option("--json", "printed", flag_value="json", help="Same as --print json: one JSON object per line.")
 @click.option("--quiet", is_flag=True, help="No summary.")
+@click.pass_context
 def consumer(
+    context: click.Context,
     target: Target,
     destination: str,
     message_count: int | None,
@@ -110,8 +114,11 @@ def consumer(
 ) -> None:
     """Receive messages and print them; each is accepted once it is printed.
 
-    With a count, the exit code is 1 if fewer messages came before the time-out.
+    With a count, the exit code is 1 if fewer messages came before the time-out. "consumer list" lists the consumers of
+    all clients.
     """
+    if context.invoked_subcommand is not None:
+        return
     timeout_s = None if receive_timeout is None else receive_timeout / 1000
     with Progress("received", message_count) as progress, Connection(target) as connection:
         consuming = Consuming(connection, destination, message_count, filter)
@@ -122,3 +129,29 @@ def consumer(
         raise Failed(f"received {consuming.received} of {message_count} messages")
     if consuming.aborted:
         click.echo(f"Warning: {unread(consuming.aborted).message}", err=True)
+
+
+LISTED = {
+    "id": "CONSUMER",
+    "queue": "QUEUE",
+    "user": "USER",
+    "clientID": "CLIENT",
+    "remoteAddress": "PEER",
+    "connectionID": "CONNECTION",
+    "messagesInTransit": "HAS",
+    "messagesAcknowledged": "ACKED",
+    "filter": "FILTER",
+    "browseOnly": "BROWSER",
+}
+
+
+@consumer.command("list")
+@target_options
+@click.option("--queue", "queue_name", help="Only consumers of this queue.")
+@list_options
+def list_command(target: Target, queue_name: str | None, page: int, max_rows: int, json_wanted: bool) -> None:
+    """List consumers, and how many messages each of them has that it did not settle."""
+    wanted: dict[str, object] = {"sortField": "queue"}
+    if queue_name is not None:
+        wanted |= {"field": "queue", "operation": "EQUALS", "value": queue_name}
+    show_list(target, "listConsumers", "consumers", wanted, LISTED, page, max_rows, json_wanted)

@@ -1,6 +1,7 @@
 """`artemis-py producer`: send messages as fast as the broker accepts them, and report their outcomes."""
 
 import json
+import time
 from typing import Final
 
 import click
@@ -8,12 +9,15 @@ from attrs import evolve
 
 from artemis_amqp.client import Rejected, SenderLink
 from artemis_amqp.client.messages import FOR_EVER, Message, encode_message
+from artemis_amqp.engine.extensions import WAITS_FOR
 from artemis_py.cli.client import Target, parse_destination, target_options
 from artemis_py.cli.connection import Connection, Outcomes, given_back, is_accepted, refusal
 from artemis_py.cli.errors import Failed
-from artemis_py.cli.render import Progress, summary
+from artemis_py.cli.render import Progress, say, summary
 from artemis_py.core.messages.view import MessageView
 
+WAIT_S: Final = 1.0
+"""Time without credit after which the user is told why."""
 MAX_TTL_MS: Final = 2**32 - 1
 """Largest time to live in AMQP's header."""
 
@@ -31,6 +35,9 @@ class Producing:
         self._link.handler = self._outcomes
         self.sent = 0
         self.confirmed = 0
+        self._waiting_since = 0.0
+        self._told = ""
+        """The reason for waiting that the user was told last."""
 
     def run(self, progress: Progress) -> None:
         """Send all, and wait until the broker has accepted them. Raises Failed, NotConnected."""
@@ -41,7 +48,22 @@ class Producing:
                 self._link.send(b"", encoded(self._message, self.sent), None, False)
             connection.turn(self._link)
             self._take_outcomes()
+            self._tell_waiting()
             progress.show(self.confirmed, connection.elapsed_s)
+
+    def _tell_waiting(self) -> None:
+        """Say why nothing is sent, once it has lasted for a moment, and again if the reason has changed."""
+        link, now = self._link, time.monotonic()
+        if link.credit > 0 or self.sent == self._count or self.confirmed < self.sent:
+            self._waiting_since = now
+            return
+        self._waiting_since = self._waiting_since or now
+        if now - self._waiting_since >= WAIT_S:
+            properties = link.peer_properties or {}
+            reason = str(properties.get(WAITS_FOR, "the broker gives no credit, and no reason"))
+            if reason != self._told:
+                self._told = reason
+                say(f"waiting after {self.confirmed} of {self._count} messages: {reason}", err=True)
 
     def _take_outcomes(self) -> None:
         """Count the messages that the broker accepted; fail at another one, as the next would end in the same way."""

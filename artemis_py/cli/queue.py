@@ -7,7 +7,8 @@ from typing import Any, Final
 import click
 
 from artemis_py.cli.client import Target, target_options
-from artemis_py.cli.manage import call
+from artemis_py.cli.listing import moment
+from artemis_py.cli.manage import Request, call, call_all
 from artemis_py.cli.render import print_json, print_table, say
 from artemis_py.core.settings.declaration import Kind
 from artemis_py.core.settings.queue_config import QUEUE_ATTRIBUTES
@@ -30,12 +31,25 @@ COLUMNS = {
     "autoCreated": "AUTO",
 }
 
+HOLDERS = {
+    "id": "CONSUMER",
+    "messagesInTransit": "HAS",
+    "oldestInTransit": "FROM ID",
+    "messagesAcknowledged": "ACKED",
+    "credit": "CREDIT",
+    "user": "USER",
+    "clientID": "CLIENT",
+    "remoteAddress": "PEER",
+    "since": "CONNECTED SINCE",
+}
+MAX_CONSUMERS = 100
+
 FILTER_OPERATIONS = ("EQUALS", "NOT_EQUALS", "CONTAINS", "NOT_CONTAINS", "GREATER_THAN", "LESS_THAN")
 
 
 @click.group()
 def queue() -> None:
-    """Create, update, delete, list, purge, pause and resume queues of a running broker."""
+    """Create, update, delete, list, show, purge, pause and resume queues of a running broker."""
 
 
 # Flags with a separate word for their opposite.
@@ -182,6 +196,77 @@ def stat(
     print_table(listed["data"], COLUMNS)
     if listed["count"] > len(listed["data"]):
         click.echo(f"{listed['count']} queues in all; --page and --max-rows show more", err=True)
+
+
+queue.add_command(stat, "list")
+
+
+@queue.command()
+@target_options
+@click.argument("name")
+@click.option("--all", "all_wanted", is_flag=True, help="Show the settings that have their defaults, too.")
+@as_json
+def show(target: Target, name: str, all_wanted: bool, json_wanted: bool) -> None:
+    """Show all about the queue NAME: its counters, who holds messages, the next message, and where settings come from."""
+    exactly = {"field": "name", "operation": "EQUALS", "value": name}
+    (listed,) = call_all(target, [Request("broker", "listQueues", (exactly,))])
+    rows = json.loads(listed)["data"]
+    if not rows:
+        # Its error proposes the most similar names.
+        call(target, f"queue.{name}", "getName")
+    facts: dict[str, Any] = rows[0]
+    of_queue = {"field": "queue", "operation": "EQUALS", "value": name, "sortField": "id"}
+    answers = call_all(
+        target,
+        [
+            Request("broker", "listConsumers", (of_queue, 1, MAX_CONSUMERS)),
+            Request(f"queue.{name}", "listMessagesAsJSON", ({"messageCount": 1},)),
+            Request("broker", "listAddressSettingOrigins", (facts["address"],)),
+        ],
+    )
+    consumers, first, settings = (json.loads(answer) for answer in answers)
+    found = {
+        "queue": facts,
+        "consumers": consumers["data"],
+        "nextMessage": next(iter(first["messages"]), None),
+        "settings": settings,
+    }
+    if json_wanted:
+        print_json(found)
+    else:
+        _print_queue(found, consumers["count"], all_wanted)
+
+
+def _print_queue(found: dict[str, Any], consumer_count: int, all_wanted: bool) -> None:
+    facts = found["queue"]
+    shown = [{"fact": key, "value": value} for key, value in facts.items() if value not in (None, False) or all_wanted]
+    print_table(shown, {"fact": "QUEUE", "value": facts["name"]})
+    click.echo()
+    if found["nextMessage"] is None:
+        click.echo("No message waits.")
+    else:
+        message = found["nextMessage"]
+        sent = moment(message["timestamp"])
+        say(f"The next message has the ID {message['messageID']}, and was sent {sent or 'at an unknown time'}.")
+    click.echo()
+    if found["consumers"]:
+        for row in found["consumers"]:
+            row["since"] = moment(row["connectionCreationTime"])
+        print_table(found["consumers"], HOLDERS)
+        if consumer_count > len(found["consumers"]):
+            click.echo(f"{consumer_count} consumers in all: see consumer list --queue", err=True)
+    else:
+        click.echo("No client consumes.")
+    click.echo()
+    settings = [
+        {"setting": name, "value": each["value"], "match": "default" if each["match"] is None else each["match"]}
+        for name, each in found["settings"].items()
+        if all_wanted or each["match"] is not None
+    ]
+    if settings:
+        print_table(settings, {"setting": "SETTING", "value": "VALUE", "match": "FROM MATCH"})
+    else:
+        click.echo("All settings have their defaults.")
 
 
 @queue.command()

@@ -1,7 +1,9 @@
 """The output of commands: tables for people, JSON for scripts, progress on a terminal only."""
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
@@ -10,8 +12,10 @@ import click
 
 from artemis_py.logs import clean
 
-WIDTH_WITHOUT_TERMINAL: Final = 10_000
-"""Width of a table in a file or pipe: large enough that it is never cut or wrapped."""
+UNBROKEN: Final = 40
+"""Characters of a value above which it may take more than one line."""
+IDLE: Final = ("", "0", "no")
+"""Values of a column that says nothing."""
 
 
 def print_json(value: object) -> None:
@@ -34,20 +38,100 @@ def say(text: str, err: bool = False) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str], title: str | None = None) -> None:
-    """Print rows as a table; `columns` maps keys of a row to headings, in order. Numbers are aligned to the right."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Print rows as a table; `columns` maps keys of a row to headings, in order. Numbers are aligned to the right.
 
-    is_terminal = sys.stdout.isatty()
-    table = Table(title=title, box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False, header_style="bold")
-    for key, heading in columns.items():
-        is_number = bool(rows) and all(_is_number(row.get(key)) for row in rows)
-        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell(row.get(key))) for key in columns))
-    Console(width=None if is_terminal else WIDTH_WITHOUT_TERMINAL, soft_wrap=not is_terminal).print(table)
+    In a file or pipe a table is as wide as it needs to be. On a terminal it fits: columns that tell nothing are left
+    out and named below, and if that is not enough, each row becomes a paragraph. No value is ever cut.
+    """
+    if title is not None:
+        click.echo(title)
+    table = _Table(rows, columns)
+    if not sys.stdout.isatty():
+        table.print()
+        return
+    width = shutil.get_terminal_size().columns
+    if table.width > width:
+        dropped = table.drop_idle()
+        if table.width <= width:
+            table.print()
+        else:
+            table.print_paragraphs(width)
+        if dropped:
+            click.echo(wrapped(f"Left out, because they are 0, no, empty or repeated: {', '.join(dropped)}", width))
+    else:
+        table.print()
+
+
+class _Table:
+    """The cells of a table."""
+
+    def __init__(self, rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]) -> None:
+        self._columns = [
+            _Column(heading, [cell(row.get(key)) for row in rows], bool(rows) and all(map(_is_number, _of(rows, key))))
+            for key, heading in columns.items()
+        ]
+
+    @property
+    def width(self) -> int:
+        """Width with two spaces between columns."""
+        return sum(column.width + 2 for column in self._columns) - 2
+
+    def drop_idle(self) -> list[str]:
+        """Drop columns that say nothing, apart from the first; return their headings."""
+        first = self._columns[0]
+        idle = [
+            column
+            for column in self._columns[1:]
+            if all(text in IDLE for text in column.cells) or column.cells == first.cells
+        ]
+        self._columns = [column for column in self._columns if column not in idle]
+        return [column.heading for column in idle]
+
+    def print(self) -> None:
+        """Print the heading and a line for each row."""
+        heading = "  ".join(column.padded(column.heading) for column in self._columns).rstrip()
+        click.echo(click.style(heading, bold=True) if sys.stdout.isatty() else heading)
+        for index in range(len(self._columns[0].cells)):
+            click.echo("  ".join(column.padded(column.cells[index]) for column in self._columns).rstrip())
+
+    def print_paragraphs(self, width: int) -> None:
+        """Print the first value of each row on a line of its own, and the others below it with their headings."""
+        first, *others = self._columns
+        for index, text in enumerate(first.cells):
+            click.echo(click.style(text, bold=True))
+            pairs = [each.pair(index) for each in others if each.cells[index]]
+            click.echo(wrapped("  ".join(pairs), width, "  "))
+
+
+class _Column:
+    """One column."""
+
+    def __init__(self, heading: str, cells: list[str], is_number: bool) -> None:
+        self.heading = heading
+        self.cells = cells
+        self._is_number = is_number
+        self.width = max(map(len, (heading, *cells)))
+
+    def pair(self, index: int) -> str:
+        """Return the heading and a value; they stay on one line, and so do the words of a short value."""
+        text = self.cells[index]
+        return f"{self.heading.lower()}\u00a0{text.replace(' ', '\u00a0') if len(text) < UNBROKEN else text}"
+
+    def padded(self, text: str) -> str:
+        """Return a text with spaces up to the width of the column."""
+        return text.rjust(self.width) if self._is_number else text.ljust(self.width)
+
+
+def _of(rows: Sequence[Mapping[str, object]], key: str) -> list[object]:
+    return [row.get(key) for row in rows]
+
+
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """Return a text in lines of at most this width, broken between words only."""
+    lines = textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines).replace("\u00a0", " ")
 
 
 def cell(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, read_filters
+from artemis_amqp.broker.addressing import SequenceRange, SourceFilters, cut_parameters, read_filters
 from artemis_amqp.broker.consumers import OutgoingLink
 from artemis_amqp.broker.dynamic_nodes import create_node
 from artemis_amqp.broker.lingering import NEVER, Lingering, complete_deliveries, may_linger, resumption_timeout_s
@@ -16,6 +16,7 @@ from artemis_amqp.broker.link_end import LinkEnd, Parting
 from artemis_amqp.broker.subscriptions import COPY, Subscription, find_durable, open_node, open_source
 from artemis_amqp.broker.termini import UNSETTLED_STATE, SuspendedSource
 from artemis_amqp.engine import errors
+from artemis_amqp.engine.extensions import CREATED
 from artemis_amqp.engine.performatives import Attach, Modified, Source, Target
 from artemis_amqp.engine.sender import SenderLink
 from artemis_amqp.engine.types import Symbol
@@ -40,6 +41,8 @@ class ConsumerEnd(LinkEnd):
         self._source: Final = attach.source
         self._subscription: Subscription | None = None
         self._outgoing: OutgoingLink | None = None
+        self._created: str | None = None
+        """The name that the client gave, if what it means was created for this link."""
 
     @property
     def terminus(self) -> Source | None:
@@ -67,6 +70,7 @@ class ConsumerEnd(LinkEnd):
             answer,
             target if isinstance(target, Target) else None,
             unsettled=dict.fromkeys(resumed) if resumed else None,
+            properties=None if self._created is None else {CREATED: self._created},
         )
         handler.manager.lifetimes.attached(self.key, subscription.queue.address.name)
 
@@ -85,12 +89,26 @@ class ConsumerEnd(LinkEnd):
         filters = read_filters(source)
         if source.dynamic:
             return self._make_source(source, filters)
+        name = self._missing(source)
         subscription = open_source(self.handler, self.attach, source, filters)
+        self._created = name
         wanted = filters.range
         if wanted is not None and wanted.queue_id not in (None, subscription.queue.id):
             queue = subscription.queue
             raise NoSuchQueue(f"queue '{queue.name}' was created again: its id is {queue.id}")
         return subscription, _answer(source, source.address, filters), filters
+
+    def _missing(self, source: Source) -> str | None:
+        """Return the name of a source that does not exist yet; None if it does.
+
+        A misspelt name makes a queue that no message will ever come to, so the client is told of it.
+        """
+        text, _ = self.handler.prefixes.strip(cut_parameters(source.address or "")[0])
+        name, queue_name = self.handler.core_session.subscriptions.parse(text)
+        sessions = self.handler.services.sessions
+        if sessions.find_queue(queue_name or name) is not None:
+            return None
+        return text if queue_name or sessions.find_address(name) is None else None
 
     def _find_durable(self) -> tuple[Subscription, Source, SourceFilters]:
         """Return the durable subscription of the link's name: its client only asks what we remember of it."""

@@ -19,6 +19,8 @@ STAGED: Final = Symbol("artemis:staged")
 """Property of the answer: the number of messages in that stage."""
 REFUSED: Final = Symbol("artemis:refused")
 """Property of the answer: the number of messages for that stage that were refused, on any link."""
+CREATED: Final = Symbol("artemis:created")
+"""Property of the answer to a receiver's attach: the name of what did not exist, and was created for it."""
 WAITS_FOR: Final = Symbol("artemis:waits-for")
 """Property of the broker's flow on a link that gets no credit for now: the reason, in words."""
 SEQUENCE_RANGE: Final = Symbol("artemis:sequence-range:list")

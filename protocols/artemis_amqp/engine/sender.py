@@ -76,6 +76,7 @@ class SenderLink(Link):
         target: Target | None,
         unsettled: dict[bytes, object] | None = None,
         offered_capabilities: tuple[Symbol, ...] = (),
+        properties: dict[Symbol, object] | None = None,
     ) -> None:
         """Answer the peer's attach. `unsettled` is what we remember from before the link was re-attached."""
         self._answer(
@@ -91,6 +92,7 @@ class SenderLink(Link):
                 initial_delivery_count=self.delivery_count,
                 max_message_size=self.session.connection.limits.max_message_size,
                 offered_capabilities=offered_capabilities,
+                properties=properties,
             )
         )
 

@@ -1,6 +1,5 @@
 """The command itself: its table of commands, help, usage errors and completion."""
 
-import importlib
 import json
 import re
 import subprocess
@@ -17,7 +16,7 @@ from artemis_py.security.passwords import HashedPassword, parse_hash
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_of_the_table_exists_and_explains_itself(name: str) -> None:
-    command = getattr(importlib.import_module(f"artemis_py.cli.{name}"), name)
+    command = main.get_command(click.Context(main), name)
     result = CliRunner().invoke(main, [name, "--help"])
 
     assert isinstance(command, click.Command)
