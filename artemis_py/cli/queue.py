@@ -207,7 +207,7 @@ queue.add_command(stat, "list")
 @click.option("--all", "all_wanted", is_flag=True, help="Show the settings that have their defaults, too.")
 @as_json
 def show(target: Target, name: str, all_wanted: bool, json_wanted: bool) -> None:
-    """Show all about the queue NAME: its counters, who holds messages, the next message, and where settings come from."""
+    """Show the queue NAME: its counters, who holds messages, the next message, and where its settings come from."""
     exactly = {"field": "name", "operation": "EQUALS", "value": name}
     (listed,) = call_all(target, [Request("broker", "listQueues", (exactly,))])
     rows = json.loads(listed)["data"]

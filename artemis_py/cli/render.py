@@ -14,6 +14,7 @@ from artemis_py.logs import clean
 
 UNBROKEN: Final = 40
 """Characters of a value above which it may take more than one line."""
+NO_BREAK: Final = "\u00a0"
 IDLE: Final = ("", "0", "no")
 """Values of a column that says nothing."""
 
@@ -115,7 +116,8 @@ class _Column:
     def pair(self, index: int) -> str:
         """Return the heading and a value; they stay on one line, and so do the words of a short value."""
         text = self.cells[index]
-        return f"{self.heading.lower()}\u00a0{text.replace(' ', '\u00a0') if len(text) < UNBROKEN else text}"
+        text = text.replace(" ", NO_BREAK) if len(text) < UNBROKEN else text
+        return f"{self.heading.lower()}{NO_BREAK}{text}"
 
     def padded(self, text: str) -> str:
         """Return a text with spaces up to the width of the column."""
@@ -131,7 +133,7 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
     lines = textwrap.wrap(
         text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join(lines).replace("\u00a0", " ")
+    return "\n".join(lines).replace(NO_BREAK, " ")
 
 
 def cell(value: object) -> str:

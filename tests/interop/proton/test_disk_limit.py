@@ -2,13 +2,16 @@
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from proton import Message
 
+from artemis_py.cli import main
 from tests.crash.processes import command_of
 from tests.interop.broker_process import STOP_TIMEOUT_S
 from tests.interop.proton.client import Client, Refused
@@ -91,6 +94,27 @@ def test_producers_wait_for_the_disk_and_consumers_go_on(disk: Disk) -> None:
 
     assert 2 <= blocked_at <= 6
     assert delivered == blocked_at
+
+
+def test_an_operator_gets_answers_and_a_producer_the_reason(disk: Disk) -> None:
+    """Whatever room is left: purging is what makes some."""
+    run = CliRunner(env={"ARTEMIS_PY_URL": disk.url})
+    sent = run.invoke(main, ["producer", "--destination", "queue://q", "--message-count", "3"])
+    disk.set_free(1)
+    disk.wait_for("disk is nearly full, messages are refused")
+    started_at = time.monotonic()
+    outcomes = [run.invoke(main, command.split()) for command in ("queue pause q", "queue list", "queue purge q")]
+    elapsed_s = time.monotonic() - started_at
+    command = [sys.executable, "-m", "artemis_py.cli", "producer", "--destination", "queue://q", "--url", disk.url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as producer:
+        assert producer.stderr is not None
+        waiting = producer.stderr.readline()
+        producer.kill()
+
+    assert (sent.exit_code, [outcome.exit_code for outcome in outcomes]) == (0, [0, 0, 0])
+    assert "removed 3 messages from q" in outcomes[2].output
+    assert elapsed_s < TIMEOUT_S / 2
+    assert waiting == "waiting after 0 of 1 messages: the disk of the broker is nearly full\n"
 
 
 def test_those_who_still_have_credit_are_refused_when_little_is_left(disk: Disk) -> None:
