@@ -71,14 +71,13 @@ def test_a_file_without_a_last_line_end_is_extended(tmp_path: Path) -> None:
 
 
 def test_mistakes_change_nothing(folder: Path) -> None:
-    for change in (
-        lambda: editor(folder).add("olga", "hash", ["app"]),
-        lambda: editor(folder).add("a\nb", "hash", ["app"]),
-        lambda: editor(folder).set_password("device", "hash"),
-        lambda: editor(folder).remove("nobody"),
-    ):
+    for user in ("olga", "a\nb"):
         with pytest.raises(InvalidRequest):
-            change()
+            editor(folder).add(user, "hash", ["app"])
+    with pytest.raises(InvalidRequest):
+        editor(folder).set_password("device", "hash")
+    with pytest.raises(InvalidRequest):
+        editor(folder).remove("nobody")
 
     assert ((folder / "users").read_text("utf-8"), (folder / "roles").read_text("utf-8")) == (USERS, ROLES)
 
