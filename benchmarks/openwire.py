@@ -25,7 +25,7 @@ from typing import Any, Final
 from run import HERE, REPOSITORY, install, spread
 
 sys.path[:0] = [str(REPOSITORY)]
-from tests.interop.openwire import peers
+from tests.interop.openwire import peers  # noqa: E402  the repository is no package
 
 BROKERS: Final = ("classic", "artemis", "compiled")
 CLIENTS: Final = ("lean", "java")
@@ -198,7 +198,9 @@ def measure(bench: Bench, brokers: list[Broker], client: str, name: str, rounds:
 
 def print_results(results: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Markdown."""
-    print("| client | load | broker | CPU per delivered message (µs) | client's | messages/s | this broker's CPU / its |")
+    print(
+        "| client | load | broker | CPU per delivered message (µs) | client's | messages/s | this broker's CPU / its |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for client, loads in results.items():
         for load, brokers in loads.items():

@@ -19,6 +19,7 @@ class Address(MessageAccount):
 
     # CPython shares the keys of up to 30 attributes; with more, each address had its own table of 1.3 KB.
     __slots__ = (
+        "_blocks",
         "accessories",
         "auto_created",
         "binding_removed_ms",
@@ -36,6 +37,7 @@ class Address(MessageAccount):
         "page_full_reported",
         "paged_bytes",
         "paged_count",
+        "pages",
         "paused",
         "producers",
         "routed",
@@ -89,6 +91,10 @@ class Address(MessageAccount):
         self.make_router: RouterMaker | None = None
         """Makes its routers; None: the usual ones for anycast and multicast bindings (`Routers.replace`)."""
         self.settings: ResolvedSettings = settings
+        self.pages: bool = settings.address_full_policy is FullPolicy.PAGE
+        """Whether its limits are about memory only, and messages above them go to disk."""
+        self._blocks: bool = settings.address_full_policy is FullPolicy.BLOCK
+        """Whether producers wait while it is full; noted because to look an enum up takes long for each message."""
         self.changes_messages: bool = settings.changes_messages
         """Whether routing has to apply settings to messages."""
         self.paged_bytes: int = 0
@@ -131,11 +137,6 @@ class Address(MessageAccount):
             if each.has_messages:
                 return False
         return not self.bindings
-
-    @property
-    def pages(self) -> bool:
-        """Whether its limits are about memory only, and messages above them go to disk."""
-        return self.settings.address_full_policy is FullPolicy.PAGE
 
     @property
     def must_spill(self) -> bool:
@@ -193,6 +194,8 @@ class Address(MessageAccount):
         """Apply changed address settings."""
         paged = self.pages
         self.settings = settings
+        self.pages = settings.address_full_policy is FullPolicy.PAGE
+        self._blocks = settings.address_full_policy is FullPolicy.BLOCK
         self.changes_messages = settings.changes_messages
         if paged != self.pages:
             sign = 1 if paged else -1
@@ -209,10 +212,9 @@ class Address(MessageAccount):
         """
         if self.broker_account.disk_is_full and not self.internal:
             return self.settings.disk_full_policy is DiskFullPolicy.BLOCK
-        policy = self.settings.address_full_policy
-        if policy is FullPolicy.PAGE and self.broker_account.can_spill:
+        if self.pages and self.broker_account.can_spill:
             return self.broker_account.size_bytes >= self.broker_account.overdrawn_bytes and not self.internal
-        if policy is not FullPolicy.BLOCK and policy is not FullPolicy.PAGE:
+        if not self._blocks and not self.pages:
             return False
         return self.account.is_full or (self.broker_account.is_over_limit and not self.internal)
 

@@ -49,6 +49,8 @@ class Acknowledging:
 
     def _act(self, ack: AckFields, consumer: ClientConsumer, transaction: ClientTransaction | None) -> None:
         kind = ack.type
+        if transaction is None and kind in (STANDARD, INDIVIDUAL) and self._settled_one(ack, consumer):
+            return
         if kind == DELIVERED:
             consumer.window.extend(ack.count, len(consumer.dispatched))
         elif kind in (STANDARD, INDIVIDUAL):
@@ -71,12 +73,25 @@ class Acknowledging:
                 self._settle(consumer.take(number), EXPIRED_OUTCOME)
             consumer.window.shrink(1)
 
+    def _settled_one(self, ack: AckFields, consumer: ClientConsumer) -> bool:
+        """Settle the only delivery that an acknowledgement is about, as nearly all are; False if it is another one."""
+        number = ack.last_sequence
+        if consumer.is_browser or not ack.has_first or ack.first_sequence != number:
+            return False
+        reference = consumer.take(number)
+        if reference is None:
+            return False
+        if reference.consumer is not None:
+            reference.consumer.settle(reference, ACCEPTED)
+        consumer.window.shrink(1)
+        return True
+
     def _numbers(self, ack: AckFields, consumer: ClientConsumer, is_single: bool) -> list[int]:
         """Return the deliveries that an acknowledgement is about, in order: from the first to the last."""
         dispatched = consumer.dispatched
         if not dispatched:
             return []
-        oldest = next(iter(dispatched))
+        oldest = consumer.oldest
         last = ack.last_sequence
         first = ack.first_sequence if ack.has_first else oldest
         if last not in dispatched:

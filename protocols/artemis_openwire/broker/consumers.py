@@ -57,6 +57,8 @@ class ClientConsumer:
         self.next_number: int = handler.manager.numbering.begin()
         self.dispatched: dict[int, Reference | None] = {}
         """Deliveries that are not acknowledged, by number, in order; None in place of what a browser looks at."""
+        self._oldest: int = self.next_number
+        """No delivery with a lower number is in `dispatched`."""
         self.counted: set[int] = set()
         """Deliveries whose last attempt was counted when the client rolled back."""
         self.sources: list[Source] = []
@@ -148,9 +150,23 @@ class ClientConsumer:
         self.sources = []
         self.dispatched = {}
 
+    @property
+    def oldest(self) -> int:
+        """The number of the first delivery that is not acknowledged; there has to be one.
+
+        Not `next(iter(...))`, which passes over all deliveries that were taken out in front of it, each time.
+        """
+        dispatched = self.dispatched
+        number = self._oldest
+        while number not in dispatched:
+            number += 1
+        self._oldest = number
+        return number
+
     def take(self, number: int) -> Reference | None:
         """Take a delivery out of the window: it is settled."""
-        self.counted.discard(number)
+        if self.counted:
+            self.counted.discard(number)
         return self.dispatched.pop(number, None)
 
     def uncount(self) -> None:

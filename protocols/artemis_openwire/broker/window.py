@@ -24,4 +24,5 @@ class Window:
 
     def shrink(self, count: int) -> None:
         """Undo `extend` for messages that are acknowledged now."""
-        self.extension = max(0, self.extension - count)
+        if self.extension > 0:
+            self.extension = max(0, self.extension - count)

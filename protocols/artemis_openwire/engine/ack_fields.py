@@ -40,6 +40,9 @@ _DESTINATION_AT: Final = 6
 # Heads up to this size are remembered: the names of a destination and a consumer, some 100 octets together.
 _MAX_KNOWN_HEAD: Final = 1024
 
+# The same for whole acknowledgements.
+_MAX_KNOWN_ACK: Final = 2048
+
 
 class AckFields:
     """One acknowledgement; the same object reads one after the other."""
@@ -49,6 +52,14 @@ class AckFields:
         self.version: int = 0
         self._head: bytes = b""
         """What stood in front of the type in the last one: outside of transactions a consumer always sends the same."""
+        self._size: int = -1
+        """Size of the last one; -1: its offsets are of no use for the next."""
+        self._start: bytes = b""
+        """What stood in front of the number of its first message."""
+        self._last_name: bytes = b""
+        """The name of its last message without the numbers."""
+        self._consumer_key: bytes = b""
+        self._transaction_key: bytes = b""
         self.transaction_at: int = 0
         self.consumer_at: int = 0
         self.type_at: int = 0
@@ -60,6 +71,24 @@ class AckFields:
     def read(self, body: bytes, version: int) -> None:
         """Find the fields. Raises MalformedFrame."""
         self.body = body
+        if (
+            len(body) == self._size
+            and version == self.version
+            and body[_DESTINATION_AT : self._first_number_at] == self._start
+            and body[self._last_at : self._last_number_at] == self._last_name
+            and (version < 7 or body[self._count_at + 4] == 0)
+        ):
+            # Only numbers have changed: one message after the other is acknowledged.
+            return
+        self._size = -1
+        self._read_all(body, version)
+        if len(body) <= _MAX_KNOWN_ACK and (version < 7 or body[self._count_at + 4] == 0):
+            self._size = len(body)
+            self._start = body[_DESTINATION_AT : self._first_number_at]
+            self._last_name = body[self._last_at : self._last_number_at]
+
+    def _read_all(self, body: bytes, version: int) -> None:
+        """Find every field."""
         self.version = version
         head = self._head
         self._head = b""
@@ -69,6 +98,9 @@ class AckFields:
                 self.consumer_at = skip_transaction(body, self.transaction_at)
                 self.type_at = skip_client_id(body, self.consumer_at, CONSUMER_ID)
                 head = body[_DESTINATION_AT : self.type_at] if self.type_at <= _MAX_KNOWN_HEAD else b""
+                self._consumer_key = body[self.consumer_at : self.type_at]
+                has_transaction = body[self.transaction_at] != 0
+                self._transaction_key = body[self.transaction_at : self.consumer_at] if has_transaction else b""
             offset = self.type_at
             has_id = body[offset + 1] != 0
             self._first_number_at = offset = skip_message_id(body, offset + 1, version)
@@ -92,13 +124,13 @@ class AckFields:
 
     @property
     def consumer_key(self) -> bytes:
-        """The consumer as a field, to look it up by."""
-        return self.body[self.consumer_at : self.type_at]
+        """The consumer as a field, to look it up by; the same object for as long as it stays the same."""
+        return self._consumer_key
 
     @property
     def transaction_key(self) -> bytes:
         """The transaction as a field, to look it up by; empty without one."""
-        return b"" if self.body[self.transaction_at] == 0 else self.body[self.transaction_at : self.consumer_at]
+        return self._transaction_key
 
     @property
     def type(self) -> int:

@@ -63,6 +63,14 @@ class MessageFields:
         self._head: bytes = b""
         """What stood between `_HEAD_AT` and the producer's number in the last message; offsets in there still hold."""
         self._destination: ActiveMQDestination | None = None
+        self._producer_key: bytes = b""
+        self._transaction_key: bytes = b""
+        self._header: bytes = b""
+        """The last header, and what it says: messages that arrive together mostly have the same."""
+        self._header_number_at: int = 0
+        self._header_counter_at: int = 0
+        self._header_times_at: int = 0
+        self._header_arrived_ms: int = 0
         self._properties: dict[str, object] | None = None
         # Offsets in the order of the fields.
         self.destination_at: int = 0
@@ -128,6 +136,9 @@ class MessageFields:
             offset = skip_string(body, offset)
         self.id_producer_at = offset
         self.number_at = skip_client_id(body, offset, PRODUCER_ID)
+        self._producer_key = body[_HEAD_AT : self.destination_at]
+        has_transaction = body[self.transaction_at] != 0
+        self._transaction_key = body[self.transaction_at : self.original_destination_at] if has_transaction else b""
 
     def _read_middle(self, body: bytes, offset: int) -> int:
         """Find the fields from the numbers to the redelivery counter, which are the same in all versions."""
@@ -168,8 +179,26 @@ class MessageFields:
 
     def header(self, arrived_ms: int) -> bytes:
         """Return what has to be kept beside `body` so that `dispatch_writer` need not read it again."""
+        number_at = self.number_at + 8
         has_subject = self.body[self.structure_at] != 0
-        return HEADER.pack(self.version, has_subject, self.number_at + 8, self.counter_at, self.times_at, arrived_ms)
+        header = self._header
+        if (
+            not has_subject
+            and self._header_arrived_ms == arrived_ms
+            and self._header_counter_at == self.counter_at
+            and self._header_number_at == number_at
+            and self._header_times_at == self.times_at
+            and header[0] == self.version
+        ):
+            return header
+        header = HEADER.pack(self.version, has_subject, number_at, self.counter_at, self.times_at, arrived_ms)
+        if not has_subject:
+            self._header = header
+            self._header_number_at = number_at
+            self._header_counter_at = self.counter_at
+            self._header_times_at = self.times_at
+            self._header_arrived_ms = arrived_ms
+        return header
 
     # -- what the broker asks for every message ------------------------------------------------------------------
 
@@ -185,8 +214,8 @@ class MessageFields:
 
     @property
     def producer_key(self) -> bytes:
-        """The producer as a field, to look it up by."""
-        return self.body[_HEAD_AT : self.destination_at]
+        """The producer as a field, to look it up by; the same object for as long as it stays the same."""
+        return self._producer_key
 
     @property
     def destination(self) -> ActiveMQDestination | None:
@@ -200,9 +229,7 @@ class MessageFields:
     @property
     def transaction_key(self) -> bytes:
         """The transaction as a field, to look it up by; empty without one."""
-        if self.body[self.transaction_at] == 0:
-            return b""
-        return self.body[self.transaction_at : self.original_destination_at]
+        return self._transaction_key
 
     @property
     def message_key(self) -> bytes:

@@ -14,6 +14,8 @@ from artemis_py.core.routing.duplicates import DUPLICATE_ID, duplicate_id
 from artemis_py.errors import MalformedFrame
 
 _MAX_PRIORITY: Final = 9
+_EMPTY: Final = 9
+"""Octets of a field of properties in which there are none: present, its size, their number."""
 _DELAY_OCTETS: Final = DELAY.encode()
 _GROUP_OCTETS: Final = GROUP_ID.encode()
 _DUPLICATE_OCTETS: Final = DUPLICATE_ID.encode()
@@ -35,7 +37,8 @@ def message_of(
     structure_at = fields.structure_at
     delivery_time_ms = 0
     properties: bytes | None = None
-    if body.find(_DELAY_OCTETS, properties_at, structure_at) >= 0:
+    has_properties = structure_at - properties_at > _EMPTY
+    if has_properties and body.find(_DELAY_OCTETS, properties_at, structure_at) >= 0:
         delay_ms = _property(fields, _DELAY_OCTETS)
         if isinstance(delay_ms, int) and not isinstance(delay_ms, bool) and delay_ms > 0:
             delivery_time_ms = min(arrived_ms + delay_ms, LATEST_MS)
@@ -60,7 +63,9 @@ def message_of(
         -1,
         producer,
     )
-    if fields.body[fields.group_id_at] != 0 or fields.body.find(_GROUP_OCTETS, properties_at, structure_at) >= 0:
+    if fields.body[fields.group_id_at] != 0 or (
+        has_properties and fields.body.find(_GROUP_OCTETS, properties_at, structure_at) >= 0
+    ):
         message.has_group = True
     return message
 
@@ -70,7 +75,9 @@ def duplicate_id_of(fields: MessageFields) -> bytes:
 
     Raises MalformedFrame if the properties are damaged.
     """
-    if fields.body.find(_DUPLICATE_OCTETS, fields.properties_at, fields.structure_at) < 0:
+    properties_at = fields.properties_at
+    structure_at = fields.structure_at
+    if structure_at - properties_at <= _EMPTY or fields.body.find(_DUPLICATE_OCTETS, properties_at, structure_at) < 0:
         return b""
     return duplicate_id(_property(fields, _DUPLICATE_OCTETS))
 

@@ -12,10 +12,7 @@ from artemis_openwire.engine.fields import skip_destination, skip_octets, skip_s
 from artemis_openwire.engine.values import MAX_PROPERTIES, ValueReader
 from artemis_py.errors import MalformedFrame
 
-_U32: Final = Struct(">I")
 _I32: Final = Struct(">i")
-_NUMBER_AT: Final = 2
-"""Where a header has the offset of the broker's number (`message_fields.HEADER`)."""
 
 # Octets of a value behind its type, by type; -2 and -4: a length of 2 or 4 octets first; -1: values within.
 _SIZES: Final[tuple[int, ...]] = (0, 1, 1, 2, 2, 4, 8, 8, 4, -2, -4, -1, -1, -4)
@@ -24,8 +21,12 @@ _SHORT_LENGTH: Final = -2
 
 
 def expiration_offset(header: bytes, body: bytes) -> int:
-    """Return where the time of expiry stands; the octet behind it is the priority."""
-    number_at: int = _U32.unpack_from(header, _NUMBER_AT)[0]
+    """Return where the time of expiry stands; the octet behind it is the priority.
+
+    Called for each delivery: the header has the offset of the broker's number in its octets 2 to 5
+    (`message_fields.HEADER`).
+    """
+    number_at = header[2] << 24 | header[3] << 16 | header[4] << 8 | header[5]
     group_at = skip_transaction(body, number_at + 8)
     return skip_string(body, skip_string(body, group_at) + 4) + 1
 
