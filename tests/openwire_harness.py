@@ -117,6 +117,11 @@ class Recorder(OpenWireHandler):
         if self.answers:
             self.engine.respond(answer_id)
 
+    def on_step(self, key: bytes, step: int, answer_id: int) -> None:
+        self.calls.append(("step", key, step))
+        if self.answers:
+            self.engine.respond(answer_id)
+
     def on_message(self, message: MessageFields) -> None:
         record = read_frame(message.body, message.version)
         self.calls.append(("message", record, message.header(7), message.body))

@@ -175,11 +175,14 @@ class Consumer:
         """Settle a delivery with one of `outcomes`; `here` false: never deliver it to this consumer again."""
         outstanding = self.outstanding
         sequence = reference.sequence
-        if outstanding.get(sequence) is not reference:
+        # Taken out before it is compared: one look-up, and nearly always it is this one.
+        found = outstanding.pop(sequence, None)
+        if found is not reference:
+            if found is not None:
+                outstanding[sequence] = found
             if isinstance(reference, Shown):
                 self._settle_shown(reference, outcome)
             return
-        del outstanding[sequence]
         self.unsettled_bytes -= reference.message.size
         if self.is_starved:
             self.feed()

@@ -7,20 +7,18 @@ in the windows until the branch ends, and another connection may end it.
 from typing import TYPE_CHECKING, Final
 
 from artemis_openwire.broker.transactions import (
-    BEGIN,
-    COMMIT_ONE_PHASE,
     COMMIT_TWO_PHASE,
     END,
     FORGET,
     PREPARE,
     RECOVER,
-    ROLLBACK,
     ClientTransaction,
 )
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.commands import DataArrayResponse, IntegerResponse, Response, TransactionInfo
 from artemis_openwire.engine.errors import xa_error
+from artemis_openwire.engine.step_fields import BEGIN, COMMIT_ONE_PHASE, ROLLBACK
 from artemis_openwire.engine.structure import Throwable
 from artemis_openwire.engine.structures import XATransactionId
 from artemis_py.core.services.xid import Xid

@@ -70,6 +70,17 @@ class Exchange:
         if not is_answered and answer_id != NO_ANSWER:
             self.answer_later(answer_id)
 
+    def on_step(self, key: bytes, step: int, answer_id: int) -> None:
+        """Take a step of a local transaction, and answer it when what it changed is durable."""
+        self.handler.host.meter.work += LINK_UNITS
+        try:
+            self.transactions.step(key, step)
+        except Refusal as refusal:
+            self.refuse(answer_id, refusal)
+            return
+        if answer_id != NO_ANSWER:
+            self.answer_later(answer_id)
+
     def answer_later(self, answer_id: int) -> None:
         """Report success when everything that was changed so far is durable."""
         engine = self.handler.engine

@@ -184,6 +184,11 @@ class ClientHandler(OpenWireHandler):
         else:
             exchange.on_command(command, answer_id)
 
+    def on_step(self, key: bytes, step: int, answer_id: int) -> None:
+        """Take a step of a local transaction."""
+        if self.exchange is not None:
+            self.exchange.on_step(key, step, answer_id)
+
     def on_message(self, message: MessageFields) -> None:
         """Route a message."""
         if self.exchange is not None:

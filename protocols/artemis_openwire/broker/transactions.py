@@ -10,6 +10,7 @@ from artemis_openwire.broker.refusals import CommandRefused
 from artemis_openwire.engine import errors
 from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.commands import TransactionInfo
+from artemis_openwire.engine.step_fields import BEGIN, COMMIT_ONE_PHASE, ROLLBACK
 from artemis_openwire.engine.structures import LocalTransactionId, XATransactionId
 from artemis_py.core.queues.consumer import ACCEPTED
 from artemis_py.core.queues.reference import DELIVERING, Reference
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
     from artemis_openwire.broker.consumers import ClientConsumer
     from artemis_openwire.broker.exchange import Exchange
 
-BEGIN: Final = 0
 PREPARE: Final = 1
-COMMIT_ONE_PHASE: Final = 2
 COMMIT_TWO_PHASE: Final = 3
-ROLLBACK: Final = 4
 RECOVER: Final = 5
 FORGET: Final = 6
 END: Final = 7
@@ -95,16 +93,19 @@ class Transactions:
             return True
         if not isinstance(info.transaction_id, LocalTransactionId):
             raise CommandRefused(errors.JMS, "a transaction needs an id")
-        key = write_nested(info.transaction_id, self._exchange.handler.engine.version)
-        if info.type == BEGIN:
-            self._begin(key)
-        elif info.type in (COMMIT_ONE_PHASE, COMMIT_TWO_PHASE):
-            self._commit(key)
-        elif info.type == ROLLBACK:
-            self._rollback(key)
-        elif info.type != END:
-            raise CommandRefused(errors.JMS, f"a local transaction has no step of type {info.type}")
+        self.step(write_nested(info.transaction_id, self._exchange.handler.engine.version), info.type)
         return False
+
+    def step(self, key: bytes, step: int) -> None:
+        """Take a step of a local transaction. Raises Refusal."""
+        if step == BEGIN:
+            self._begin(key)
+        elif step in (COMMIT_ONE_PHASE, COMMIT_TWO_PHASE):
+            self._commit(key)
+        elif step == ROLLBACK:
+            self._rollback(key)
+        elif step != END:
+            raise CommandRefused(errors.JMS, f"a local transaction has no step of type {step}")
 
     def _begin(self, key: bytes) -> None:
         if key in self._open:

@@ -5,7 +5,7 @@ legal now, and the `OpenWireHandler` gives it a meaning, at once or later. A cli
 with a ConnectionError and closed; what was legal before counts, however TCP cut the stream.
 
 Messages and acknowledgements, of which there are many, are read by `message_fields` and `ack_fields` and sent by
-`dispatch_writer`; everything else is a record of `commands`. Compiled.
+`dispatch_writer`, steps of transactions are read by `step_fields`; everything else is a record of `commands`. Compiled.
 """
 
 from collections.abc import Iterator
@@ -26,6 +26,7 @@ from artemis_openwire.engine.commands import (
     ExceptionResponse,
     RemoveInfo,
     Response,
+    TransactionInfo,
     WireFormatInfo,
 )
 from artemis_openwire.engine.dispatch_writer import DispatchWriter
@@ -34,6 +35,7 @@ from artemis_openwire.engine.handler import OpenWireHandler
 from artemis_openwire.engine.limits import ConnectionLimits
 from artemis_openwire.engine.message_fields import FIRST_CODE, LAST_CODE, MessageFields
 from artemis_openwire.engine.negotiation import agree, offer
+from artemis_openwire.engine.step_fields import StepFields
 from artemis_openwire.engine.structure import FIRST_VERSION, Structure, Throwable
 from artemis_openwire.engine.structures import ConnectionId, ConsumerId
 from artemis_openwire.engine.transitions import (
@@ -51,6 +53,7 @@ from artemis_openwire.engine.transitions import (
     REMOVE_INFO,
     REMOVED,
     SHUTDOWN_INFO,
+    TRANSACTION_INFO,
     TRANSITIONS,
     check_transition,
 )
@@ -96,6 +99,7 @@ class OpenWireConnection:
         self._broker: BrokerInfo = broker
         self._message: MessageFields = MessageFields()
         self._ack: AckFields = AckFields()
+        self._step: StepFields = StepFields()
         self._activity: Activity = Activity()
         self._max_outgoing_size: int = limits.max_frame_size
         self._small_size: int = min(limits.command_size, limits.max_frame_size)
@@ -307,6 +311,9 @@ class OpenWireConnection:
         """Act on a command that comes rarely, and may come now. Raises ProtocolError."""
         was_removed = self.state == REMOVED
         is_known = self.state == CONNECTED
+        if code == TRANSACTION_INFO and is_known and self._step.read(body):
+            self.handler.on_step(self._step.key, self._step.step, answer_id_of(body))
+            return
         command = read_frame(body, self.version)
         if isinstance(command, WireFormatInfo):
             self._negotiate(command)
@@ -333,6 +340,8 @@ class OpenWireConnection:
             assert code in HANDLED
             if isinstance(command, RemoveInfo) and isinstance(command.object_id, ConnectionId):
                 self.state = REMOVED
+            elif isinstance(command, TransactionInfo):
+                self._step.learn(body, command, self.version)
             self.handler.on_command(command, answer_id)
 
     def _refuse_late(self, code: int, answer_id: int) -> None:

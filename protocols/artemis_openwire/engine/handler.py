@@ -37,6 +37,13 @@ class OpenWireHandler:
         """
         raise NotImplementedError
 
+    def on_step(self, key: bytes, step: int, answer_id: int) -> None:
+        """Take a step of a local transaction, one of those in `step_fields`: `on_command` without the record.
+
+        `key` is what messages and acknowledgements name the transaction by (`transaction_key`).
+        """
+        raise NotImplementedError
+
     def on_message(self, message: MessageFields) -> None:
         """Take a message and answer it once with `message.answer_id`, when it is as durable as it asks to be.
 
