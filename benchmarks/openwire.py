@@ -35,15 +35,16 @@ WARM_UP_S: Final = 8.0
 FANOUT: Final = 10
 BATCH: Final = 100
 
-# Consumers, whether to a topic, persistent, waiting for each answer, messages of a transaction.
-LOADS: Final[dict[str, tuple[int, bool, bool, bool, int]]] = {
-    "queue 1:1": (1, False, False, False, 0),
-    "queue 1:1 persistent": (1, False, True, True, 0),
-    "queue 1:1 persistent, async": (1, False, True, False, 0),
-    "topic 1:10": (FANOUT, True, False, False, 0),
-    "topic 1:10 persistent": (FANOUT, True, True, True, 0),
-    "queue 1:1 transacted": (1, False, False, False, BATCH),
-    "queue 1:1 transacted, persistent": (1, False, True, False, BATCH),
+# Producers, consumers, whether to a topic, persistent, waiting for each answer, messages of a transaction.
+LOADS: Final[dict[str, tuple[int, int, bool, bool, bool, int]]] = {
+    "queue 1:1": (1, 1, False, False, False, 0),
+    "queue 1:1 persistent": (1, 1, False, True, True, 0),
+    "queue 50:1 persistent": (50, 1, False, True, True, 0),
+    "queue 1:1 persistent, async": (1, 1, False, True, False, 0),
+    "topic 1:10": (1, FANOUT, True, False, False, 0),
+    "topic 1:10 persistent": (1, FANOUT, True, True, True, 0),
+    "queue 1:1 transacted": (1, 1, False, False, False, BATCH),
+    "queue 1:1 transacted, persistent": (1, 1, False, True, False, BATCH),
 }
 
 OURS: Final = """<?xml version="1.0" encoding="UTF-8"?>
@@ -145,14 +146,15 @@ class Bench:
 
     def load(self, client: str, broker: Broker, name: str, warm_up: float, seconds: float) -> dict[str, float]:
         """Run a load once. Raises Failed."""
-        consumers, is_topic, is_durable, is_sync, batch = LOADS[name]
+        producers, consumers, is_topic, is_durable, is_sync, batch = LOADS[name]
         if client == "java":
             kind = "topic" if is_topic else "queue"
             command = [*self._java("OpenWireLoad"), str(broker.port), str(broker.process.pid), kind, str(consumers)]
             command += [str(is_durable).lower(), str(batch), str(warm_up), str(seconds)]
         else:
             command = [str(self.python), str(HERE / "openwire_load.py"), "--port", str(broker.port)]
-            command += ["--pid", str(broker.process.pid), "--consumers", str(consumers), "--batch", str(batch)]
+            command += ["--pid", str(broker.process.pid), "--batch", str(batch)]
+            command += ["--producers", str(producers), "--consumers", str(consumers)]
             command += ["--warm-up", str(warm_up), "--seconds", str(seconds)]
             flags = {"--topic": is_topic, "--durable": is_durable, "--sync": is_sync}
             command += [flag for flag, is_set in flags.items() if is_set]
@@ -245,6 +247,9 @@ def main() -> None:
         for client in options.clients.split(","):
             results[client] = {}
             for name in options.loads or LOADS:
+                if client == "java" and (LOADS[name][0] > 1 or "async" in name):
+                    # One producer with the defaults of the client.
+                    continue
                 results[client][name] = measure(bench, brokers, client, name, options.rounds, options.seconds)
     print_results(results)
     if options.json:

@@ -7,7 +7,7 @@ acknowledgement for each message (in a transaction one for the batch), a prefetc
 topics; `--sync` waits for the answer to each message, as that client does with persistent ones.
 
 Verified: nothing but the expected commands comes; in the end every consumer has got every message; with one producer
-also their order, with several the order of each.
+also their order.
 
     python openwire_load.py --port 61616 --pid 1234 --producers 1 --consumers 1
 """
