@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from artemis_openwire.engine.commands import (
     MessageAck,
     MessageDispatch,
     ProducerInfo,
+    RemoveInfo,
     Response,
     SessionInfo,
 )
@@ -29,29 +31,39 @@ from artemis_openwire.engine.structures import (
     MessageId,
     ProducerId,
     SessionId,
+    TransactionId,
 )
 
 TIMEOUT_S: Final = 20.0
 """How long an expected event may take; nothing waits for it to pass."""
 
 
+class Gone(ConnectionError):
+    """The broker closed the connection."""
+
+
 class OpenWireClient(ClientHandler):
     """One connection with one session and one producer."""
 
-    def __init__(self, host: str, port: int, name: str = "ID:test-1:1") -> None:
+    def __init__(self, host: str, port: int, name: str = "ID:test-1:1", **login: Any) -> None:
+        """`login`: fields of ConnectionInfo."""
         self.name: Final = name
         self.producer: Final = ProducerId(connection_id=name, session_id=1, value=1)
-        self._socket: Final = socket.create_connection((host, port), TIMEOUT_S)
+        self.socket: Final = socket.create_connection((host, port), TIMEOUT_S)
         self._engine: Final = ClientConnection(self)
         self._responses: dict[int, Response] = {}
         self._dispatches: list[MessageDispatch] = []
         self._is_negotiated = False
         self._sent = 0
-        self._wait(lambda: self._is_negotiated)
-        connection = ConnectionId(value=name)
-        self.done(ConnectionInfo(connection_id=connection, client_id=name))
-        self.done(SessionInfo(session_id=SessionId(connection_id=name, value=1)))
-        self.done(ProducerInfo(producer_id=self.producer))
+        try:
+            self._wait(lambda: self._is_negotiated)
+            connection = ConnectionId(value=name)
+            self.done(ConnectionInfo(connection_id=connection, client_id=name, **login))
+            self.done(SessionInfo(session_id=SessionId(connection_id=name, value=1)))
+            self.done(ProducerInfo(producer_id=self.producer))
+        except BaseException:
+            self.socket.close()
+            raise
 
     def __enter__(self) -> "OpenWireClient":
         return self
@@ -60,8 +72,9 @@ class OpenWireClient(ClientHandler):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._engine.close()
-        self._flush()
-        self._socket.close()
+        with suppress(OSError):
+            self._flush()
+        self.socket.close()
 
     # -- what the engine calls -----------------------------------------------------------------------------------
 
@@ -78,17 +91,31 @@ class OpenWireClient(ClientHandler):
 
     # -- what tests call -----------------------------------------------------------------------------------------
 
+    def begin(self, command: BaseCommand) -> int:
+        """Send a command; return its number, for `answer`."""
+        number = self._engine.request(command)
+        self._flush()
+        return number
+
+    def answer(self, number: int) -> Response:
+        """Wait for the answer to a command. Raises Gone."""
+        self._wait(lambda: number in self._responses)
+        return self._responses.pop(number)
+
     def done(self, command: BaseCommand) -> None:
         """Send a command that must succeed."""
-        number = self._engine.request(command)
-        self._wait(lambda: number in self._responses)
-        response = self._responses.pop(number)
+        response = self.answer(self.begin(command))
         assert not isinstance(response, ExceptionResponse), response
 
-    def consume(self, destination: ActiveMQDestination, value: int = 1, **fields: Any) -> None:
+    def consume(self, destination: ActiveMQDestination, value: int = 1, prefetch: int = 100, **fields: Any) -> None:
         """Open a consumer."""
         id = ConsumerId(connection_id=self.name, session_id=1, value=value)
-        self.done(ConsumerInfo(consumer_id=id, destination=destination, prefetch_size=100, **fields))
+        self.done(ConsumerInfo(consumer_id=id, destination=destination, prefetch_size=prefetch, **fields))
+
+    def leave(self, value: int = 1) -> None:
+        """Close a consumer."""
+        id = ConsumerId(connection_id=self.name, session_id=1, value=value)
+        self.done(RemoveInfo(object_id=id, last_delivered_sequence_id=-1))
 
     def send(
         self,
@@ -99,32 +126,44 @@ class OpenWireClient(ClientHandler):
     ) -> None:
         """Send a durable message, and wait until the broker has it."""
         self._sent += 1
-        id = MessageId(producer_id=self.producer, producer_sequence_id=self._sent)
+        self.done(self.message(destination, content, self._sent, kind, **fields))
+
+    def message(
+        self,
+        destination: ActiveMQDestination,
+        content: bytes,
+        number: int,
+        kind: type[Message] = ActiveMQTextMessage,
+        **fields: Any,
+    ) -> Message:
+        """A durable message, the producer's `number`th."""
+        id = MessageId(producer_id=self.producer, producer_sequence_id=number)
         given: dict[str, Any] = {"persistent": True, "priority": 4, "content": content}
-        self.done(kind(producer_id=self.producer, destination=destination, message_id=id, **(given | fields)))
+        return kind(producer_id=self.producer, destination=destination, message_id=id, **(given | fields))
 
     def receive(self) -> Message:
         """Wait for the next message, and acknowledge it."""
-        self._wait(lambda: len(self._dispatches) > 0)
-        dispatch = self._dispatches.pop(0)
-        message = dispatch.message
-        assert message is not None
-        self.done(
-            MessageAck(
-                destination=dispatch.destination,
-                consumer_id=dispatch.consumer_id,
-                ack_type=2,
-                first_message_id=message.message_id,
-                last_message_id=message.message_id,
-                message_count=1,
-            )
-        )
-        return message
+        dispatch = self.next_dispatch()
+        assert dispatch is not None
+        assert dispatch.message is not None
+        self.done(acknowledgement(dispatch))
+        return dispatch.message
+
+    def next_dispatch(self, timeout_s: float = TIMEOUT_S) -> MessageDispatch | None:
+        """Wait for the next delivery; None if there is none in time. Raises Gone."""
+        self.socket.settimeout(timeout_s)
+        try:
+            self._wait(lambda: len(self._dispatches) > 0)
+        except TimeoutError:
+            return None
+        finally:
+            self.socket.settimeout(TIMEOUT_S)
+        return self._dispatches.pop(0)
 
     def _flush(self) -> None:
         data = self._engine.data_to_send()
         if data:
-            self._socket.sendall(data)
+            self.socket.sendall(data)
 
     def _wait(self, condition: Any) -> None:
         deadline = time.monotonic() + TIMEOUT_S
@@ -133,9 +172,25 @@ class OpenWireClient(ClientHandler):
             if condition():
                 return
             assert time.monotonic() < deadline, "the broker did not answer in time"
-            data = self._socket.recv(65536)
-            assert data, "the broker closed the connection"
+            data = self.socket.recv(65536)
+            if not data:
+                raise Gone("the broker closed the connection")
             self._engine.receive_data(data, time.monotonic())
+
+
+def acknowledgement(dispatch: MessageDispatch, transaction: TransactionId | None = None) -> MessageAck:
+    """A standard acknowledgement of one delivery."""
+    assert dispatch.message is not None
+    id = dispatch.message.message_id
+    return MessageAck(
+        destination=dispatch.destination,
+        consumer_id=dispatch.consumer_id,
+        ack_type=2,
+        first_message_id=id,
+        last_message_id=id,
+        message_count=1,
+        transaction_id=transaction,
+    )
 
 
 def text_content(text: str) -> bytes:
