@@ -110,7 +110,12 @@ def build(generation: Generation, folder: Path) -> Build:
     shutil.copytree(HERE / "src", folder / "src")
     for source in folder.glob("src/main/java/interop/*.java"):
         source.write_text(source.read_text(encoding="utf-8").replace(CLASSIC_5.package, generation.package))
-    _maven(folder, f"-Dactivemq.version={generation.version}", "compile", "dependency:copy-dependencies")
+    return compiled(folder, f"-Dactivemq.version={generation.version}")
+
+
+def compiled(folder: Path, *options: str) -> Build:
+    """Compile the Maven project in `folder`; raises Unavailable."""
+    _maven(folder, *options, "compile", "dependency:copy-dependencies")
     return Build(folder)
 
 
