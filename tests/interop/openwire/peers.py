@@ -67,7 +67,11 @@ class Build:
 
     def run(self, url: str, scenarios: str, phase: str) -> dict[str, dict[str, Any]]:
         """Run scenarios in one process; what each saw, by its name. Raises AssertionError for one that failed."""
-        command = self.java("interop.Main", url, scenarios, phase, without=BROKER_JARS)
+        return self.run_class("interop.Main", url, scenarios, phase)
+
+    def run_class(self, *arguments: str) -> dict[str, dict[str, Any]]:
+        """Run one class; what it saw in each scenario. Raises AssertionError if one failed."""
+        command = self.java(*arguments, without=BROKER_JARS)
         done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S)
         assert done.returncode == 0, done.stderr
         lines = [json.loads(line) for line in done.stdout.splitlines()]

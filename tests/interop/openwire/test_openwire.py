@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from tests.interop.broker_process import REPOSITORY, Instance, start_broker
 from tests.interop.openwire import peers
 from tests.interop.openwire.expectations import disagreements, expected
 from tests.interop.openwire.peers import CLASSIC_5, CLASSIC_6, Build, Generation, Start
@@ -21,6 +22,19 @@ BROKERS: Final = (CLASSIC, ARTEMIS, OURS)
 
 NOT_BUILT: Final = ("cron", "cronLater", "cronThatIsWrong", "delay", "management", "repeat")
 """Scenarios of `Scheduled` for which this broker has nothing yet."""
+
+CERTIFICATES: Final = REPOSITORY / "tests" / "transport" / "certificates"
+ENCRYPTED: Final = Instance(
+    core="""<security-settings><security-setting match="#">
+      <permission type="createNonDurableQueue" roles="app"/><permission type="createDurableQueue" roles="app"/>
+      <permission type="createAddress" roles="app"/><permission type="consume" roles="app"/>
+      <permission type="send" roles="app"/>
+    </security-setting></security-settings>""",
+    parameters="protocols=OPENWIRE;sslEnabled=true;saslMechanisms=EXTERNAL,PLAIN"
+    f";keyStorePath={CERTIFICATES / 'broker.pem'};trustStorePath={CERTIFICATES / 'authority.pem'}",
+    users="ann = secret\n",
+    roles="app = ann, CN=client\\,OU=Tests\\,O=Example\\\\\\, Inc.\n",
+)
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
 
@@ -78,3 +92,21 @@ def test_all_that_is_seen_is_expected(
 
     wrong = disagreements(expected(broker), seen)
     assert not wrong, "\n".join(wrong)
+
+
+def test_tls(builds: Builds, tmp_path: Path) -> None:
+    """Trust, a certificate as the user (docs/security.md), octets in small pieces, and failover."""
+    broker = start_broker(ENCRYPTED, tmp_path)
+    folders = (str(CERTIFICATES), str(tmp_path))
+    seen = builds(CLASSIC_5).run_class("interop.Encrypted", f"{broker.host}:{broker.port}", *folders)["Encrypted"]
+    broker.stop()
+
+    refusals = {name: seen.pop(name) for name in ("neither", "both", "no trust", "without TLS")}
+    assert refusals.pop("neither") == refusals.pop("both") == "JMSSecurityException"
+    assert "accepted" not in refusals.values()
+    assert seen == {
+        "certificate": "accepted",
+        "password": "accepted",
+        **{f"the same in pieces of {size}": True for size in (65536, 1000, 7)},
+        **{f"received {index}": f"m{index}" for index in range(3)},
+    }

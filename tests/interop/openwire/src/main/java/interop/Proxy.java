@@ -9,10 +9,17 @@ import java.net.Socket;
 import java.net.URI;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.LockSupport;
 
-/** A way to the broker that can be cut: clients see what they see when a network fails. */
+/** A way to the broker that can be cut, or delivers octets in pieces: clients see what they see of a bad network. */
 final class Proxy implements AutoCloseable {
+    private static final int LARGEST = 65536;
+    /** Pieces below this size come slowly. */
+    private static final int SMALL = 1024;
+    private static final long PAUSE_NS = 20_000;
+
     private final URI broker;
+    private final int size;
     private final ServerSocket server;
     private final Set<Socket> sockets = ConcurrentHashMap.newKeySet();
     /** While set, what the broker says does not reach the client. */
@@ -21,7 +28,13 @@ final class Proxy implements AutoCloseable {
     private volatile boolean frozen;
 
     Proxy(String url) throws IOException {
+        this(url, LARGEST);
+    }
+
+    /** A way that passes on pieces of at most `size` octets, each in a packet of its own. */
+    Proxy(String url, int size) throws IOException {
         broker = URI.create(url);
+        this.size = size;
         server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
         daemon(this::accept);
     }
@@ -55,6 +68,8 @@ final class Proxy implements AutoCloseable {
             while (true) {
                 Socket client = server.accept();
                 Socket peer = new Socket(broker.getHost(), broker.getPort());
+                client.setTcpNoDelay(true);
+                peer.setTcpNoDelay(true);
                 sockets.add(client);
                 sockets.add(peer);
                 daemon(() -> pump(client, peer, false));
@@ -66,13 +81,16 @@ final class Proxy implements AutoCloseable {
     }
 
     private void pump(Socket from, Socket to, boolean answers) {
-        byte[] buffer = new byte[65536];
+        byte[] buffer = new byte[size];
         try {
             InputStream input = from.getInputStream();
             OutputStream output = to.getOutputStream();
-            for (int size = input.read(buffer); size >= 0; size = input.read(buffer)) {
+            for (int count = input.read(buffer); count >= 0; count = input.read(buffer)) {
                 if (!frozen && !(answers && deaf)) {
-                    output.write(buffer, 0, size);
+                    output.write(buffer, 0, count);
+                }
+                if (size < SMALL) {
+                    LockSupport.parkNanos(PAUSE_NS);
                 }
             }
         } catch (IOException broken) {
