@@ -1,15 +1,19 @@
 """The genuine client of ActiveMQ, both generations of it, against each broker: everything seen is as expected."""
 
+import json
+import random
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.interop.broker_process import REPOSITORY, Instance, start_broker
+from tests.interop.broker_process import REPOSITORY, Instance, launch, start_broker
 from tests.interop.openwire import peers
 from tests.interop.openwire.expectations import disagreements, expected
-from tests.interop.openwire.peers import CLASSIC_5, CLASSIC_6, Build, Generation, Start
+from tests.interop.openwire.peers import BROKER_JARS, CLASSIC_5, CLASSIC_6, Build, Generation, Start
 
 TIMEOUT_S: Final = 600
 MOST: Final = r"(?!Scheduled\.cron$).*"
@@ -37,6 +41,12 @@ ENCRYPTED: Final = Instance(
 )
 
 pytestmark = pytest.mark.timeout(TIMEOUT_S)
+
+UNLIMITED: Final = """<address-setting match="load.*">
+  <max-delivery-attempts>-1</max-delivery-attempts><auto-delete-queues>false</auto-delete-queues></address-setting>"""
+JAVA_STARTS_S: Final = 1.5
+LIFE_S: Final = (0.1, 1.2)
+"""How long a broker lives after it is ready."""
 
 Builds = Callable[[Generation], Build]
 
@@ -110,3 +120,34 @@ def test_tls(builds: Builds, tmp_path: Path) -> None:
         **{f"the same in pieces of {size}": True for size in (65536, 1000, 7)},
         **{f"received {index}": f"m{index}" for index in range(3)},
     }
+
+
+def test_a_failover_client_outlives_kills(builds: Builds, tmp_path: Path) -> None:
+    """Every message once: in the queue that it was sent to, and in the one that a transaction moved it to."""
+    outlive_kills(builds(CLASSIC_5), tmp_path, 3, seed=1)
+
+
+def outlive_kills(build: Build, folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """Kill a broker so often under the load; what the clients saw."""
+    chance = random.Random(seed)
+    broker = start_broker(Instance(persistence="true", parameters="protocols=OPENWIRE", settings=UNLIMITED), folder)
+    configuration = folder / "etc" / "broker.xml"
+    configuration.write_text(configuration.read_text().replace("127.0.0.1:0?", f"127.0.0.1:{broker.port}?"))
+    url = f"failover:(tcp://127.0.0.1:{broker.port})?initialReconnectDelay=20&maxReconnectDelay=100"
+    command = build.java("interop.Load", url, without=BROKER_JARS)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
+        try:
+            time.sleep(JAVA_STARTS_S)
+            for _ in range(kills):
+                time.sleep(chance.uniform(*LIFE_S))
+                broker.kill()
+                broker = launch(folder)
+            time.sleep(LIFE_S[1])
+            output, _ = load.communicate(timeout=TIMEOUT_S)
+        finally:
+            load.kill()
+            broker.kill()
+    seen: dict[str, int] = json.loads(output)
+    assert (seen["missing"], seen["doubled"]) == (0, 0), seen
+    assert seen["sent"] > 20 * kills, seen
+    return seen

@@ -28,7 +28,7 @@ public final class Main {
         Scheduled.class, Acknowledgement.class, Advisories.class, Bodies.class, Browsers.class, Connections.class,
         Destinations.class, Distributed.class, Durable.class, Failover.class, Flow.class, Full.class,
         Permissions.class, Redelivery.class, Restart.class, Selection.class, Sharing.class, Temporary.class,
-        Transactions.class, VirtualTopics.class, Wire.class,
+        Transactions.class, Uncommon.class, VirtualTopics.class, Wire.class,
     };
     /** Scenarios wait far more than they work. */
     private static final int THREADS = 16;
