@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.commands import (
     ConnectionError,
     ConsumerControl,
@@ -114,6 +116,29 @@ def test_a_range_is_not_everything_up_to_its_end() -> None:
     other.consume(ORDERS)
 
     assert other.texts() == ["1", "3"]
+
+
+def test_the_cost_of_a_range_is_that_of_the_window() -> None:
+    """Not of all deliveries that came and went while one stayed."""
+    client = connected(Site())
+    client.consume(ORDERS)
+    client.send(ORDERS, "stays", "1", "2")
+    first, second, third = map(id_of, client.dispatches())
+    exchange = client.handler.exchange
+    assert exchange is not None
+    consumer = exchange.consumers.find(write_nested(client.consumer(), client.version))
+    assert consumer is not None
+    dispatched = consumer.dispatched
+    far = third.broker_sequence_id + 1_000_000
+    dispatched[far] = dispatched.pop(third.broker_sequence_id)
+    before = client.site.host.meter.work
+    last = evolve(third, broker_sequence_id=far)
+    client.done(
+        MessageAck(consumer_id=client.consumer(), ack_type=STANDARD, first_message_id=second, last_message_id=last)
+    )
+
+    assert client.site.host.meter.work - before < 10_000
+    assert list(dispatched) == [first.broker_sequence_id]
 
 
 def test_a_range_without_a_beginning_covers_all_before() -> None:
