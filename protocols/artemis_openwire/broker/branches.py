@@ -2,6 +2,9 @@
 
 The core has the branches. What is known here is which deliveries of which consumers were acknowledged in one: they stay
 in the windows until the branch ends, and another connection may end it.
+
+A client that connects again sends all commands of its open branches again, also of those that are prepared. What it
+did in those is in them already, and is taken without being done again.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -90,6 +93,7 @@ class ClientBranches:
         self._core: Final = exchange.core
         self._branches: Final = exchange.handler.services.branches
         self._work: Final[BranchWork] = exchange.handler.manager.branch_work
+        self._replays: Final[bool] = exchange.info.failover_reconnect
         self._mine: dict[bytes, tuple[Xid, ClientTransaction]] = {}
         """Branches that this connection began or joined, by the octets of their names."""
 
@@ -120,13 +124,15 @@ class ClientBranches:
             raise InvalidRequest("a step of a distributed transaction needs the id of its branch")
         xid = Xid(id.format_id, id.global_transaction_id or b"", id.branch_qualifier or b"")
         key = write_nested(id, self._exchange.handler.engine.version)
+        is_replay = info.type not in (BEGIN, END) and self._end_replay(key)
         match info.type:
             case value if value == BEGIN:
                 self._begin(key, xid)
             case value if value == END:
-                self._branches.end(self._core, xid)
+                if not self._is_replay(key):
+                    self._branches.end(self._core, xid)
             case value if value == PREPARE:
-                return self._prepare(key, xid)
+                return IntegerResponse(result=0) if is_replay else self._prepare(key, xid)
             case value if value in (COMMIT_ONE_PHASE, COMMIT_TWO_PHASE):
                 self._commit(key, xid, info.type == COMMIT_ONE_PHASE)
             case value if value == ROLLBACK:
@@ -146,9 +152,29 @@ class ClientBranches:
             of = self._branches.join(self._core, xid)
         except UnknownBranch:
             of = self._branches.start(self._core, xid)
+        except (BranchMisused, HeuristicOutcome):
+            # It is prepared, or an administrator has ended it since.
+            if not self._replays:
+                raise
+            self._mine[key] = xid, ClientTransaction(self._core.begin(), is_replay=True)
+            return
         work = ClientTransaction(of)
         self._mine[key] = xid, work
         self._work.add(xid, work)
+
+    def _is_replay(self, key: bytes) -> bool:
+        """Tell whether what comes now was done before."""
+        found = self._mine.get(key)
+        return found is not None and found[1].is_replay
+
+    def _end_replay(self, key: bytes) -> bool:
+        """Work in the branch itself from now on; False if that was so before."""
+        if not self._is_replay(key):
+            return False
+        _, work = self._mine.pop(key)
+        if work.of.is_open:
+            self._core.rollback(work.of)
+        return True
 
     def _prepare(self, key: bytes, xid: Xid) -> Response:
         try:

@@ -192,7 +192,8 @@ class Producers:
             if key:
                 transaction = self._exchange.transactions.find(key)
             target = self._find_target(fields)
-            self._send(fields, target, transaction)
+            if transaction is None or not transaction.is_replay:
+                self._send(fields, target, transaction)
         except (Refusal, MalformedFrame) as error:
             self._refuse(answer_id, error, transaction)
             return

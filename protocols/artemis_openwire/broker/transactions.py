@@ -36,12 +36,16 @@ TRANSACTION_LIMIT: Final = 1024
 class ClientTransaction:
     """One transaction, and the deliveries that were acknowledged in it."""
 
-    def __init__(self, of: Transaction) -> None:
+    def __init__(self, of: Transaction, is_replay: bool = False) -> None:
         self.of: Final = of
+        self.is_replay: Final = is_replay
+        """Whether all that the client does in it was done before, in a branch that is prepared."""
         self._acknowledged: list[tuple[ClientConsumer, int]] = []
 
     def acknowledge(self, consumer: "ClientConsumer", number: int, reference: Reference | None) -> None:
         """Acknowledge a delivery at the commit; it stays in the consumer's window until then."""
+        if self.is_replay:
+            return
         if reference is None or self.of.settle(reference, ACCEPTED, is_final=False):
             self._acknowledged.append((consumer, number))
 

@@ -221,6 +221,44 @@ def test_two_phases() -> None:
     assert (listed(client), code(client, COMMIT_TWO)) == ((), "-4")
 
 
+@pytest.mark.parametrize(("end", "left"), [(COMMIT_TWO, ["1", "2"]), (ROLLBACK, ["taken"])])
+def test_a_branch_that_is_prepared_is_replayed_without_effect(end: int, left: list[str]) -> None:
+    """The failover transport does it between the phases; the application would hear of any error."""
+    site = Site()
+    client = connected(site)
+    client.send(ORDERS, "taken")
+    client.consume(ORDERS)
+    (taken,) = client.dispatches()
+    working(client, "1", "2")
+    client.ack(taken, taken, transaction=XID)
+    client.done(branch(client, PREPARE))
+    client.lose()
+    again = Client(site).log_in(fault_tolerant=True, failover_reconnect=True)
+    again.consume(ORDERS)
+    again.text(ORDERS, "taken")
+    working(again, "1", "2")
+    again.ack(taken, taken, transaction=XID)
+    again.tell(branch(again, END))
+    prepared = again.ask(branch(again, PREPARE))
+    errors = [one for one in again.received() if isinstance(one, ConnectionError)]
+    listing = listed(again)
+    again.done(branch(again, end))
+
+    assert (errors, prepared.result, listing, again.texts()) == ([], 0, (XID,), left)
+    working(again, "3")
+    again.done(branch(again, COMMIT))
+    assert again.texts() == ["3"]
+
+
+def test_a_branch_that_is_prepared_takes_no_work_of_others() -> None:
+    """Of clients that have not connected again."""
+    client = connected(Site())
+    working(client, "1")
+    client.done(branch(client, PREPARE))
+
+    assert code(client, BEGIN) == "-6"
+
+
 def test_one_phase() -> None:
     client = connected(Site())
     client.consume(ORDERS)
