@@ -228,6 +228,8 @@ class Host:
         self.branches: Final = services.branches
         """Transaction branches (XA), which are prepared before they are committed."""
         self.retained: Final = services.retained
+        self.jobs: Final = services.jobs
+        """Messages that are sent later, or several times."""
         self.events: Final = domain.events
         self.dispatcher: Final = dispatcher
         """The clock (`now_ms`) and the shared limits, for code that reads them for every message."""

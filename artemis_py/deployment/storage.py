@@ -14,7 +14,7 @@ from artemis_py.errors import Problem
 from artemis_py.protocol import ProtocolManager
 from artemis_py.store.disk import DiskMonitor
 from artemis_py.store.lmdb import LmdbStore
-from artemis_py.store.recovery import restore, restore_branches, restore_retained
+from artemis_py.store.recovery import restore, restore_branches, restore_jobs, restore_retained
 from artemis_py.transport.repeated import Repeated
 from artemis_py.transport.turn import Turn
 from artemis_py.transport.worker import Worker
@@ -96,6 +96,7 @@ def parts_of_store(
         Part("disk", State.RECOVERING, lambda: looks.start(disk.scan()), looks.stop),
         # Before anything is delivered or expires.
         Part("prepared branches", State.RECOVERING, lambda: restore_branches(services.branches)),
+        Part("jobs", State.RECOVERING, lambda: restore_jobs(services.jobs)),
         Part("stages", State.RECOVERING, services.staging.restore),
         Part("diverts", State.RECOVERING, lambda: restore_diverts(services.diverts)),
         # Before addresses and queues of the configuration are created.

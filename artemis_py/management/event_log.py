@@ -20,6 +20,7 @@ from artemis_py.core.runtime.events import (
     Event,
     Events,
     HistoryRefused,
+    JobRefused,
     LimitReached,
     ListenerFailed,
     QueueAdded,
@@ -72,6 +73,7 @@ class EventLog:
             AddressHasRoom: self._address_has_room,
             LimitReached: self._limit_reached,
             HistoryRefused: self._history_refused,
+            JobRefused: self._job_refused,
             Denied: self._denied,
             ListenerFailed: self._listener_failed,
         }
@@ -150,6 +152,10 @@ class EventLog:
     def _history_refused(self, event: HistoryRefused) -> None:
         template = "no history is kept of an address: address=%s reason=%s"
         self._brake.warning(event.address, template, event.address, event.reason)
+
+    def _job_refused(self, event: JobRefused) -> None:
+        template = "scheduled message not sent, it is tried again: job=%s address=%s reason=%s"
+        self._brake.warning(event.address, template, event.job, event.address, event.reason)
 
     def _denied(self, event: Denied) -> None:
         user, permission = event.subject.name, event.permission.value

@@ -33,6 +33,8 @@ from artemis_py.core.queues.queue import Queue
 from artemis_py.core.queues.storage import RESERVED_SEQUENCES
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.services.branches import Branches
+from artemis_py.core.services.job_queue import SCHEDULED
+from artemis_py.core.services.jobs import Jobs
 from artemis_py.core.services.prepared_messages import PREPARED
 from artemis_py.core.services.retained import RetainedMessages
 from artemis_py.errors import DamagedValue, Refusal, StoreError
@@ -117,6 +119,18 @@ def restore_branches(branches: Branches) -> None:
             PREPARED,
             found.orphans,
         )
+
+
+def restore_jobs(jobs: Jobs) -> None:
+    """Bring back the scheduled messages of `Jobs`, and log what was found. The store must have started."""
+    found = jobs.restore()
+    if found.count:
+        LOGGER.info("scheduled messages found: count=%d", found.count)
+    if found.lost:
+        LOGGER.error("records of scheduled messages cannot be read, they are not sent: count=%d", found.lost)
+    if found.orphans > 0:
+        template = "scheduled messages that have no record stay where they are: queue=%s count=%d"
+        LOGGER.warning(template, SCHEDULED, found.orphans)
 
 
 def recover(store: LmdbStore, domain: Domain, formats: Mapping[str, MessageFormat]) -> Recovered:

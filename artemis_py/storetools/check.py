@@ -17,7 +17,7 @@
     attempts     checksum, a count                 there is a reference at this place
     duplicates   checksum                          its address exists
     records      checksum, a key with its space;   its messages are in the queue of prepared messages
-                 a prepared branch is one
+                 a prepared branch is one, a job is one
 
 A reference that is to be dropped is no problem without its queue, and is not counted. A file that no message refers to
 is no problem either: it may be arriving, not durable, or about to be deleted. The check changes nothing: a start moves
@@ -33,6 +33,8 @@ from attrs import define, field
 
 from artemis_py.core.messages.message import Message
 from artemis_py.core.services.branch import BRANCHES, StoredBranch
+from artemis_py.core.services.job import SPACE as JOBS
+from artemis_py.core.services.job import read_job
 from artemis_py.core.services.prepared_messages import PREPARED, PRIORITY
 from artemis_py.core.services.xid import xid_of_key
 from artemis_py.errors import DamagedValue, InvalidRequest, StoreError
@@ -276,6 +278,9 @@ class _Check:
         space, name = schema.read_record_key(key)
         if space == BRANCHES:
             self._branch(name, content)
+        elif space == JOBS:
+            # Its message may be gone: an administrator may have emptied the queue just before a crash.
+            read_job(name, content)
 
     def _branch(self, name: bytes, content: bytes) -> None:
         """Check a prepared branch. A delivery that it has claimed may be gone; see `StoredBranch.content`."""

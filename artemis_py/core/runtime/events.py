@@ -269,6 +269,15 @@ class HistoryRefused(Event):
 
 
 @frozen
+class JobRefused(Event):
+    """A message that was scheduled could not be sent, and is tried again later."""
+
+    job: str
+    address: str
+    reason: str
+
+
+@frozen
 class StoreFailed(Event):
     """Nothing becomes durable any more."""
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from artemis_py.core.services.branches import Branches
 from artemis_py.core.services.diverts import ManagedDiverts
+from artemis_py.core.services.jobs import Jobs
 from artemis_py.core.services.leases import Leases
 from artemis_py.core.services.reaper import Reaper
 from artemis_py.core.services.retained import RetainedMessages
@@ -26,5 +27,6 @@ class Services:
         self.retained: Final = RetainedMessages(domain.dispatcher, domain.options.wildcards, domain.addresses)
         self.diverts: Final = ManagedDiverts(domain)
         self.retroactive: Final = Retroactive(domain)
+        self.jobs: Final = Jobs(sessions)
         self.leases: Final = Leases()
         self.reaper: Final = Reaper(sessions)

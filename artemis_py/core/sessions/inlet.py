@@ -16,6 +16,7 @@ from artemis_py.core.routing.destinations import find_destination
 from artemis_py.core.routing.domain import Domain
 from artemis_py.core.routing.routes import NO_TYPE
 from artemis_py.core.routing.transaction import Transaction
+from artemis_py.core.runtime.access import Subject
 
 if TYPE_CHECKING:
     from artemis_py.core.sessions.session import Session
@@ -80,6 +81,11 @@ class AddressInlet(Inlet):
         self.explicit_type: int = explicit_type
         """Routing type that the client asked for; NO_TYPE leaves the choice to the message and the address."""
         self._is_held: bool = False
+
+    @property
+    def subject(self) -> Subject:
+        """The user with whose rights the address is created."""
+        return self._session.subject
 
     def send(self, message: Message, transaction: Transaction | None, duplicate_id: bytes) -> int:
         """Route a message; create the address again if it is gone."""
