@@ -83,6 +83,7 @@ class Site:
             formats = {PLAIN_FORMAT.name: PLAIN_FORMAT} | {one.name: one for one in self.manager.formats}
             recover(self._store, self.domain, formats)
             services.branches.restore()
+            services.jobs.restore()
             self._store.start(
                 self.hands, self.hands, self.domain.dispatcher.storage_failed, self.domain.dispatcher.stored
             )

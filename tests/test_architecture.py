@@ -214,6 +214,8 @@ OPEN_TO_PROTOCOLS: Final = {
     "artemis_py.core.routing.duplicates",  # how an id is read from a message
     "artemis_py.core.routing.routes",  # the routing type of a message that has none
     "artemis_py.core.routing.transaction",
+    "artemis_py.core.services.job",  # when a message is to be sent
+    "artemis_py.core.services.jobs",
     "artemis_py.core.services.retained",
     "artemis_py.core.services.xid",
 }

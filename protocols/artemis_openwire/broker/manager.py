@@ -11,6 +11,7 @@ from artemis_openwire.broker.handler import ClientHandler
 from artemis_openwire.broker.numbering import Numbering
 from artemis_openwire.broker.parameters import PARAMETERS, Parameters
 from artemis_openwire.broker.patterns import QueuePatterns
+from artemis_openwire.broker.scheduler import MANAGEMENT, Scheduler
 from artemis_openwire.engine.commands import BrokerInfo
 from artemis_openwire.engine.negotiation import matches
 from artemis_openwire.engine.structures import BrokerId
@@ -45,6 +46,7 @@ class OpenWireProtocolManager:
         """Rate limit for log lines that clients can cause."""
         self.run_name: Final = f"ID:{uuid4()}"
         """Name of this run of the broker; messages of other protocols get ids below it."""
+        self._schedulers: Final = [(each, Scheduler(self, each.jobs)) for each in host.domains.all()]
         self.info: BrokerInfo = BrokerInfo()
         """How the broker introduces itself."""
 
@@ -59,6 +61,8 @@ class OpenWireProtocolManager:
         if known is None:
             known = f"ID:{uuid4()}".encode("ascii")
             records.save(_BROKER_ID, known)
+        for services, scheduler in self._schedulers:
+            services.sessions.register_endpoint(MANAGEMENT, scheduler)
         name = self.host.options.name
         self.info = BrokerInfo(broker_id=BrokerId(value=known.decode("ascii")), broker_name=name, broker_url="")
 

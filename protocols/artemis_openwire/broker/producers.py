@@ -10,9 +10,10 @@ from artemis_openwire.engine.codec import write_nested
 from artemis_openwire.engine.commands import ProducerInfo
 from artemis_openwire.engine.fields import NO_ANSWER
 from artemis_openwire.engine.message_fields import MessageFields
-from artemis_openwire.engine.names import destinations_of
+from artemis_openwire.engine.names import destinations_of, message_id_text
 from artemis_openwire.engine.structures import ActiveMQDestination, ActiveMQTempDestination, ProducerId
-from artemis_openwire.messages.arrival import duplicate_id_of, message_of
+from artemis_openwire.messages.arrival import asks_for_time, duplicate_id_of, message_of
+from artemis_openwire.messages.occurrences import timing_of
 from artemis_py.core.addresses.address import Address
 from artemis_py.core.messages.message import Message
 from artemis_py.core.queues.dispatcher import Dispatcher
@@ -205,9 +206,15 @@ class Producers:
         if not id and self._resends and fields.persistent and not target.is_temporary:
             id = duplicate_id(fields.message_key)
         now_ms, client_id = self._dispatcher.now_ms, self._exchange.handler.client_id
+        timing = timing_of(fields) if asks_for_time(fields) else None
         for part, producer in target.parts:
-            named = part if target.is_list else None
-            self._route(message_of(fields, now_ms, client_id, named), part, producer, of, id)
+            message = message_of(fields, now_ms, client_id, part if target.is_list else None)
+            if timing is None:
+                self._route(message, part, producer, of, id)
+            else:
+                _check_temporary(part, producer)
+                job_id = message_id_text(fields.message_id)
+                self._exchange.handler.services.jobs.schedule(producer, message, timing, job_id, of, id)
 
     def _route(
         self,
@@ -217,9 +224,7 @@ class Producers:
         transaction: Transaction | None,
         id: bytes,
     ) -> None:
-        address = producer.address
-        if isinstance(part, ActiveMQTempDestination) and (address is None or address.is_deleted):
-            raise invalid_destination(f"the temporary destination '{part.physical_name}' was deleted")
+        _check_temporary(part, producer)
         producer.send(message, transaction, id)
 
     def _accept(
@@ -301,3 +306,11 @@ class Producers:
         if transaction is not None:
             transaction.of.fail(refusal)
         handler.engine.fail(answer_id, told(refusal))
+
+
+def _check_temporary(part: ActiveMQDestination, producer: Producer) -> None:
+    """Raise CommandRefused for a temporary destination that is gone."""
+    if isinstance(part, ActiveMQTempDestination):
+        address = producer.address
+        if address is None or address.is_deleted:
+            raise invalid_destination(f"the temporary destination '{part.physical_name}' was deleted")

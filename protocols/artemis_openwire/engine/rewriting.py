@@ -10,7 +10,7 @@ from attrs import frozen
 from artemis_openwire.engine.codec import bytes_field, read_nested, string_field, write_nested
 from artemis_openwire.engine.fields import I64, skip_string
 from artemis_openwire.engine.message_fields import HEADER, MessageFields
-from artemis_openwire.engine.structures import ActiveMQDestination
+from artemis_openwire.engine.structures import ActiveMQDestination, MessageId
 
 _BLOB: Final = 29
 _PLAIN: Final = 23
@@ -30,8 +30,11 @@ class Changes:
 
     destination: ActiveMQDestination | None = None
     original_destination: ActiveMQDestination | None = None
+    message_id: MessageId | None = None
+    persistent: bool | None = None
     expiration_ms: int | None = None
     priority: int | None = None
+    timestamp_ms: int | None = None
     properties: bytes | None = None
     """Encoded properties; empty for none."""
     user_id: str | None = None
@@ -50,8 +53,11 @@ def rewrite(header: bytes, body: bytes, changes: Changes) -> tuple[bytes, bytes]
         (fields.destination_at, fields.transaction_at, _nested(changes.destination)),
         (fields.transaction_at, fields.original_destination_at, _NULL if changes.drops_transaction else None),
         (fields.original_destination_at, fields.message_id_at, _nested(changes.original_destination)),
+        (fields.message_id_at, fields.original_transaction_at, _id(changes.message_id, version)),
+        (fields.expiration_at - 1, fields.expiration_at, _octet(changes.persistent)),
         (fields.expiration_at, fields.expiration_at + 8, _number(changes.expiration_ms)),
         (fields.reply_to_at - 1, fields.reply_to_at, _octet(changes.priority)),
+        (fields.timestamp_at, fields.timestamp_at + 8, _number(changes.timestamp_ms)),
         (fields.properties_at, fields.structure_at, _octets(changes.properties)),
         (user_at, skip_string(body, user_at), _text(changes.user_id)),
     ):
@@ -110,6 +116,10 @@ def _with_header(body: bytes, version: int, arrived_ms: int) -> tuple[bytes, byt
 def _nested(destination: ActiveMQDestination | None) -> bytes | None:
     # Destinations have the same fields in all versions.
     return None if destination is None else write_nested(destination, 1)
+
+
+def _id(id: MessageId | None, version: int) -> bytes | None:
+    return None if id is None else write_nested(id, version)
 
 
 def _number(value: int | None) -> bytes | None:

@@ -5,18 +5,17 @@ from typing import Final
 from artemis_openwire.engine.message_fields import MessageFields
 from artemis_openwire.engine.rewriting import Changes, rewrite
 from artemis_openwire.engine.structures import ActiveMQDestination
-from artemis_openwire.engine.values import amend_map
 from artemis_openwire.messages.format import OPENWIRE_FORMAT
 from artemis_openwire.messages.layout import find_property
-from artemis_openwire.messages.names import DELAY, GROUP_ID
-from artemis_py.core.messages.message import LATEST_MS, Message
+from artemis_openwire.messages.names import GROUP_ID, SCHEDULED_PREFIX
+from artemis_py.core.messages.message import Message
 from artemis_py.core.routing.duplicates import DUPLICATE_ID, duplicate_id
 from artemis_py.errors import MalformedFrame
 
 _MAX_PRIORITY: Final = 9
 _EMPTY: Final = 9
 """Octets of a field of properties in which there are none: present, its size, their number."""
-_DELAY_OCTETS: Final = DELAY.encode()
+_SCHEDULED_OCTETS: Final = SCHEDULED_PREFIX.encode()
 _GROUP_OCTETS: Final = GROUP_ID.encode()
 _DUPLICATE_OCTETS: Final = DUPLICATE_ID.encode()
 
@@ -27,30 +26,15 @@ def message_of(
     """Return the message that `fields` has read, without address and routing type.
 
     `producer` is the client id, for consumers that want nothing from their own connection. A `target` replaces the
-    destination, which stays in the message as the original one: for each destination of a list. A message with a delay
-    loses the property, so that a client that sends on what it received does not ask for the delay again. Raises
-    MalformedFrame if its properties are damaged and something in them matters. Long because it names each fact.
+    destination, which stays in the message as the original one: for each destination of a list.
     """
     body = fields.body
     header = fields.header(arrived_ms)
     properties_at = fields.properties_at
     structure_at = fields.structure_at
-    delivery_time_ms = 0
-    properties: bytes | None = None
-    has_properties = structure_at - properties_at > _EMPTY
-    if has_properties and body.find(_DELAY_OCTETS, properties_at, structure_at) >= 0:
-        delay_ms = _property(fields, _DELAY_OCTETS)
-        if isinstance(delay_ms, int) and not isinstance(delay_ms, bool) and delay_ms > 0:
-            delivery_time_ms = min(arrived_ms + delay_ms, LATEST_MS)
-            properties = amend_map(fields.marshalled_properties, (DELAY,), {})
-    if properties is not None or target is not None:
+    if target is not None:
         original = fields.original_destination or fields.destination
-        changes = Changes(
-            destination=target,
-            original_destination=None if target is None else original,
-            properties=properties,
-        )
-        header, body = rewrite(header, body, changes)
+        header, body = rewrite(header, body, Changes(destination=target, original_destination=original))
     message = Message(
         OPENWIRE_FORMAT,
         "",
@@ -59,15 +43,24 @@ def message_of(
         fields.persistent,
         min(max(fields.priority, 0), _MAX_PRIORITY),
         max(fields.expiration_ms, 0),
-        delivery_time_ms,
+        0,
         -1,
         producer,
     )
     if fields.body[fields.group_id_at] != 0 or (
-        has_properties and fields.body.find(_GROUP_OCTETS, properties_at, structure_at) >= 0
+        structure_at - properties_at > _EMPTY and body.find(_GROUP_OCTETS, properties_at, structure_at) >= 0
     ):
         message.has_group = True
     return message
+
+
+def asks_for_time(fields: MessageFields) -> bool:
+    """Tell whether a message may say when it is to be sent; `timing.timing_of` finds out."""
+    properties_at = fields.properties_at
+    structure_at = fields.structure_at
+    return (
+        structure_at - properties_at > _EMPTY and fields.body.find(_SCHEDULED_OCTETS, properties_at, structure_at) >= 0
+    )
 
 
 def duplicate_id_of(fields: MessageFields) -> bytes:

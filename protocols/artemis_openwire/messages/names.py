@@ -2,8 +2,18 @@
 
 from typing import Final
 
-DELAY: Final = "AMQ_SCHEDULED_DELAY"
-"""Property: milliseconds from the arrival at the broker to the delivery (openwire §9.1)."""
+SCHEDULED_PREFIX: Final = "AMQ_SCHEDULED_"
+"""How the properties begin that say when a message is to be sent (openwire §9.1)."""
+DELAY: Final = SCHEDULED_PREFIX + "DELAY"
+"""Property: milliseconds before the first time."""
+PERIOD: Final = SCHEDULED_PREFIX + "PERIOD"
+"""Property: milliseconds between repetitions."""
+REPEAT: Final = SCHEDULED_PREFIX + "REPEAT"
+"""Property: number of repetitions after the first time; -1: no end."""
+CRON: Final = SCHEDULED_PREFIX + "CRON"
+"""Property: a schedule of cron; at each of its times the rest begins."""
+JOB_ID: Final = "scheduledJobId"
+"""Property of a message that was scheduled: the id by which its job is removed."""
 GROUP_ID: Final = "JMSXGroupID"
 GROUP_SEQUENCE: Final = "JMSXGroupSeq"
 ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"

@@ -4,14 +4,15 @@ import pytest
 
 from artemis_openwire.engine.message_fields import HEADER
 from artemis_openwire.engine.structures import ActiveMQQueue, ActiveMQTopic
-from artemis_openwire.engine.values import Byte, Long, read_map, write_map
-from artemis_openwire.messages.arrival import duplicate_id_of, message_of
+from artemis_openwire.engine.values import Long, Short, read_map, write_map
+from artemis_openwire.messages.arrival import asks_for_time, duplicate_id_of, message_of
 from artemis_openwire.messages.delivery import delivery_of
 from artemis_openwire.messages.format import OPENWIRE_FORMAT
-from artemis_py.core.messages.message import LATEST_MS
+from artemis_openwire.messages.occurrences import timing_of
 from artemis_py.core.messages.record import decode_message, encode_message
 from artemis_py.core.routing.duplicates import duplicate_id
-from artemis_py.errors import MalformedFrame
+from artemis_py.core.services.job import LONGEST_MS, Timing
+from artemis_py.errors import InvalidRequest, MalformedFrame
 from tests.openwire_messages import RUN, arrived, command, delivered, fields_of
 
 
@@ -52,45 +53,70 @@ def test_negative_expiry_is_none() -> None:
     assert delivered(message).expiration == 0
 
 
-@pytest.mark.parametrize("delay", [Long(500), 500, Byte(100)])
-def test_delay_becomes_the_delivery_time(delay: int) -> None:
-    """The property goes, so that a client that sends the message on does not repeat the delay (openwire §9.1)."""
-    message = arrived(properties={"a": 1, "AMQ_SCHEDULED_DELAY": delay, "b": "x"}, content=b"\0\0\0\2hi")
-
-    assert message.delivery_time_ms == 1000 + delay
-    assert read_map(delivered(message).marshalled_properties) == {"a": 1, "b": "x"}
-    assert delivered(message).content == b"\0\0\0\2hi"
+def timing(**properties: object) -> Timing | None:
+    """What a message asks for, by the names behind AMQ_SCHEDULED_."""
+    named = {name if name == "scheduledJobId" else f"AMQ_SCHEDULED_{name}": value for name, value in properties.items()}
+    fields = fields_of(command(properties=named))
+    return timing_of(fields) if asks_for_time(fields) else None
 
 
-@pytest.mark.parametrize("value", ["500", 500.0, True, 0, Long(-1), None])
-def test_other_delays_stay_properties(value: object) -> None:
-    """artemis-model §3.7: only whole numbers count."""
-    message = arrived(properties={"AMQ_SCHEDULED_DELAY": value})
-
-    assert message.delivery_time_ms == 0
-    assert read_map(delivered(message).marshalled_properties) == {"AMQ_SCHEDULED_DELAY": value}
+@pytest.mark.parametrize("delay", [Long(500), 500, Short(500), "500", "+500"])
+def test_a_delay_may_have_any_type_that_is_a_whole_number(delay: object) -> None:
+    """As in ActiveMQ, which converts texts."""
+    assert timing(DELAY=delay) == Timing.of(delay_ms=500)
 
 
-def test_delay_in_a_value_is_no_delay() -> None:
-    """The octets of the name alone mean nothing."""
-    message = arrived(properties={"a": "AMQ_SCHEDULED_DELAY", "nested": {"AMQ_SCHEDULED_DELAY": Long(5)}})
+@pytest.mark.parametrize("value", [500.0, True, "soon", "", "1e3", "9" * 30])
+@pytest.mark.parametrize("name", ["DELAY", "PERIOD", "REPEAT"])
+def test_what_is_no_whole_number_is_refused(name: str, value: object) -> None:
+    with pytest.raises(InvalidRequest):
+        timing(**{name: value})
 
-    assert message.delivery_time_ms == 0
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"DELAY": 0},
+        {"DELAY": Long(-1)},
+        {"DELAY": None},
+        {"PERIOD": 0, "REPEAT": 3},
+        {"CRON": ""},
+        {"DELAY": 5, "scheduledJobId": "job"},
+    ],
+)
+def test_what_is_sent_at_once(properties: dict[str, object]) -> None:
+    """That includes what a scheduler has sent already."""
+    assert timing(**properties) is None
 
 
-def test_longest_delay_is_the_latest_time() -> None:
-    """A store has room for seven octets."""
-    message = arrived(properties={"AMQ_SCHEDULED_DELAY": Long(2**63 - 1)})
+def test_everything_together() -> None:
+    found = timing(CRON="0 * * * *", DELAY=1000, PERIOD=Long(2000), REPEAT=9)
 
-    assert message.delivery_time_ms == LATEST_MS
+    assert found is not None
+    assert (found.delay_ms, found.period_ms, found.repeat) == (1000, 2000, 9)
+    assert found.cron is not None
+    assert found.cron.text == "0 * * * *"
+
+
+def test_the_name_in_a_value_means_nothing() -> None:
+    fields = fields_of(command(properties={"a": "AMQ_SCHEDULED_DELAY", "nested": {"AMQ_SCHEDULED_DELAY": Long(5)}}))
+
+    assert timing_of(fields) is None
+
+
+def test_the_longest_delay_is_limited() -> None:
+    """So that sums stay below 64 bits."""
+    assert timing(DELAY=Long(2**63 - 1)) == Timing.of(delay_ms=LONGEST_MS)
 
 
 def test_damaged_properties_with_a_delay_are_refused() -> None:
     """What was asked for is not known."""
-    damaged = write_map({"AMQ_SCHEDULED_DELAY": Long(5)})[:-1]
+    damaged = fields_of(command(marshalled_properties=write_map({"AMQ_SCHEDULED_DELAY": Long(5)})[:-1]))
 
+    assert asks_for_time(damaged)
     with pytest.raises(MalformedFrame):
-        arrived(marshalled_properties=damaged)
+        timing_of(damaged)
 
 
 def test_damaged_properties_are_passed_on() -> None:
@@ -128,22 +154,22 @@ def test_damaged_duplicate_id() -> None:
 def test_target_replaces_a_list() -> None:
     """openwire §9.1: each destination gets a message of its own, which names the list as the original destination."""
     listed = ActiveMQQueue(physical_name="a,topic://b")
-    fields = fields_of(command(destination=listed, content=b"\0\0\0\2hi", properties={"AMQ_SCHEDULED_DELAY": Long(5)}))
+    fields = fields_of(command(destination=listed, content=b"\0\0\0\2hi", properties={"a": 1}))
 
     received = delivered(message_of(fields, 1000, "client", ActiveMQTopic(physical_name="b")))
 
     assert received.destination == ActiveMQTopic(physical_name="b")
     assert received.original_destination == listed
     assert received.content == b"\0\0\0\2hi"
-    assert read_map(received.marshalled_properties) == {}
+    assert read_map(received.marshalled_properties) == {"a": 1}
 
 
 @pytest.mark.parametrize("version", range(1, 13))
 def test_versions(version: int) -> None:
     """Every version has the same facts."""
-    message = arrived(version=version, properties={"AMQ_SCHEDULED_DELAY": Long(5)}, priority=6, expiration=7)
+    message = arrived(version=version, priority=6, expiration=7)
 
-    assert (message.priority, message.expires_ms, message.delivery_time_ms) == (6, 7, 1005)
+    assert (message.priority, message.expires_ms, message.delivery_time_ms) == (6, 7, 0)
     assert message.annotations[0] == version
 
 
